@@ -1,0 +1,1 @@
+"""The lineage contract, flow blocks, linking and tracing: pure, no I/O."""
