@@ -1,0 +1,127 @@
+"""Spaces, positions and item addresses.
+
+A space is an ordered set of items; an item's address is ``<space>#<position>``.
+
+======================  ===============  ==================================================
+kind                    text             position
+======================  ===============  ==================================================
+partition               ``4#0``          row ordinal; a source or sink partition
+partition, incarnation  ``4#0.17``       row ordinal as numbered by task attempt 17
+keys                    ``4@3``          64-bit hash of the key, in reduce partition 3
+exchange                ``4#*``          ``incarnation << 36 | ordinal``: a record that
+                                         carries its address through a shuffle
+opaque                  ``*@0``          64-bit hash of an opaque string of the SDK
+======================  ===============  ==================================================
+
+The name before ``#`` or ``@`` is capture's counter of the node (digits) or an SDK's node name.
+Positions are unsigned 64-bit integers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from lineage_core.errors import AddressError
+
+POSITION_MAX = 2**64 - 1
+ORDINAL_BITS = 36
+"""Bits of an exchange position that hold the ordinal: 68 billion records in one task."""
+ORDINAL_MAX = 2**ORDINAL_BITS - 1
+INCARNATION_MAX = 2 ** (64 - ORDINAL_BITS) - 1
+OPAQUE_SPACE = "*@0"
+
+_SPACE = re.compile(
+    r"(?P<name>\*|[A-Za-z0-9_][A-Za-z0-9_.:-]{0,254})"
+    r"(?:#(?P<all>\*)|#(?P<partition>\d{1,10})(?:\.(?P<incarnation>\d{1,19}))?|@(?P<keys>\d{1,10}))"
+)
+
+
+class SpaceKind(Enum):
+    """How positions of a space are made."""
+
+    PARTITION = "partition"
+    KEYS = "keys"
+    EXCHANGE = "exchange"
+    OPAQUE = "opaque"
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A space, read from its text by :func:`parse_space`."""
+
+    name: str
+    kind: SpaceKind
+    partition: int = 0
+    incarnation: int | None = None
+
+    def __str__(self) -> str:
+        match self.kind:
+            case SpaceKind.PARTITION:
+                tail = "" if self.incarnation is None else f".{self.incarnation}"
+                return f"{self.name}#{self.partition}{tail}"
+            case SpaceKind.EXCHANGE:
+                return f"{self.name}#*"
+            case _:
+                return f"{self.name}@{self.partition}"
+
+
+def parse_space(text: str) -> Space:
+    """Read a space from its text.
+
+    Raises:
+        AddressError: the text is not a space.
+    """
+    found = _SPACE.fullmatch(text)
+    if found is None:
+        raise AddressError(f"{text[:80]!r} is not a space (like 4#0, 4#0.17, 4@3 or 4#*)")
+    name = found["name"]
+    if text == OPAQUE_SPACE:
+        return Space("*", SpaceKind.OPAQUE)
+    if name == "*":
+        raise AddressError(f"{text!r}: only {OPAQUE_SPACE} may be named '*'")
+    if found["all"]:
+        return Space(name, SpaceKind.EXCHANGE)
+    if found["keys"] is not None:
+        return Space(name, SpaceKind.KEYS, int(found["keys"]))
+    incarnation = None if found["incarnation"] is None else int(found["incarnation"])
+    return Space(name, SpaceKind.PARTITION, int(found["partition"]), incarnation)
+
+
+def parse_position(text: str) -> int:
+    """Read a position: decimal digits, no sign, no leading zero, at most 2**64 - 1.
+
+    Raises:
+        AddressError: the text is not a position.
+    """
+    if not (text.isascii() and text.isdigit()) or (len(text) > 1 and text[0] == "0"):
+        raise AddressError(f"{text[:80]!r} is not a position (a whole number from 0)")
+    value = int(text) if len(text) <= 20 else POSITION_MAX + 1
+    if value > POSITION_MAX:
+        raise AddressError(f"position {text[:80]} does not fit 64 bits")
+    return value
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Split an item address into the text of its space and its position.
+
+    Raises:
+        AddressError: the text is not an item address.
+    """
+    space, mark, position = text.rpartition("#")
+    if not mark:
+        raise AddressError(f"{text[:80]!r} is not an address (like 4#0#6)")
+    parse_space(space)
+    return space, parse_position(position)
+
+
+def exchange_position(incarnation: int, ordinal: int) -> int:
+    """The position in an exchange space of a record that attempt ``incarnation`` numbered.
+
+    Raises:
+        AddressError: either number does not fit.
+    """
+    if not 0 <= incarnation <= INCARNATION_MAX or not 0 <= ordinal <= ORDINAL_MAX:
+        raise AddressError(f"incarnation {incarnation}, ordinal {ordinal}: out of range")
+    return incarnation << ORDINAL_BITS | ordinal

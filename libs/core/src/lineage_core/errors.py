@@ -1,0 +1,62 @@
+"""Errors of the contract.
+
+LineageError
+├── ContractError          bytes or text that break the contract; ``where`` says at which place
+│   ├── AddressError       a space, position or item address that can't be read
+│   ├── RegionError        a region that can't be read or is not in order
+│   ├── BlockError         a flow block (CSV rows or header) that can't be read
+│   ├── FrameError         a frame of a spool file that can't be read
+│   │   └── TruncatedFrameError   the file ends within a frame (a writer died; the frames before it are whole)
+│   ├── MessageError       a node or commit message that can't be read
+│   └── VersionError       a contract version that this reader does not know
+└── ConflictError          one flow id, two different flows
+"""
+
+from __future__ import annotations
+
+
+class LineageError(Exception):
+    """Base of every error that Lineage Master raises on purpose."""
+
+
+class ContractError(LineageError):
+    """Input that breaks the contract.
+
+    ``where`` names the place (a field, a row, a byte offset) in the input.
+    """
+
+    def __init__(self, message: str, *, where: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.where = where
+
+
+class AddressError(ContractError):
+    """A space, position or item address that can't be read."""
+
+
+class RegionError(ContractError):
+    """A region that can't be read, or whose ranges are not in order."""
+
+
+class BlockError(ContractError):
+    """A flow block whose rows or header can't be read."""
+
+
+class FrameError(ContractError):
+    """A frame of a spool file that can't be read."""
+
+
+class TruncatedFrameError(FrameError):
+    """The file ends within a frame; every frame before it is whole."""
+
+
+class MessageError(ContractError):
+    """A node or commit message that can't be read."""
+
+
+class VersionError(ContractError):
+    """A contract version that this reader does not know."""
+
+
+class ConflictError(LineageError):
+    """One flow id was given two different flows."""

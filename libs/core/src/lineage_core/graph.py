@@ -1,0 +1,137 @@
+"""What tracing needs to know of a stored lineage graph, and the records that pass the port.
+
+:class:`FlowGraph` is the reading half of the graph-store port; ``lineage_store.port.GraphStore``
+extends it with writing, listing and deleting. Everything here is one application's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lineage_core.block import BlockId, FlowBlock
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRef:
+    """A stored block without its columns."""
+
+    block_id: BlockId
+    in_space: str
+    in_min: int
+    in_max: int
+    rows: int
+    associations: int
+    exact: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EdgeBatch:
+    """Linked edges between two blocks.
+
+    Pair ``k``: row ``rows_producer[k]`` of ``producer`` puts out what row ``rows_consumer[k]`` of
+    ``consumer`` takes in (both uint32, sorted by consumer row). None for both: implied, the
+    producer's outputs are dense and rows follow from positions. ``pairs`` counts flow pairs.
+    """
+
+    producer: BlockId
+    consumer: BlockId
+    pairs: int
+    rows_producer: npt.NDArray[np.uint32] | None = None
+    rows_consumer: npt.NDArray[np.uint32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node of the coarse-grained graph, with its counts."""
+
+    node: str
+    kind: str
+    op: str
+    name: str
+    description: str
+    call_site: str
+    alias: str | None
+    exact: bool
+    reason: str
+    partitions: int | None
+    path: str | None
+    blocks: int = 0
+    flows: int = 0
+    associations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRecord:
+    """``src`` sends to ``dest``."""
+
+    src: str
+    dest: str
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRecord:
+    """One partition of a source: a range of a file. ``rows`` is None until a task read it whole."""
+
+    node: str
+    partition: int
+    path: str
+    start: int
+    length: int
+    file_size: int
+    mtime: float
+    compressed: bool
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFileRecord:
+    """One file that a sink wrote, as it was when Spark had committed it."""
+
+    node: str
+    partition: int
+    path: str
+    size: int
+    mtime: float
+    rows: int | None
+    newlines: tuple[tuple[int, int], ...]
+    """(row ordinal, newlines inside the record), for the rows that hold any."""
+
+
+class FlowGraph(Protocol):
+    """Visible (committed or claimed) lineage of one application. Reads only; cheap to open."""
+
+    def nodes(self) -> Sequence[NodeRecord]:
+        """All nodes, in order of creation."""
+
+    def links(self) -> Sequence[LinkRecord]:
+        """All links of the coarse-grained graph."""
+
+    def splits(self, node: str) -> Sequence[SplitRecord]:
+        """Source partitions of a node, by partition."""
+
+    def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
+        """Output files of a sink, by partition."""
+
+    def blocks_into(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
+        """Visible blocks with outputs in ``space`` that may lie in ``first..last``."""
+
+    def blocks_from(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
+        """Visible blocks with inputs in ``space`` that may lie in ``first..last``."""
+
+    def spaces_of(self, node: str) -> Sequence[str]:
+        """Partition spaces (all incarnations) with visible items that ``node`` put out."""
+
+    def load(self, blocks: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
+        """Blocks with all their columns."""
+
+    def edges_into(self, consumers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
+        """Edges whose consumer is one of the blocks."""
+
+    def edges_from(self, producers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
+        """Edges whose producer is one of the blocks."""

@@ -1,0 +1,56 @@
+"""The graph-store port: what every store of lineage offers (SQLite now, Neo4j later)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from lineage_core.block import FlowBlock
+from lineage_core.graph import EdgeBatch, FlowGraph
+from lineage_core.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationRecord:
+    """One application. Times in unix seconds; ``status``: running, ok, failed or abandoned."""
+
+    app: str
+    name: str
+    started_at: float
+    ended_at: float | None
+    status: str
+    flows: int
+    associations: int
+
+
+class GraphStore(Protocol):
+    """Writing is idempotent: the same block, edge or message twice changes nothing."""
+
+    def write(
+        self,
+        app: str,
+        messages: Iterable[Message] = (),
+        blocks: Iterable[FlowBlock] = (),
+        edges: Iterable[EdgeBatch] = (),
+    ) -> None:
+        """Store all of it in one durable transaction."""
+
+    def applications(self) -> Sequence[ApplicationRecord]:
+        """All applications, the latest first."""
+
+    def messages(self, app: str, kind: str | None = None) -> Sequence[Message]:
+        """Messages of an application in the order written, of one type or all."""
+
+    def graph(self, app: str) -> FlowGraph:
+        """The lineage of one application.
+
+        Raises:
+            KeyError: there is no such application.
+        """
+
+    def delete(self, app: str) -> None:
+        """Remove all that belongs to an application and give the space back."""
+
+    def close(self) -> None:
+        """Release the store."""
