@@ -1,0 +1,72 @@
+# What a person types; longer shell lives in scripts/.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := .venv/bin
+STAMP := .venv/.setup.stamp
+WITH_JAVA := scripts/java.sh exec
+MEMBERS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml cli/pyproject.toml)
+TYPED := $(wildcard libs/*/src services/*/src cli/src scripts tests examples benchmarks)
+
+# Extra words for pytest and for the benchmark: make test ARGS='-k combiner'
+ARGS ?=
+
+.PHONY: help
+help: ## Say what each target does
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+.PHONY: setup
+setup: $(STAMP) ## Make .venv ready (Java and uv where missing, locked packages, members)
+
+$(STAMP): pyproject.toml requirements.lock $(MEMBERS) scripts/setup.sh scripts/java.sh scripts/apt.sh scripts/uv.lock.txt
+	@scripts/setup.sh
+	@touch $@
+
+.PHONY: demo
+demo: setup ## Run an example job with lineage and trace its result
+	@$(WITH_JAVA) $(BIN)/python examples/flights/demo.py $(ARGS)
+
+.PHONY: test
+test: setup ## Run the tests
+	@$(WITH_JAVA) $(BIN)/pytest -q $(ARGS)
+
+.PHONY: bench
+bench: setup ## Run the benchmarks; one JSON line each
+	@$(WITH_JAVA) $(BIN)/python benchmarks/run.py $(ARGS)
+
+.PHONY: check check-format check-lint check-types check-imports check-lock
+check: check-format check-lint check-types check-imports check-lock ## Format, lint, types, imports, lock (make -k check: all findings)
+
+check-format: setup
+	@$(BIN)/ruff format --check .
+
+check-lint: setup
+	@$(BIN)/ruff check .
+
+check-types: setup
+	@$(BIN)/mypy $(TYPED)
+
+check-imports: setup
+	@$(BIN)/lint-imports --no-logo
+
+check-lock: setup
+	@$(BIN)/python scripts/lock.py check
+
+.PHONY: format
+format: setup ## Write the format and the safe lint fixes
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: lock
+lock: setup ## Bring requirements.lock in line with the members, keeping every pin that fits
+	@$(BIN)/python scripts/lock.py keep
+
+.PHONY: lock-upgrade
+lock-upgrade: setup ## Resolve requirements.lock anew, to the newest versions that fit
+	@$(BIN)/python scripts/lock.py upgrade
+
+.PHONY: clean
+clean: ## Remove the environment, caches and what runs left behind
+	rm -rf .venv .tools .lineage uv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf spark-warehouse metastore_db derby.log benchmarks/out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
