@@ -1,0 +1,306 @@
+"""Messages of the driver: the frame of an application, its graph, commits and failures.
+
+One message is one JSON object on one line. Every message has ``v`` (the version of the contract),
+``type`` and ``app``. Readers ignore fields they do not know and refuse versions and types they do
+not know. Models are frozen; :func:`dump_message` and :func:`parse_message` are inverse.
+
+Spark workers must not import this module: pydantic costs them start-up time.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticSerializationError, from_json
+
+from lineage_core.errors import MessageError, VersionError
+
+VERSION = 1
+SUPPORTED = frozenset({VERSION})
+"""Versions that are read: the current one and the one before (there is none yet)."""
+MESSAGE_BYTES_MAX = 64 * 2**20
+"""Longest message in bytes: a commit may list every sink row that holds a newline."""
+TEXT_MAX = 2**16
+"""Longest text of a field in characters."""
+
+
+def _without_surrogates(text: object) -> object:
+    """Replace what JSON can't carry (lone surrogates of undecodable arguments) by ``?``."""
+    if isinstance(text, str) and not text.isascii():
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+Text: TypeAlias = Annotated[str, BeforeValidator(_without_surrogates), Field(max_length=TEXT_MAX)]
+Name: TypeAlias = Annotated[
+    str, BeforeValidator(_without_surrogates), Field(min_length=1, max_length=512)
+]
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+"""A count; no upper bound, for associations of wide regions pass 64 bits."""
+Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+Partition: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
+UnixTime: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+"""Seconds since 1970-01-01 00:00 UTC."""
+NodeKind: TypeAlias = Literal["source", "operator", "shuffle", "sink", "unknown"]
+EndStatus: TypeAlias = Literal["ok", "failed"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _Message(_Record):
+    v: Literal[1] = 1
+    app: Name
+
+
+class Begin(_Message):
+    """An application starts. ``started_at`` in unix seconds."""
+
+    type: Literal["begin"] = "begin"
+    name: Text
+    started_at: UnixTime
+    spark_version: Text = ""
+    user: Text = ""
+    cwd: Text = ""
+    argv: tuple[Text, ...] = ()
+
+
+class Register(_Message):
+    """A node of the coarse-grained graph. ``reason`` says why ``exact`` is False."""
+
+    type: Literal["register"] = "register"
+    node: Name
+    kind: NodeKind
+    op: Text
+    name: Text = ""
+    description: Text = ""
+    call_site: Text = ""
+    alias: Text | None = None
+    exact: bool = True
+    reason: Text = ""
+    partitions: Partition | None = None
+    path: Text | None = None
+
+
+class Link(_Message):
+    """Node ``src`` sends to node ``dest``."""
+
+    type: Literal["link"] = "link"
+    src: Name
+    dest: Name
+
+
+class Split(_Record):
+    """Source partition ``partition`` is ``length`` bytes of ``path`` from byte ``start``."""
+
+    partition: Partition
+    path: Text
+    start: Natural
+    length: Natural
+    file_size: Natural
+    mtime: UnixTime
+    compressed: bool = False
+
+
+class Splits(_Message):
+    """How the partitions of a source lie in files."""
+
+    type: Literal["splits"] = "splits"
+    node: Name
+    splits: tuple[Split, ...]
+
+
+class Read(_Record):
+    """A segment read ``rows`` rows of ``space``; ``exhausted``: it met the end."""
+
+    space: Name
+    rows: Natural
+    exhausted: bool
+
+
+class Commit(_Message):
+    """A task attempt ended and all of its blocks are in ``file``.
+
+    ``rows``: rows put out. ``digest`` names what was put out, to tell recomputations apart.
+    ``undelivered`` counts blocks that got lost, ``failed`` says why capture ended early.
+    ``newlines``: (row ordinal, newlines inside the record) of sink rows that hold any.
+    ``collisions``: keys that share their position with another key.
+    """
+
+    type: Literal["commit"] = "commit"
+    node: Name
+    partition: Partition
+    attempt: Natural
+    file: Text = ""
+    blocks: Natural = 0
+    flows: Natural = 0
+    associations: Count = 0
+    bytes: Natural = 0
+    rows: Natural = 0
+    digest: Text = ""
+    undelivered: Natural = 0
+    failed: Text = ""
+    reads: tuple[Read, ...] = ()
+    superset_reasons: tuple[Text, ...] = ()
+    newlines: tuple[tuple[Natural, Natural], ...] = ()
+    collisions: Natural = 0
+
+
+class Fail(_Message):
+    """A task attempt failed; what it sent counts for nothing."""
+
+    type: Literal["fail"] = "fail"
+    node: Name
+    partition: Partition
+    attempt: Natural
+    reason: Text = ""
+
+
+class Trim(_Message):
+    """Just the first ``keep`` rows of a sink's partition reached the user (``take``)."""
+
+    type: Literal["trim"] = "trim"
+    node: Name
+    partition: Partition
+    keep: Natural
+
+
+class Expected(_Record):
+    """Partitions of ``node`` whose commits a complete lineage needs."""
+
+    node: Name
+    partitions: tuple[Partition, ...]
+
+
+class Job(_Message):
+    """An action returned. Expectations of several jobs merge."""
+
+    type: Literal["job"] = "job"
+    job: Natural
+    action: Text
+    sink: Name | None = None
+    call_site: Text = ""
+    expected: tuple[Expected, ...] = ()
+
+
+class SinkFile(_Record):
+    """One file of a sink, as it was when it had been committed."""
+
+    partition: Partition
+    path: Text
+    size: Natural
+    mtime: UnixTime
+    rows: Natural | None = None
+
+
+class SinkFiles(_Message):
+    """Files that a sink wrote under ``path``."""
+
+    type: Literal["sink_files"] = "sink_files"
+    node: Name
+    path: Text
+    files: tuple[SinkFile, ...]
+
+
+class Unknown(_Message):
+    """A part of the program that capture can't follow; the lineage is not complete."""
+
+    type: Literal["unknown"] = "unknown"
+    node: Name | None = None
+    what: Text
+    reason: Text = ""
+    call_site: Text = ""
+
+
+class Heartbeat(_Message):
+    """The application is alive at ``at``."""
+
+    type: Literal["heartbeat"] = "heartbeat"
+    at: UnixTime
+
+
+class Totals(_Record):
+    """What the application delivered over all nodes."""
+
+    blocks: Natural = 0
+    flows: Natural = 0
+    tasks: Natural = 0
+
+
+class End(_Message):
+    """The application ended."""
+
+    type: Literal["end"] = "end"
+    ended_at: UnixTime
+    status: EndStatus
+    totals: Totals = Totals()
+
+
+Message: TypeAlias = (
+    Begin
+    | Register
+    | Link
+    | Splits
+    | Commit
+    | Fail
+    | Trim
+    | Job
+    | SinkFiles
+    | Unknown
+    | Heartbeat
+    | End
+)
+
+_MODELS: dict[str, type[_Message]] = {
+    model.model_fields["type"].default: model for model in get_args(Message)
+}
+
+
+def parse_message(line: str | bytes) -> Message:
+    """Read one message.
+
+    Raises:
+        VersionError: the message is of a version that this reader does not know.
+        MessageError: anything else is wrong; ``where`` names the field.
+    """
+    if len(line) > MESSAGE_BYTES_MAX:
+        raise MessageError(f"longer than {MESSAGE_BYTES_MAX} bytes", where="message")
+    try:
+        fields = from_json(line, allow_inf_nan=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise MessageError(f"not JSON: {error}", where="message") from error
+    if not isinstance(fields, dict):
+        raise MessageError("not a JSON object", where="message")
+    version = fields.get("v")
+    if type(version) is not int:
+        raise MessageError("must be a whole number", where="v")
+    if version not in SUPPORTED:
+        known = ", ".join(map(str, sorted(SUPPORTED)))
+        raise VersionError(f"version {version} is not known (known: {known})", where="v")
+    kind = fields.get("type")
+    model = _MODELS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        raise MessageError(f"{kind!r:.80} is not a type of message", where="type")
+    try:
+        return model.model_validate_json(line, strict=True)  # type: ignore[return-value]
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "message"
+        raise MessageError(f"{kind}: {first['msg']}", where=place) from error
+
+
+def dump_message(message: Message) -> str:
+    """Write a message as one line of JSON, without the line end.
+
+    Raises:
+        MessageError: the message is longer than ``MESSAGE_BYTES_MAX`` or not serialisable.
+    """
+    try:
+        text = message.model_dump_json()
+    except PydanticSerializationError as error:
+        raise MessageError(str(error), where="message") from error
+    if len(text) > MESSAGE_BYTES_MAX:
+        raise MessageError(f"longer than {MESSAGE_BYTES_MAX} bytes", where="message")
+    return text
