@@ -19,7 +19,8 @@ LOCK = ROOT / "requirements.lock"
 UV = ROOT / ".tools" / "bin" / "uv"
 OLDEST_PYTHON = "3.11"
 
-# Comments are left out so that both ways of making the lock give the same bytes.
+# Without comments `export` and `pip compile` write the same form, so the check compares bytes. (Pins that
+# `keep` adds may also list the hashes of wheels for Pythons older than ours; the next `upgrade` drops them.)
 BARE = ["--no-header", "--no-annotate"]
 
 
