@@ -1,0 +1,296 @@
+"""Join columns of a block, and the join of one block's outputs with another's inputs.
+
+A *side* is what one block says of one space: runs of positions and the row that each belongs to.
+Hashes of keys come in no order, so sides are sorted once and joined by binary search; a side whose
+positions count up with its rows (*dense*) is three numbers and joins in no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lineage_core.address import Space, SpaceKind, parse_space
+from lineage_core.block import I64, U64, BlockId, FlowBlock
+from lineage_core.graph import EdgeBatch
+from lineage_core.runs import EMPTY, Runs, normal, spread, subtract
+
+U32: TypeAlias = npt.NDArray[np.uint32]
+
+PAIRS_MAX = 1 << 22
+"""Pairs that one edge batch writes out: 32 MiB of rows. Two full blocks that are nothing but one
+position in 65,536 flows each would make 4 billion; they are counted and left implied."""
+
+_ROW_BITS = np.uint64(32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """Runs of one space in one block, sorted by first position.
+
+    ``first``/``last``: uint64, ``last is first`` when every run is one position. ``row``: uint32,
+    the block's row of each run. ``dense``: positions ``low..high`` belong to rows ``row_low``
+    onwards, one each; the arrays are then empty.
+    """
+
+    first: U64
+    last: U64
+    row: U32
+    low: int
+    high: int
+    row_low: int = -1
+
+    @property
+    def dense(self) -> bool:
+        """Whether row = ``row_low`` + position - ``low`` for every position."""
+        return self.row_low >= 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the side keeps in memory."""
+        shared = self.last is self.first
+        return int(self.first.nbytes + self.row.nbytes + (0 if shared else self.last.nbytes))
+
+    def positions(self) -> Runs:
+        """All runs, sorted by first position; overlaps possible."""
+        if self.dense:
+            ends = np.array([self.low], np.uint64), np.array([self.high], np.uint64)
+            return ends
+        return self.first, self.last
+
+    def spelled_out(self) -> Side:
+        """The same without ``dense``: one run a row."""
+        if not self.dense:
+            return self
+        count = self.high - self.low + 1
+        first = np.arange(count, dtype=np.uint64) + np.uint64(self.low)
+        row = np.arange(self.row_low, self.row_low + count, dtype=np.uint32)
+        return Side(first, first, row, self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinEntry:
+    """What linking needs of a block.
+
+    ``inputs`` is None when there is nothing to link: the block has no input positions, or its
+    input space is a root (a source, or opaque strings). ``outputs``: by space.
+    """
+
+    block_id: BlockId
+    in_space: str
+    inputs: Side | None
+    outputs: Mapping[str, Side]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the entry keeps in memory."""
+        sides = list(self.outputs.values())
+        if self.inputs is not None:
+            sides.append(self.inputs)
+        return 512 + sum(side.nbytes for side in sides)
+
+
+def entry_of(block: FlowBlock, is_source: Callable[[str], bool] = lambda node: False) -> JoinEntry:
+    """The join columns of a block. ``is_source(node)``: nobody produces into that node's spaces.
+
+    Raises:
+        AddressError: a space of the block can't be read.
+    """
+    outputs = {}
+    for space in dict.fromkeys(section.space for section in block.out):
+        side = _outputs(block, space)
+        if side is not None:
+            outputs[space] = side
+    source = parse_space(block.in_space)
+    root = source.kind is SpaceKind.OPAQUE or (_plain(source) and is_source(source.name))
+    inputs = None if root else _inputs(block)
+    return JoinEntry(block.block_id, block.in_space, inputs, outputs)
+
+
+def may_be_root(space: str) -> bool:
+    """Whether items of the space need no producer: opaque strings and rows of no incarnation.
+
+    The latter are rows of a source, or items of an SDK program; there, a producer that exists
+    must have produced them all.
+    """
+    parsed = parse_space(space)
+    return parsed.kind is SpaceKind.OPAQUE or _plain(parsed)
+
+
+def join(producer: JoinEntry, consumer: JoinEntry) -> EdgeBatch | None:
+    """All pairs (row of ``producer``, row of ``consumer``) that share a position.
+
+    None when there are none.
+    """
+    space = consumer.in_space
+    outputs = producer.outputs.get(space)
+    inputs = consumer.inputs
+    if outputs is None or inputs is None:
+        return None
+    if outputs.high < inputs.low or inputs.high < outputs.low:
+        return None
+    if outputs.dense:
+        pairs = _shared_positions(outputs, inputs)
+        if pairs == 0:
+            return None
+        return EdgeBatch(producer.block_id, consumer.block_id, pairs)
+    return _spelled_out(producer.block_id, consumer.block_id, outputs, inputs.spelled_out())
+
+
+def uncovered(inputs: Runs, producers: Runs) -> Runs:
+    """Positions of the normal runs ``inputs`` that none of ``producers`` (any runs) holds."""
+    return subtract(inputs, normal(*producers))
+
+
+def _plain(space: Space) -> bool:
+    return space.kind is SpaceKind.PARTITION and space.incarnation is None
+
+
+def _outputs(block: FlowBlock, space: str) -> Side | None:
+    sections = [
+        part for part in block.out if part.space == space and part.row_stop > part.row_first
+    ]
+    if not sections:
+        return None
+    first = np.concatenate([block.out_first[part.row_first : part.row_stop] for part in sections])
+    last = first
+    if block.out_last is not None:
+        last = np.concatenate([block.out_last[part.row_first : part.row_stop] for part in sections])
+    row = np.concatenate(
+        [np.arange(part.row_first, part.row_stop, dtype=np.uint32) for part in sections]
+    )
+    # Two sections of one space are one run of rows only when nothing stands between them.
+    dense = block.out_last is None and int(row[-1]) - int(row[0]) + 1 == len(row)
+    return _side(first, last, row, dense_allowed=dense)
+
+
+def _inputs(block: FlowBlock) -> Side | None:
+    first = block.in_first
+    if len(first) == 0:
+        return None
+    last = first if block.in_last is None else block.in_last
+    if block.in_ptr is None:
+        row = np.arange(block.rows, dtype=np.uint32)
+    else:
+        row = np.repeat(np.arange(block.rows, dtype=np.uint32), np.diff(block.in_ptr))
+    dense = block.in_ptr is None and block.in_last is None
+    return _side(first, last, row, dense_allowed=dense)
+
+
+def _side(first: U64, last: U64, row: U32, *, dense_allowed: bool) -> Side:
+    """``dense_allowed``: rows count up by one and every run is a single position."""
+    if dense_allowed and bool((first[1:] - first[:-1] == 1).all()) and first[-1] >= first[0]:
+        nothing = EMPTY[0]
+        row_low = int(row[0])
+        return Side(nothing, nothing, row[:0], int(first[0]), int(first[-1]), row_low)
+    if last is not first and bool((last == first).all()):
+        last = first
+    if not bool((first[1:] >= first[:-1]).all()):
+        order = np.argsort(first, kind="stable")
+        points = last is first
+        first, row = first[order], row[order]
+        last = first if points else last[order]
+    return Side(first, last, row, int(first[0]), int(last.max()))
+
+
+def _shared_positions(dense: Side, other: Side) -> int:
+    """Pairs of a row and a position: each position of ``dense`` is one row."""
+    low, high = max(dense.low, other.low), min(dense.high, other.high)
+    if low > high:
+        return 0
+    if other.dense:
+        return high - low + 1
+    stop = int(np.searchsorted(other.first, np.uint64(high), side="right"))
+    if other.last is other.first:
+        return stop - int(np.searchsorted(other.first, np.uint64(low), side="left"))
+    first = np.maximum(other.first[:stop], np.uint64(low))
+    last = np.minimum(other.last[:stop], np.uint64(high))
+    some = last >= first
+    return int((last[some] - first[some]).sum(dtype=np.uint64)) + int(np.count_nonzero(some))
+
+
+def _spelled_out(
+    producer: BlockId, consumer: BlockId, outputs: Side, inputs: Side
+) -> EdgeBatch | None:
+    counts = _Matches(outputs, inputs)
+    if counts.total == 0:
+        return None
+    if counts.total > PAIRS_MAX:
+        return EdgeBatch(producer, consumer, counts.distinct())
+    keys = counts.keys()
+    return EdgeBatch(
+        producer,
+        consumer,
+        len(keys),
+        (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32),
+        (keys >> _ROW_BITS).astype(np.uint32),
+    )
+
+
+class _Matches:
+    """Pairs of intersecting runs, found from the size of the result.
+
+    Two runs intersect when the output's first position lies in the input run, or else the input's
+    first position lies within the output run, past its first: each pair is found exactly once, and
+    no run is looked at that is not in a pair.
+    """
+
+    def __init__(self, outputs: Side, inputs: Side) -> None:
+        self.outputs, self.inputs = outputs, inputs
+        self.starts_in_input = (
+            np.searchsorted(outputs.first, inputs.first, side="left"),
+            np.searchsorted(outputs.first, inputs.last, side="right"),
+        )
+        self.starts_in_output = None
+        if outputs.last is not outputs.first:
+            self.starts_in_output = (
+                np.searchsorted(inputs.first, outputs.first, side="right"),
+                np.searchsorted(inputs.first, outputs.last, side="right"),
+            )
+        self.total = _size(self.starts_in_input) + _size(self.starts_in_output)
+
+    def keys(self) -> U64:
+        """``row of input << 32 | row of output``, sorted, each pair once (uint64)."""
+        low, high = self.starts_in_input
+        owner, step = spread(high - low)
+        found = [_keys(self.inputs.row[owner], self.outputs.row[low[owner] + step])]
+        if self.starts_in_output is not None:
+            low, high = self.starts_in_output
+            owner, step = spread(high - low)
+            found.append(_keys(self.inputs.row[low[owner] + step], self.outputs.row[owner]))
+        if len(found) == 1:
+            # A row's runs are disjoint, so one output position meets it once.
+            return np.sort(found[0])
+        return np.unique(np.concatenate(found))
+
+    def distinct(self) -> int:
+        """Number of pairs of rows, without holding them all."""
+        if self.starts_in_output is None:
+            return self.total
+        # Pairs of one input row may be found from both ends: go by ranges of input rows.
+        pairs, row_stop = 0, int(self.inputs.row.max()) + 1
+        step = max(1, row_stop * PAIRS_MAX // self.total)
+        for row in range(0, row_stop, step):
+            mine = (self.inputs.row >= row) & (self.inputs.row < row + step)
+            part = Side(
+                self.inputs.first[mine],
+                self.inputs.last[mine],
+                self.inputs.row[mine],
+                self.inputs.low,
+                self.inputs.high,
+            )
+            pairs += len(_Matches(self.outputs, part).keys())
+        return pairs
+
+
+def _size(span: tuple[I64, I64] | None) -> int:
+    return 0 if span is None else int((span[1] - span[0]).sum())
+
+
+def _keys(input_rows: U32, output_rows: U32) -> U64:
+    keys: U64 = input_rows.astype(np.uint64) << _ROW_BITS | output_rows
+    return keys

@@ -1,0 +1,259 @@
+"""Linking: blocks and commits in, visible blocks and linked edges out.
+
+A state machine without I/O and without a clock. Any order of events, any number of repetitions
+and any cut between two processes gives the same blocks and edges: when a block becomes visible,
+first its own entry is written to the state, then the other side is read (a symmetric join), so
+of two blocks at least one sees the other; edges are named by their two blocks, so both may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from lineage_core.address import SpaceKind, parse_space
+from lineage_core.block import BlockId
+from lineage_core.graph import EdgeBatch
+from lineage_core.joining import JoinEntry, Side, join, uncovered
+from lineage_core.runs import EMPTY, Runs, count, normal
+
+_GATHER_RUNS = 1 << 20
+"""Producer runs that are taken off a consumer's inputs at a time: 16 MiB of columns."""
+
+
+class TaskId(NamedTuple):
+    """What a commit makes visible: one attempt at one partition of a segment.
+
+    ``node`` is the segment's last node; its blocks may be of other nodes of the segment.
+    """
+
+    node: str
+    partition: int
+    attempt: int
+
+
+class LinkState(Protocol):
+    """What linking remembers. Every method may be repeated without effect."""
+
+    def is_visible(self, block: BlockId) -> bool:
+        """Whether :meth:`add` was called for the block."""
+
+    def add(self, entry: JoinEntry) -> None:
+        """Remember the entry of a visible block under its spaces."""
+
+    def producers(self, space: str, first: int, last: int) -> Iterator[JoinEntry]:
+        """Visible blocks with outputs in ``space`` that may lie in ``first..last``."""
+
+    def consumers(self, space: str, first: int, last: int) -> Iterator[JoinEntry]:
+        """Visible blocks with inputs in ``space`` that may lie in ``first..last``."""
+
+    def unmatched(self, block: BlockId) -> int:
+        """What :meth:`set_unmatched` was last given for the block, 0 at first."""
+
+    def set_unmatched(self, block: BlockId, positions: int) -> None:
+        """Remember how many input positions of a visible block no visible block puts out."""
+
+    def is_committed(self, task: TaskId) -> bool:
+        """Whether :meth:`commit` was called for the task."""
+
+    def commit(self, task: TaskId) -> None:
+        """Remember that the task is committed."""
+
+    def is_claimed(self, space: str) -> bool:
+        """Whether :meth:`claim` was called for the space."""
+
+    def claim(self, space: str) -> None:
+        """Remember that a visible block reads the space."""
+
+    def wait(self, task: TaskId, entry: JoinEntry) -> None:
+        """Keep a block that is not visible yet."""
+
+    def waiting_of(self, task: TaskId) -> Sequence[JoinEntry]:
+        """Blocks that wait for the commit of ``task``; they may have become visible since."""
+
+    def waiting_into(self, space: str) -> Sequence[JoinEntry]:
+        """Blocks that wait and put out into ``space``; they may have become visible since."""
+
+
+@dataclass(slots=True)
+class Linked:
+    """What an event brought about."""
+
+    visible: list[BlockId] = field(default_factory=list)
+    edges: list[EdgeBatch] = field(default_factory=list)
+    claims: list[str] = field(default_factory=list)
+    """Spaces that are read by a visible block for the first time: their producer, whichever
+    attempt it was, is visible too, committed or not."""
+
+
+class Linker:
+    """The state machine over a :class:`LinkState`.
+
+    After a batch of events :meth:`settle` brings the counts of unmatched positions up to date;
+    it belongs in the same transaction.
+    """
+
+    def __init__(self, state: LinkState) -> None:
+        self._state = state
+        self._unsettled: dict[BlockId, JoinEntry] = {}
+
+    def receive(self, task: TaskId, entry: JoinEntry) -> Linked:
+        """A block of ``task`` arrived. It waits until the task is committed or the block claimed."""
+        linked = Linked()
+        if self._state.is_visible(entry.block_id):
+            return linked
+        # Waiting first: a commit or claim that comes between the two lines finds the block.
+        self._state.wait(task, entry)
+        if self._state.is_committed(task) or any(map(self._state.is_claimed, entry.outputs)):
+            self._show([entry], linked)
+        return linked
+
+    def commit(self, task: TaskId) -> Linked:
+        """``task`` is committed: its blocks, present and future, are visible."""
+        linked = Linked()
+        self._state.commit(task)
+        self._show(self._state.waiting_of(task), linked)
+        return linked
+
+    def settle(self) -> dict[BlockId, int]:
+        """Count unmatched input positions of the blocks touched since the last call."""
+        counts = {}
+        for block_id, entry in self._unsettled.items():
+            assert entry.inputs is not None
+            counts[block_id] = self._count_unmatched(entry.in_space, entry.inputs)
+            self._state.set_unmatched(block_id, counts[block_id])
+        self._unsettled.clear()
+        return counts
+
+    def _show(self, entries: Collection[JoinEntry], linked: Linked) -> None:
+        """Make blocks visible, and those that they claim."""
+        stack = list(entries)
+        while stack:
+            entry = stack.pop()
+            if self._state.is_visible(entry.block_id):
+                continue
+            self._state.add(entry)
+            linked.visible.append(entry.block_id)
+            linked.edges.extend(self._edges_of(entry))
+            if claimable(entry.in_space) and not self._state.is_claimed(entry.in_space):
+                self._state.claim(entry.in_space)
+                linked.claims.append(entry.in_space)
+                stack.extend(self._state.waiting_into(entry.in_space))
+
+    def _edges_of(self, entry: JoinEntry) -> Iterator[EdgeBatch]:
+        """Edges of a block that was just added, to and from all that are visible."""
+        for space, side in entry.outputs.items():
+            for consumer in self._state.consumers(space, side.low, side.high):
+                edge = join(entry, consumer)
+                if edge is not None:
+                    yield edge
+                if self._state.unmatched(consumer.block_id):
+                    self._unsettled[consumer.block_id] = consumer
+        if entry.inputs is not None:
+            side = entry.inputs
+            for producer in self._state.producers(entry.in_space, side.low, side.high):
+                # A block that reads its own outputs has met itself above.
+                edge = None if producer.block_id == entry.block_id else join(producer, entry)
+                if edge is not None:
+                    yield edge
+            self._unsettled[entry.block_id] = entry
+
+    def _count_unmatched(self, space: str, inputs: Side) -> int:
+        left = normal(*inputs.positions())
+        for made in _gathered(self._state.producers(space, inputs.low, inputs.high), space):
+            left = uncovered(left, made)
+            if len(left[0]) == 0:
+                return 0
+        return count(left)
+
+
+def claimable(space: str) -> bool:
+    """Whether reading the space makes its producer visible: rows numbered by one incarnation."""
+    parsed = parse_space(space)
+    return parsed.kind is SpaceKind.PARTITION and parsed.incarnation is not None
+
+
+def _gathered(producers: Iterable[JoinEntry], space: str) -> Iterator[Runs]:
+    """Output runs of all producers, some at a time; any runs."""
+    parts: list[Runs] = []
+    size = 0
+    for producer in producers:
+        runs = producer.outputs[space].positions()
+        parts.append(runs)
+        size += len(runs[0])
+        if size >= _GATHER_RUNS:
+            yield _concatenated(parts)
+            parts, size = [], 0
+    yield _concatenated(parts)
+
+
+def _concatenated(parts: Sequence[Runs]) -> Runs:
+    if not parts:
+        return EMPTY
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+
+class MemoryState:
+    """A :class:`LinkState` in dictionaries, for programs that fit and for tests."""
+
+    def __init__(self) -> None:
+        self._entries: dict[BlockId, JoinEntry] = {}
+        self._by_out: dict[str, dict[BlockId, JoinEntry]] = {}
+        self._by_in: dict[str, dict[BlockId, JoinEntry]] = {}
+        self._unmatched: dict[BlockId, int] = {}
+        self._committed: set[TaskId] = set()
+        self._claimed: set[str] = set()
+        self._waiting: dict[TaskId, dict[BlockId, JoinEntry]] = {}
+
+    def is_visible(self, block: BlockId) -> bool:
+        return block in self._entries
+
+    def add(self, entry: JoinEntry) -> None:
+        self._entries[entry.block_id] = entry
+        for space in entry.outputs:
+            self._by_out.setdefault(space, {})[entry.block_id] = entry
+        if entry.inputs is not None:
+            self._by_in.setdefault(entry.in_space, {})[entry.block_id] = entry
+
+    def producers(self, space: str, first: int, last: int) -> Iterator[JoinEntry]:
+        for entry in list(self._by_out.get(space, {}).values()):
+            side = entry.outputs[space]
+            if side.low <= last and side.high >= first:
+                yield entry
+
+    def consumers(self, space: str, first: int, last: int) -> Iterator[JoinEntry]:
+        for entry in list(self._by_in.get(space, {}).values()):
+            side = entry.inputs
+            if side is not None and side.low <= last and side.high >= first:
+                yield entry
+
+    def unmatched(self, block: BlockId) -> int:
+        return self._unmatched.get(block, 0)
+
+    def set_unmatched(self, block: BlockId, positions: int) -> None:
+        self._unmatched[block] = positions
+
+    def is_committed(self, task: TaskId) -> bool:
+        return task in self._committed
+
+    def commit(self, task: TaskId) -> None:
+        self._committed.add(task)
+
+    def is_claimed(self, space: str) -> bool:
+        return space in self._claimed
+
+    def claim(self, space: str) -> None:
+        self._claimed.add(space)
+
+    def wait(self, task: TaskId, entry: JoinEntry) -> None:
+        self._waiting.setdefault(task, {})[entry.block_id] = entry
+
+    def waiting_of(self, task: TaskId) -> Sequence[JoinEntry]:
+        return list(self._waiting.get(task, {}).values())
+
+    def waiting_into(self, space: str) -> Sequence[JoinEntry]:
+        waiting = (entry for blocks in self._waiting.values() for entry in blocks.values())
+        return [entry for entry in waiting if space in entry.outputs]
