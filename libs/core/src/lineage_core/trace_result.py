@@ -1,0 +1,69 @@
+"""What a trace answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from lineage_core.errors import LineageError
+from lineage_core.region import Region
+
+
+class Direction(Enum):
+    """Which way a trace goes."""
+
+    BACKWARD = "backward"
+    FORWARD = "forward"
+
+
+class TraceError(LineageError):
+    """A trace that can't be started: what it names is not in the application."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadEnd:
+    """Items past which nothing is known, although there should be something."""
+
+    node: str
+    space: str
+    region: Region
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeItems:
+    """Items of one node, by space."""
+
+    node: str
+    spaces: Mapping[str, Region]
+
+    @property
+    def count(self) -> int:
+        """Number of items."""
+        return sum(region.count for region in self.spaces.values())
+
+
+@dataclass(frozen=True, slots=True)
+class TraceResult:
+    """The answer to a trace.
+
+    ``found``: the items asked for, by node: those of sources (backward) or sinks (forward), of
+    the node named by ``until``, or those ``steps`` blocks away (and what ended before).
+    ``passed``: every item on the way by node, the start and what was found included.
+    ``exact`` is False when a block or node on the way is a superset or the trace met a dead end;
+    ``reasons`` says why, each once.
+    """
+
+    direction: Direction
+    found: Mapping[str, NodeItems]
+    passed: Mapping[str, NodeItems]
+    exact: bool
+    reasons: tuple[str, ...]
+    dead_ends: tuple[DeadEnd, ...]
+    blocks_crossed: int
+
+    @property
+    def count(self) -> int:
+        """Number of items found."""
+        return sum(items.count for items in self.found.values())

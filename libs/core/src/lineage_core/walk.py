@@ -1,0 +1,332 @@
+"""One running trace: waves over spaces in topological order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from lineage_core.address import Space, SpaceKind, parse_space
+from lineage_core.block import I64, BlockId, FlowBlock
+from lineage_core.crossing import Crossing, back, forth
+from lineage_core.graph import FlowGraph, NodeRecord
+from lineage_core.region import Region
+from lineage_core.runs import EMPTY, Runs, clusters, intersect, subtract, touching, union
+from lineage_core.topology import Topology
+from lineage_core.trace_result import DeadEnd, Direction, NodeItems, TraceResult
+
+LOAD_AT_ONCE = 8
+"""Blocks unpacked together: bounds the memory of a trace that crosses thousands."""
+RANGES_MAX = 16
+"""Ranges asked for per space: row ordinals come in few clusters, hashes gain nothing by more."""
+FEW_BLOCKS = 4
+"""So many blocks are loaded rather than narrowed down by reading edges."""
+LOOSE_RUNS_MAX = 1 << 20
+"""Runs that wait unmerged in one space: 16 MiB."""
+OPAQUE = "*"
+NOT_RECORDED = "no lineage of these items was recorded"
+
+
+class WalkSource(Protocol):
+    """What a walk reads from: a graph, its topology and a way to load blocks."""
+
+    graph: FlowGraph
+    topology: Topology
+    kept: dict[str, int]
+
+    def load(self, wanted: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
+        """Blocks by id."""
+
+
+@dataclass(slots=True, eq=False)
+class _Wanted:
+    """Positions of one space that wait to be crossed, and the block rows that asked for them."""
+
+    parts: list[Runs] = field(default_factory=list)
+    askers: dict[BlockId, list[I64]] = field(default_factory=dict)
+    asked_at: dict[str, list[Runs]] = field(default_factory=dict)
+    loose: int = 0
+
+    def add(self, runs: Runs) -> None:
+        """Add runs; many are merged now and then, so that memory stays near the answer's size."""
+        self.parts.append(runs)
+        self.loose += len(runs[0])
+        if self.loose > LOOSE_RUNS_MAX + 2 * len(self.parts[0][0]):
+            self.parts = [union(self.parts)]
+            self.loose = 0
+
+
+class Walk:
+    """The state of one running trace."""
+
+    def __init__(self, source: WalkSource, direction: Direction, goal: str | None) -> None:
+        self.source = source
+        self.graph = source.graph
+        self.topology = source.topology
+        self.direction = direction
+        self.backward = direction is Direction.BACKWARD
+        self.goal = goal
+        self.relevant = (
+            None if goal is None else self.topology.around(goal, upstream=not self.backward)
+        )
+        self.passed: dict[tuple[str, str], list[Runs]] = {}
+        self.found: dict[tuple[str, str], list[Runs]] = {}
+        self.done: dict[str, Runs] = {}
+        self.reasons: dict[str, None] = {}
+        self.dead_ends: list[DeadEnd] = []
+        self.crossed: set[BlockId] = set()
+        self.reached: dict[str, _Wanted] = {}
+
+    def run(self, start: Mapping[str, Runs], steps: int | None) -> TraceResult:
+        """Trace to the ends, or ``steps`` blocks far."""
+        frontier = {space: _Wanted([runs]) for space, runs in start.items() if len(runs[0])}
+        if steps is None:
+            self.reached = frontier
+            while self.reached:
+                rank = min(self._rank(space) for space in self.reached)
+                level = [space for space in self.reached if self._rank(space) == rank]
+                self._take_up({space: self.reached.pop(space) for space in level}, once=True)
+        else:
+            for _ in range(steps):
+                self.reached = {}
+                self._take_up(frontier, once=False)
+                frontier = self.reached
+            for space, wanted in frontier.items():
+                self._find_here(space, wanted)
+        return self._result()
+
+    def _rank(self, space: str) -> int:
+        rank = self.topology.rank(_space(space).name)
+        return -rank if self.backward else rank
+
+    def _take_up(self, level: Mapping[str, _Wanted], *, once: bool) -> None:
+        """Cross all that waits in some spaces: each block is loaded once for all of them.
+
+        ``once``: positions that were crossed before (by another way) are left out.
+        """
+        wanted_runs: dict[str, Runs] = {}
+        spaces_of_block: dict[BlockId, list[str]] = {}
+        for space, wanted in level.items():
+            runs = self._to_cross(space, wanted, once=once)
+            if len(runs[0]):
+                wanted_runs[space] = runs
+                for block_id in self._blocks_at(space, runs, wanted):
+                    spaces_of_block.setdefault(block_id, []).append(space)
+        seen: dict[str, list[Runs]] = {space: [] for space in wanted_runs}
+        todo = list(spaces_of_block)
+        for at in range(0, len(todo), LOAD_AT_ONCE):
+            for block_id, block in self.source.load(todo[at : at + LOAD_AT_ONCE]).items():
+                for space in spaces_of_block[block_id]:
+                    self._cross(block_id, block, space, wanted_runs[space], seen[space])
+        for space, runs in wanted_runs.items():
+            left = subtract(runs, union(seen[space])) if seen[space] else runs
+            if len(left[0]):
+                self._end(space, level[space], left)
+
+    def _to_cross(self, space: str, wanted: _Wanted, *, once: bool) -> Runs:
+        """The positions of a space that are still to be crossed."""
+        runs = union(wanted.parts)
+        if once:
+            done = self.done.get(space)
+            if done is not None:
+                runs = subtract(runs, done)
+            self.done[space] = runs if done is None else union([done, runs])
+        name = _space(space).name
+        if name == OPAQUE or len(runs[0]) == 0:
+            return runs
+        self._pass(name, space, runs)
+        if name == self.goal:
+            self._find(name, space, runs)
+            return EMPTY
+        return runs if self.relevant is None or name in self.relevant else EMPTY
+
+    def _cross(
+        self, block_id: BlockId, block: FlowBlock, space: str, runs: Runs, seen: list[Runs]
+    ) -> None:
+        """Cross one block from the wanted positions of one of its spaces."""
+        crossing = back(block, space, runs) if self.backward else forth(block, runs)
+        if len(crossing.rows) == 0:
+            return
+        seen.append(crossing.seen)
+        if _space(space).name == OPAQUE and self.backward:
+            owned = intersect(union([crossing.seen]), runs)
+            self._pass(block_id.node, space, owned)
+            if block_id.node == self.goal:
+                self._find(block_id.node, space, owned)
+                return
+        self.crossed.add(block_id)
+        if not block.exact:
+            self._doubt(block_id.node, block.reason or "a superset")
+        for next_space, found in crossing.reached.items():
+            kept = self._kept(next_space, found)
+            if len(kept[0]):
+                self._reach(block_id, crossing, next_space, kept)
+
+    def _reach(self, block_id: BlockId, crossing: Crossing, space: str, runs: Runs) -> None:
+        """Let positions wait that were reached through a block."""
+        if _space(space).name == OPAQUE:
+            # An opaque position does not tell its node: the block that put it out does.
+            runs = union([runs])
+            if not self.backward:
+                self._pass(block_id.node, space, runs)
+                if block_id.node == self.goal:
+                    self._find(block_id.node, space, runs)
+                    return
+            elif self.topology.is_source(block_id.node) and self.goal in (None, block_id.node):
+                # What a source of an SDK takes in lies outside, even if an item has its name.
+                self._find(block_id.node, space, runs)
+        wanted = self.reached.setdefault(space, _Wanted())
+        if _space(space).name == OPAQUE:
+            wanted.asked_at.setdefault(block_id.node, []).append(runs)
+        wanted.add(runs)
+        wanted.askers.setdefault(block_id, []).append(crossing.rows)
+
+    def _kept(self, space: str, runs: Runs) -> Runs:
+        """Without the rows of a sink that were read ahead and never reached the user."""
+        keep = self.source.kept.get(space)
+        if keep is None or self.backward:
+            return runs
+        if keep == 0:
+            return EMPTY
+        limit = (np.zeros(1, np.uint64), np.full(1, keep - 1, np.uint64))
+        return intersect(union([runs]), limit)
+
+    def _blocks_at(self, space: str, runs: Runs, wanted: _Wanted) -> list[BlockId]:
+        """Blocks to load: those whose range fits, narrowed down by edges where that pays."""
+        hashed = _space(space).kind in (SpaceKind.KEYS, SpaceKind.OPAQUE)
+        ask = self.graph.blocks_into if self.backward else self.graph.blocks_from
+        found: dict[BlockId, None] = {}
+        for first, last in clusters(runs, 1 if hashed else RANGES_MAX):
+            for ref in ask(space, first, last):
+                if self.backward or _in_range(ref.in_min, ref.in_max, runs):
+                    found[ref.block_id] = None
+        if not hashed or len(found) <= FEW_BLOCKS or not wanted.askers:
+            return list(found)
+        linked = self._linked(wanted.askers)
+        return [block for block in found if block in linked]
+
+    def _linked(self, askers: Mapping[BlockId, list[I64]]) -> set[BlockId]:
+        """Blocks that share an edge with the rows that asked."""
+        linked: set[BlockId] = set()
+        rows = {block: np.unique(np.concatenate(parts)) for block, parts in askers.items()}
+        ask = self.graph.edges_into if self.backward else self.graph.edges_from
+        for batch in ask(askers):
+            here, there = (
+                (batch.consumer, batch.producer)
+                if self.backward
+                else (batch.producer, batch.consumer)
+            )
+            columns = batch.rows_consumer if self.backward else batch.rows_producer
+            if there in linked:
+                continue
+            if columns is None or bool(np.isin(rows[here], columns).any()):
+                linked.add(there)
+        return linked
+
+    def _end(self, space: str, wanted: _Wanted, runs: Runs) -> None:
+        """Items that no block continues: found, lost, or (forward) simply not used further."""
+        name = _space(space).name
+        if name != OPAQUE:
+            self._end_at(name, space, runs)
+            return
+        for node, asked in wanted.asked_at.items():
+            here = intersect(union(asked), runs)
+            if len(here[0]):
+                owner = self.topology.end_near(node, upstream=self.backward)
+                self._pass(owner, space, here)
+                self._end_at(owner, space, here)
+        if not wanted.asked_at and self.backward:
+            self._die(name, space, runs, NOT_RECORDED)
+
+    def _end_at(self, name: str, space: str, runs: Runs) -> None:
+        record = self.topology.by_id.get(name)
+        if record is not None and record.kind == "unknown":
+            self._die(name, space, runs, f"what {record.op} does is not known: {record.reason}")
+        elif self.topology.is_end(name, upstream=self.backward):
+            if self.goal is None or self.goal == name:
+                self._find(name, space, runs)
+        elif self.backward:
+            self._die(name, space, runs, NOT_RECORDED)
+
+    def _find_here(self, space: str, wanted: _Wanted) -> None:
+        """What the last step reached."""
+        name = _space(space).name
+        if name != OPAQUE:
+            runs = union(wanted.parts)
+            self._pass(name, space, runs)
+            self._find(name, space, runs)
+        for node, asked in wanted.asked_at.items():
+            owner = self.topology.end_near(node, upstream=True) if self.backward else node
+            self._find(owner, space, union(asked))
+
+    def _pass(self, node: str, space: str, runs: Runs) -> None:
+        self.passed.setdefault((node, space), []).append(runs)
+
+    def _find(self, node: str, space: str, runs: Runs) -> None:
+        self.found.setdefault((node, space), []).append(runs)
+
+    def _die(self, node: str, space: str, runs: Runs, reason: str) -> None:
+        self.dead_ends.append(DeadEnd(node, space, Region(*runs), reason))
+        self._doubt(node, reason)
+
+    def _doubt(self, node: str, reason: str) -> None:
+        record = self.topology.by_id.get(node)
+        what = f"node {node}" if record is None else f"node {node} ({record.op})"
+        self.reasons[f"{what}: {reason}"] = None
+
+    def _result(self) -> TraceResult:
+        passed = _by_node(self.passed)
+        for node in passed:
+            record = self.topology.by_id.get(node)
+            if record is not None and not record.exact and record.kind != "unknown":
+                self._doubt(node, record.reason or "a superset")
+        if not self.backward:
+            self._look_for_unknown(passed)
+        return TraceResult(
+            self.direction,
+            _by_node(self.found),
+            passed,
+            not self.reasons,
+            tuple(self.reasons),
+            tuple(self.dead_ends),
+            len(self.crossed),
+        )
+
+    def _look_for_unknown(self, passed: Mapping[str, NodeItems]) -> None:
+        """Forward, an unknown node that may have read the items leaves no block behind."""
+        unknown = [node for node in self.topology.by_id.values() if node.kind == "unknown"]
+        if not unknown or self.goal is not None:
+            return
+        for node in unknown:
+            for owner in self.topology.owners_above(node.node, self._owns_items):
+                for space, region in passed[owner].spaces.items() if owner in passed else ():
+                    reason = f"{node.op} (node {node.node}) reads on from here and is not known"
+                    self._die(owner, space, _runs(region), reason)
+
+    def _owns_items(self, node: NodeRecord) -> bool:
+        return node.kind in ("source", "sink", "shuffle") or bool(self.graph.spaces_of(node.node))
+
+
+@lru_cache(maxsize=1 << 16)
+def _space(text: str) -> Space:
+    return parse_space(text)
+
+
+def _runs(region: Region) -> Runs:
+    return region.first, region.last
+
+
+def _in_range(first: int, last: int, runs: Runs) -> bool:
+    low, high = np.array([first], np.uint64), np.array([last], np.uint64)
+    return bool(touching(low, high, runs)[0])
+
+
+def _by_node(parts: Mapping[tuple[str, str], list[Runs]]) -> dict[str, NodeItems]:
+    spaces: dict[str, dict[str, Region]] = {}
+    for (node, space), runs in parts.items():
+        merged = runs[0] if len(runs) == 1 else union(runs)
+        spaces.setdefault(node, {})[space] = Region(*merged)
+    return {node: NodeItems(node, found) for node, found in spaces.items()}
