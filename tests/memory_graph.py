@@ -19,9 +19,17 @@ Association = tuple[str, int, str, int]
 """Input space and position, output space and position."""
 
 
-def node(name: str, kind: str = "operator", op: str = "map", **more) -> NodeRecord:
-    given = {"exact": True, "reason": "", "alias": None, "path": None, "partitions": None} | more
-    return NodeRecord(name, kind, op, op, "", "job.py:1", **given)
+def node(
+    name: str,
+    kind: str = "operator",
+    op: str = "map",
+    *,
+    reason: str = "",
+    alias: str | None = None,
+    path: str | None = None,
+) -> NodeRecord:
+    exact = kind != "unknown" and not reason
+    return NodeRecord(name, kind, op, op, "", "job.py:1", alias, exact, reason, None, path)
 
 
 def region_of(block: FlowBlock, row: int) -> list[int]:
@@ -50,13 +58,11 @@ def associations(block: FlowBlock) -> list[Association]:
     everything = [p for row in range(block.rows) for p in region_of(block, row)]
     for row in range(block.rows):
         ins, outs, space = region_of(block, row), outputs_of(block, row), space_of(block, row)
-        match block.relation:
-            case Relation.IDENTITY:
-                pairs = list(zip(ins, outs, strict=True))
-            case Relation.ROWS:
-                pairs = [(i, o) for i in ins for o in outs]
-            case Relation.ALL:
-                pairs = [(i, o) for i in everything for o in outs]
+        if block.relation is Relation.ALL:
+            ins = everything
+        pairs = [(i, o) for i in ins for o in outs]
+        if block.relation is Relation.IDENTITY:
+            pairs = list(zip(ins, outs, strict=True))
         found += [(block.in_space, i, space, o) for i, o in pairs]
     return found
 

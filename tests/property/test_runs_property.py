@@ -25,7 +25,7 @@ ENDS = st.integers(0, 20) | st.integers(TOP - 20, TOP)
 
 
 @st.composite
-def some_runs(draw) -> Runs:
+def some_runs(draw: st.DrawFn) -> Runs:
     pairs = []
     for first in draw(st.lists(ENDS, max_size=6)):
         room = (20 if first <= 20 else TOP) - first
@@ -48,7 +48,7 @@ def assert_normal(runs: Runs) -> None:
 
 
 @given(some_runs(), some_runs())
-def test_set_operations(left, right):
+def test_set_operations(left: Runs, right: Runs) -> None:
     a, b = normal(*left), normal(*right)
     for got, wanted in [
         (a, positions(left)),
@@ -62,7 +62,7 @@ def test_set_operations(left, right):
 
 
 @given(some_runs(), some_runs())
-def test_touching_and_overlaps(many, right):
+def test_touching_and_overlaps(many: Runs, right: Runs) -> None:
     wanted = normal(*right)
     hit = touching(many[0], many[1], wanted).tolist()
     index, first, last = overlaps(many[0], many[1], wanted)
@@ -73,7 +73,7 @@ def test_touching_and_overlaps(many, right):
 
 
 @given(some_runs(), st.integers(1, 4))
-def test_clusters_cover(runs, at_most):
+def test_clusters_cover(runs: Runs, at_most: int) -> None:
     a = normal(*runs)
     found = clusters(a, at_most)
     assert len(found) <= at_most

@@ -22,7 +22,7 @@ Items = set[tuple[str, int]]
 
 
 @st.composite
-def regions(draw, most: int = 4) -> list[tuple[int, int]]:
+def regions(draw: st.DrawFn, most: int = 4) -> list[tuple[int, int]]:
     """Runs in order, disjoint and not adjacent."""
     points = draw(st.sets(st.integers(0, POSITIONS - 1), max_size=most))
     runs: list[tuple[int, int]] = []
@@ -35,7 +35,7 @@ def regions(draw, most: int = 4) -> list[tuple[int, int]]:
 
 
 @st.composite
-def flow_blocks(draw, block_id: BlockId, in_space: str, outs: list[str]) -> FlowBlock:
+def flow_blocks(draw: st.DrawFn, block_id: BlockId, in_space: str, outs: list[str]) -> FlowBlock:
     relation = draw(st.sampled_from(Relation))
     rows = draw(st.integers(0, 5))
     sections, at = [], 0
@@ -70,7 +70,7 @@ def flow_blocks(draw, block_id: BlockId, in_space: str, outs: list[str]) -> Flow
 
 
 @st.composite
-def graphs(draw) -> MemoryGraph:
+def graphs(draw: st.DrawFn) -> MemoryGraph:
     """Sources 0 and 1, some operators with key, cached and exchange spaces, a sink."""
     spaces = ["0#0", "0#1", "1#0"]
     blocks: list[FlowBlock] = []
@@ -105,7 +105,9 @@ def items(spaces: dict[str, Region]) -> Items:
     }
 
 
-def reach(graph: MemoryGraph, start: Items, direction: Direction, steps: int | None):
+def reach(
+    graph: MemoryGraph, start: Items, direction: Direction, steps: int | None
+) -> tuple[Items, Items]:
     """All items on the way, and the frontier after ``steps``."""
     near: dict[tuple[str, int], Items] = defaultdict(set)
     for block in graph.blocks:
@@ -146,7 +148,9 @@ def as_region(runs: list[tuple[int, int]]) -> Region:
 
 
 @given(graphs(), st.sampled_from(Direction), st.data())
-def test_a_trace_finds_what_single_associations_lead_to(graph, direction, data):
+def test_a_trace_finds_what_single_associations_lead_to(
+    graph: MemoryGraph, direction: Direction, data: st.DataObject
+) -> None:
     chosen = starts(graph, data)
     begin = {(s, p) for s, runs in chosen.items() for a, b in runs for p in range(a, b + 1)}
     result = trace(graph, direction, {s: as_region(runs) for s, runs in chosen.items()})
@@ -158,7 +162,9 @@ def test_a_trace_finds_what_single_associations_lead_to(graph, direction, data):
 
 
 @given(graphs(), st.sampled_from(Direction), st.integers(1, 2), st.data())
-def test_steps_stop_after_so_many_blocks(graph, direction, steps, data):
+def test_steps_stop_after_so_many_blocks(
+    graph: MemoryGraph, direction: Direction, steps: int, data: st.DataObject
+) -> None:
     chosen = starts(graph, data)
     begin = {(s, p) for s, runs in chosen.items() for a, b in runs for p in range(a, b + 1)}
     begun = {s: as_region(runs) for s, runs in chosen.items()}
@@ -171,7 +177,9 @@ def test_steps_stop_after_so_many_blocks(graph, direction, steps, data):
 
 
 @given(graphs(), st.sampled_from(Direction), st.data())
-def test_narrowing_by_edges_changes_nothing(graph, direction, data):
+def test_narrowing_by_edges_changes_nothing(
+    graph: MemoryGraph, direction: Direction, data: st.DataObject
+) -> None:
     begun = {s: as_region(runs) for s, runs in starts(graph, data).items()}
     plain = trace(graph, direction, begun)
     few = walk.FEW_BLOCKS
@@ -185,7 +193,9 @@ def test_narrowing_by_edges_changes_nothing(graph, direction, data):
 
 
 @given(graphs(), st.data())
-def test_a_trace_to_a_node_gives_its_items_on_the_way(graph, data):
+def test_a_trace_to_a_node_gives_its_items_on_the_way(
+    graph: MemoryGraph, data: st.DataObject
+) -> None:
     chosen = starts(graph, data)
     begun = {s: as_region(runs) for s, runs in chosen.items()}
     above = trace(graph, Direction.BACKWARD, begun)

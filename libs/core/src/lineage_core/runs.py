@@ -58,8 +58,10 @@ def touching(first: U64, last: U64, runs: Runs) -> npt.NDArray[np.bool_]:
     if len(wanted_first) == 1:
         low, high = wanted_first[0], wanted_last[0]
         if first is last and low == high:
-            return np.equal(first, low)
-        return np.logical_and(first <= high, last >= low)
+            hit: npt.NDArray[np.bool_] = first == low
+        else:
+            hit = (first <= high) & (last >= low)
+        return hit
     at = np.searchsorted(wanted_last, first, side="left")
     inside = at < len(wanted_first)
     return inside & (wanted_first[np.where(inside, at, 0)] <= last)
