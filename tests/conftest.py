@@ -1,8 +1,17 @@
 """Hypothesis profiles, chosen by HYPOTHESIS_PROFILE: `ci` (the default) or `deep`."""
 
-import os
+from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 # The same examples on every run and every machine: a red build is never a matter of luck. No deadline,
 # because a busy machine is slow, not wrong.
@@ -16,3 +25,23 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def spark_context() -> Iterator[SparkContext]:
+    """One plain SparkContext for the whole run: two cores, functions of the tests importable."""
+    from pyspark import SparkConf, SparkContext
+
+    root = str(Path(__file__).resolve().parents[1])
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = root if before is None else os.pathsep.join((root, before))
+    conf = SparkConf().setMaster("local[2]").setAppName("tests")
+    conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
+    sc = SparkContext(conf=conf)
+    sc.setLogLevel("ERROR")
+    yield sc
+    sc.stop()
+    if before is None:
+        del os.environ["PYTHONPATH"]
+    else:
+        os.environ["PYTHONPATH"] = before

@@ -18,8 +18,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from prepare import prepare
-
 HERE = Path(__file__).resolve().parent
 FLIGHTS_MAX = 12
 """A surprising mean is one that few flights made."""
@@ -70,6 +68,19 @@ def ask_json(work: Path, *arguments: str) -> dict[str, Any]:
     if not isinstance(answer, dict):
         raise DemoError(f"lineage {arguments[0]} --json did not answer an object")
     return answer
+
+
+def prepare(work: Path) -> None:
+    """Unpack the tables into ``work/data``.
+
+    Raises:
+        DemoError: the package that holds them is missing.
+    """
+    script = os.path.relpath(HERE / "prepare.py", work)
+    print(f"$ python {script} data", flush=True)
+    done = subprocess.run([sys.executable, script, "data"], cwd=work, check=False)
+    if done.returncode != 0:
+        raise DemoError("the tables could not be unpacked")
 
 
 def surprising_row(output: Path) -> tuple[str, str, int]:
@@ -147,7 +158,7 @@ def demo(work: Path) -> None:
     work.mkdir(parents=True, exist_ok=True)
     for leftover in ("out", ".lineage"):
         shutil.rmtree(work / leftover, ignore_errors=True)
-    prepare(work / "data")
+    prepare(work)
     job = os.path.relpath(HERE / "job.py", work)
     ask(work, "run", job, "data", "out")
     check_verdict(work)

