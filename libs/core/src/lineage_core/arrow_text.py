@@ -1,0 +1,95 @@
+"""The few Arrow kernels on columns of text that encoding uses, with types.
+
+The stubs of pyarrow do not know these kernels' overloads. pyarrow is imported on first use: it is
+slow to import, and not every process that imports the codec encodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lineage_core.block import I64, U64
+from lineage_core.digits import Mask
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def _arrow() -> tuple[Any, Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pa, pc
+
+
+def texts_of(texts: Sequence[str | None]) -> pa.StringArray | None:
+    """A column of texts; None when they are too long together for one column (2 GiB)."""
+    lib, _ = _arrow()
+    found: pa.StringArray = lib.array(texts, lib.string())
+    return None if isinstance(found, lib.ChunkedArray) else found
+
+
+def numbers_of(numbers: U64) -> pa.StringArray:
+    """Numbers in decimal."""
+    lib, kernels = _arrow()
+    found: pa.StringArray = kernels.cast(lib.array(numbers), lib.string())
+    return found
+
+
+def join(*parts: str | pa.StringArray) -> pa.StringArray:
+    """Row by row, all the parts behind one another; a plain text is the same in each row."""
+    _, kernels = _arrow()
+    found: pa.StringArray = kernels.binary_join_element_wise(*parts, "")
+    return found
+
+
+def join_groups(texts: pa.StringArray, pointer: I64, between: str) -> pa.StringArray:
+    """Texts ``pointer[i]`` to ``pointer[i + 1]`` (exclusive) joined, for each ``i``."""
+    lib, kernels = _arrow()
+    groups = lib.ListArray.from_arrays(lib.array(pointer.astype(np.int32)), texts)
+    found: pa.StringArray = kernels.binary_join(groups, between)
+    return found
+
+
+def put(texts: pa.StringArray, mask: Mask, given: pa.StringArray) -> pa.StringArray:
+    """``texts`` with the rows under the mask replaced by those given, in order."""
+    lib, kernels = _arrow()
+    found: pa.StringArray = kernels.replace_with_mask(texts, lib.array(mask), given)
+    return found
+
+
+def pick(texts: pa.StringArray, rows: I64) -> pa.StringArray:
+    """The texts of some rows."""
+    lib, _ = _arrow()
+    found: pa.StringArray = texts.take(lib.array(rows))
+    return found
+
+
+def stack(parts: Sequence[pa.StringArray]) -> pa.StringArray:
+    """Columns on top of one another."""
+    lib, _ = _arrow()
+    found: pa.StringArray = lib.concat_arrays(parts)
+    return found
+
+
+def quote(texts: pa.StringArray) -> pa.StringArray:
+    """CSV cells: quoted where RFC 4180 needs it or where empty, and nothing for a null."""
+    _, kernels = _arrow()
+    special = kernels.match_substring_regex(texts, '[",\r\n]')
+    special = kernels.or_(special, kernels.equal(kernels.binary_length(texts), 0))
+    if kernels.any(special).as_py():
+        doubled = kernels.replace_substring(texts, '"', '""')
+        texts = kernels.if_else(special, join('"', doubled, '"'), texts)
+    found: pa.StringArray = kernels.fill_null(texts, "")
+    return found
+
+
+def bytes_of(texts: pa.StringArray) -> bytes:
+    """All texts behind one another, in UTF-8."""
+    buffers: Any = texts.buffers()
+    offsets = np.frombuffer(buffers[1], np.int32)[texts.offset :]
+    content: bytes = buffers[2][int(offsets[0]) : int(offsets[len(texts)])].to_pybytes()
+    return content

@@ -1,0 +1,176 @@
+"""Splitting CSV (RFC 4180) into cells, in columns.
+
+Strict where RFC 4180 is: every line has the same number of cells, quotes stand around a whole
+cell, quotes inside are doubled. Lines end with LF or CRLF, the last one too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lineage_core.block import I64
+from lineage_core.block_check import place
+from lineage_core.digits import U8, Mask
+from lineage_core.errors import BlockError
+
+COLUMNS = ("flowId", "hashIn", "hashOut", "value")
+PAYLOAD_BYTES_MAX = 256 * 2**20
+"""Longest CSV of one block in bytes."""
+PAD = 1024
+"""Zero bytes behind the payload, so that words read at a cell's end stay inside the buffer: more
+than the longest prefix of a cell and a word."""
+_COMMA, _LF, _CR, _QUOTE, _SPACE, _DASH = 44, 10, 13, 34, 32, 45
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Cell ``[line, column]`` is ``text[start:stop]``, its quotes left off.
+
+    ``buffer`` is the payload with ``PAD`` zero bytes behind it; ``start`` and ``stop`` are int64
+    matrices of lines by columns; ``quoted`` says which cells had quotes, None if none had.
+    Quotes inside a quoted cell are still doubled.
+    """
+
+    buffer: U8
+    payload: bytes
+    start: I64
+    stop: I64
+    quoted: Mask | None
+
+    @property
+    def separators(self) -> I64:
+        """Places of all spaces and dashes."""
+        return np.flatnonzero((self.buffer == _SPACE) | (self.buffer == _DASH))
+
+    def text(self, line: int, column: int) -> str:
+        """Text of a cell; the payload must be UTF-8."""
+        raw = self.payload[self.start[line, column] : self.stop[line, column]]
+        if self.quoted is not None and self.quoted[line, column]:
+            raw = raw.replace(b'""', b'"')
+        return raw.decode()
+
+
+def split_cells(payload: bytes, columns: tuple[str, ...], lines: int) -> Cells:
+    """Split a payload of UTF-8 text into ``lines`` lines (with the header) of cells.
+
+    Raises:
+        BlockError: the payload is not such CSV; ``where`` names the row (or the header row).
+    """
+    _check_characters(payload)
+    buffer = np.frombuffer(payload + bytes(PAD), np.uint8)
+    text = buffer[:-PAD]
+    inside = _inside_quotes(text) if b'"' in payload else None
+    marks = (text == _COMMA) | (text == _LF)
+    if inside is not None:
+        marks &= ~inside
+    at = np.flatnonzero(marks)
+    if len(at) == 0 or at[-1] != len(text) - 1 or text[-1] != _LF:
+        raise BlockError("the last line has no end: truncated", where="payload")
+    width = len(columns)
+    shape_fits = len(at) == width * lines
+    if not shape_fits or not _ends_only_at_last(text, at.reshape(-1, width)):
+        raise _wrong_shape(text, at, width, lines)
+    stop = at.reshape(-1, width)
+    start = np.empty_like(stop)
+    start.ravel()[0] = 0
+    start.ravel()[1:] = at[:-1] + 1
+    if b"\r" in payload:
+        stop = _without_returns(text, start, stop, inside, columns)
+    quoted = None
+    if inside is not None:
+        start, stop, quoted = _without_quotes(text, start, stop, columns)
+    return Cells(buffer, payload, start, stop, quoted)
+
+
+def _check_characters(payload: bytes) -> None:
+    if b"\0" in payload:
+        raise BlockError("NUL character", where=_line_of(payload, payload.index(b"\0")))
+    if not payload.isascii():
+        try:
+            payload.decode()
+        except UnicodeDecodeError as error:
+            where = _line_of(payload, error.start)
+            raise BlockError(f"not UTF-8: {error.reason}", where=where) from error
+
+
+def _line_of(payload: bytes, at: int) -> str:
+    line = payload.count(b"\n", 0, at)
+    return f"line {line + 1}, byte {at}"
+
+
+def _row_name(line: int) -> str:
+    return f"row {line - 1}" if line else "header row"
+
+
+def _inside_quotes(text: U8) -> Mask:
+    """Mask of bytes behind an odd number of quotes (an opening quote counts as inside)."""
+    return np.logical_xor.accumulate(text == _QUOTE)
+
+
+def _ends_only_at_last(text: U8, at: I64) -> bool:
+    marks = text[at]
+    return bool((marks[:, -1] == _LF).all() and (marks[:, :-1] == _COMMA).all())
+
+
+def _wrong_shape(text: U8, at: I64, width: int, lines: int) -> BlockError:
+    ends = np.flatnonzero(text[at] == _LF)
+    widths = np.diff(ends, prepend=-1)
+    wrong = np.flatnonzero(widths != width)
+    if len(wrong):
+        line = int(wrong[0])
+        return BlockError(f"{widths[line]} cells, must be {width}", where=_row_name(line))
+    return BlockError(f"{len(ends) - 1} rows, the header says {lines - 1}", where="payload")
+
+
+def _without_returns(
+    text: U8, start: I64, stop: I64, inside: Mask | None, columns: tuple[str, ...]
+) -> I64:
+    """Stops with the CR of a CRLF left off.
+
+    Raises:
+        BlockError: a CR stands alone outside quotes.
+    """
+    stop = stop.copy()
+    last = stop[:, -1]
+    ends = (last > start[:, -1]) & (text[last - 1] == _CR)
+    allowed = (last - 1)[ends]
+    last -= ends
+    returns = text == _CR
+    if inside is not None:
+        returns &= ~inside
+    lone = np.setdiff1d(np.flatnonzero(returns), allowed, assume_unique=True)
+    if len(lone):
+        line, column = divmod(int(np.searchsorted(stop.ravel(), lone[0])), len(columns))
+        where = place(line - 1, columns[column]) if line else _row_name(line)
+        raise BlockError("a carriage return outside quotes", where=where)
+    return stop
+
+
+def _without_quotes(
+    text: U8, start: I64, stop: I64, columns: tuple[str, ...]
+) -> tuple[I64, I64, Mask]:
+    """Starts and stops inside the quotes, and which cells have them.
+
+    Raises:
+        BlockError: a quote stands where none may be.
+    """
+    quotes = np.flatnonzero(text == _QUOTE)
+    cell = np.searchsorted(stop.ravel(), quotes)
+    opening, closing = quotes[::2], quotes[1::2]
+    first_in_cell, stop_of_cell = start.ravel()[cell], stop.ravel()[cell]
+    # Quotes pair up, for the last line's end lies outside. A pair opens at the cell's start or
+    # right behind the pair before it (a doubled quote), and closes likewise.
+    doubled = closing[:-1] + 1 == opening[1:]
+    opens = opening == first_in_cell[::2]
+    closes = closing + 1 == stop_of_cell[1::2]
+    wrong = ~(opens | np.concatenate(([False], doubled)))
+    wrong |= ~(closes | np.concatenate((doubled, [False])))
+    if wrong.any():
+        line, column = divmod(int(cell[2 * int(wrong.argmax())]), len(columns))
+        where = place(line - 1, columns[column]) if line else _row_name(line)
+        raise BlockError("a quote that does not enclose the cell", where=where)
+    quoted = np.zeros(start.shape, np.bool_)
+    quoted.reshape(-1)[cell] = True
+    return start + quoted, stop - quoted, quoted

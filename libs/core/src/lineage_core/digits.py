@@ -1,0 +1,109 @@
+"""Decimal numbers of a byte buffer, parsed in columns.
+
+Eight digits are read as one 64-bit word and turned into a number by three multiplications (SWAR);
+a number of up to 20 digits takes three words.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lineage_core.block import I64, U64
+
+U8: TypeAlias = npt.NDArray[np.uint8]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+PAD = 24
+"""Bytes that a buffer needs before its first number and behind its last: words overlap its ends."""
+DIGITS_MAX = 20
+
+_u = np.uint64
+_ZEROS = _u(0x3030303030303030)
+_SIXES = _u(0x0606060606060606)
+_HIGH = _u(0xF0F0F0F0F0F0F0F0)
+_LAST_BYTES: U64 = np.array([0] + [2**64 - 2 ** (64 - 8 * n) for n in range(1, 9)], np.uint64)
+"""Mask of the last ``n`` bytes in memory of a little-endian word."""
+_FIRST_BYTES = [2 ** (8 * n) - 1 for n in range(9)]
+_E8, _E16 = _u(10**8), _u(10**16)
+_TOP, _REST = divmod(2**64 - 1, 10**16)
+
+
+def words_of(buffer: U8) -> U64:
+    """Little-endian 64-bit words that begin at each byte of a buffer (a view, unaligned)."""
+    return np.ndarray((max(len(buffer) - 7, 0),), "<u8", buffer, strides=(1,))
+
+
+def parse_numbers(buffer: U8, start: I64, stop: I64) -> tuple[U64, Mask]:
+    """Parse the numbers at ``start[i]`` to ``stop[i]`` (exclusive).
+
+    Every place must lie at least :data:`PAD` bytes off both ends of the buffer.
+
+    Returns:
+        The numbers, and a mask of the places that hold none: not decimal digits only, a leading
+        zero, no digit at all, or above 2**64 - 1. Numbers under the mask are arbitrary.
+    """
+    words = words_of(buffer)
+    length = stop - start
+    longest = int(length.max(initial=0))
+    bad: Mask = (length < 1) | (length > DIGITS_MAX)
+    bad |= (length > 1) & (buffer[start] == 48)
+    value, wrong = _eight(words, stop - 8, length)
+    bad |= wrong
+    if longest > 8:
+        _add_longer(words, stop, length, value, bad)
+    return value, bad
+
+
+def _add_longer(words: U64, stop: I64, length: I64, value: U64, bad: Mask) -> None:
+    """Add to ``value`` the digits before the last eight, in place."""
+    many = np.flatnonzero(length > 8)
+    every = len(many) == len(length)
+    at = stop if every else stop[many]
+    size = length if every else length[many]
+    middle, wrong = _eight(words, at - 16, size - 8)
+    low = middle * _E8 + (value if every else value[many])
+    if int(size.max()) > 16:
+        high, wrong_high = _eight(words, at - 24, size - 16)
+        wrong |= wrong_high
+        wrong |= (high > _u(_TOP)) | ((high == _u(_TOP)) & (low > _u(_REST)))
+        low += high * _E16
+    if every:
+        value[:] = low
+        bad |= wrong
+    else:
+        value[many] = low
+        bad[many] |= wrong
+
+
+def _eight(words: U64, at: I64, length: I64) -> tuple[U64, Mask]:
+    """The numbers in the last ``length`` (0 to 8, or clipped to that) bytes of words at ``at``."""
+    word = words[at]
+    word ^= _ZEROS
+    word &= _LAST_BYTES[np.clip(length, 0, 8)]
+    bad: Mask = (((word + _SIXES) | word) & _HIGH) != 0
+    word *= _u(2561)
+    word >>= _u(8)
+    word &= _u(0x00FF00FF00FF00FF)
+    word *= _u(6553601)
+    word >>= _u(16)
+    word &= _u(0x0000FFFF0000FFFF)
+    word *= _u(42949672960001)
+    word >>= _u(32)
+    return word, bad
+
+
+def differs(buffer: U8, start: I64, prefix: bytes) -> Mask:
+    """Mask of the places whose bytes do not begin with ``prefix``.
+
+    Needs ``len(prefix) + 8`` bytes of buffer behind every place.
+    """
+    words = words_of(buffer)
+    bad: Mask = np.zeros(len(start), np.bool_)
+    for at in range(0, len(prefix), 8):
+        part = prefix[at : at + 8]
+        want = _u(int.from_bytes(part, "little"))
+        bad |= ((words[start + at] ^ want) & _u(_FIRST_BYTES[len(part)])) != 0
+    return bad
