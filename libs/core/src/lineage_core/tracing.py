@@ -37,22 +37,11 @@ CACHE_BYTES_MAX = 192 << 20
 
 
 class Tracer:
-    """Traces over one application's graph; keeps the blocks it unpacked last.
+    """Traces over one application's graph; keeps the blocks it unpacked last."""
 
-    ``kept`` says how many rows of a sink partition reached the user (``take`` reads ahead):
-    outputs past them are no items.
-    """
-
-    def __init__(
-        self,
-        graph: FlowGraph,
-        *,
-        kept: Mapping[str, int] | None = None,
-        cache_bytes_max: int = CACHE_BYTES_MAX,
-    ) -> None:
+    def __init__(self, graph: FlowGraph, *, cache_bytes_max: int = CACHE_BYTES_MAX) -> None:
         self.graph = graph
         self.topology = Topology(graph.nodes(), graph.links())
-        self.kept = dict(kept or {})
         self._cache: OrderedDict[BlockId, FlowBlock] = OrderedDict()
         self._cache_bytes = 0
         self._cache_bytes_max = cache_bytes_max

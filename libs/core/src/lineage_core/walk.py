@@ -35,7 +35,6 @@ class WalkSource(Protocol):
 
     graph: FlowGraph
     topology: Topology
-    kept: dict[str, int]
 
     def load(self, wanted: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
         """Blocks by id."""
@@ -161,9 +160,8 @@ class Walk:
         if not block.exact:
             self._doubt(block_id.node, block.reason or "a superset")
         for next_space, found in crossing.reached.items():
-            kept = self._kept(next_space, found)
-            if len(kept[0]):
-                self._reach(block_id, crossing, next_space, kept)
+            if len(found[0]):
+                self._reach(block_id, crossing, next_space, found)
 
     def _reach(self, block_id: BlockId, crossing: Crossing, space: str, runs: Runs) -> None:
         """Let positions wait that were reached through a block."""
@@ -183,16 +181,6 @@ class Walk:
             wanted.asked_at.setdefault(block_id.node, []).append(runs)
         wanted.add(runs)
         wanted.askers.setdefault(block_id, []).append(crossing.rows)
-
-    def _kept(self, space: str, runs: Runs) -> Runs:
-        """Without the rows of a sink that were read ahead and never reached the user."""
-        keep = self.source.kept.get(space)
-        if keep is None or self.backward:
-            return runs
-        if keep == 0:
-            return EMPTY
-        limit = (np.zeros(1, np.uint64), np.full(1, keep - 1, np.uint64))
-        return intersect(union([runs]), limit)
 
     def _blocks_at(self, space: str, runs: Runs, wanted: _Wanted) -> list[BlockId]:
         """Blocks to load: those whose range fits, narrowed down by edges where that pays."""

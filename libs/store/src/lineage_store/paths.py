@@ -1,0 +1,216 @@
+"""Paths as people and engines write them, and the bytes behind them.
+
+Local files are read directly, everything else through fsspec and its plugins (``hdfs://``,
+``s3://``, ``memory://`` ...).
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, cast
+from urllib.parse import unquote
+
+from lineage_core.errors import LineageError
+
+READ_BYTES = 4 << 20
+"""Bytes read at once when a file is read from end to end."""
+MTIME_TOLERANCE_S = 0.002
+"""Hadoop keeps milliseconds, file systems nanoseconds."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(/.*)", re.DOTALL)
+_COMPRESSED = (".gz", ".bz2", ".deflate", ".zst")
+_UNREADABLE = (".snappy", ".lz4", ".lzo")
+
+
+class RowsError(LineageError):
+    """Rows that can't be read: the file is gone, not readable, or of an unknown kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file as it is now; ``mtime`` is None where the file system does not tell."""
+
+    size: int
+    mtime: float | None
+
+    def is_still(self, size: int, mtime: float) -> bool:
+        """Whether the file is as it was noted."""
+        same_time = self.mtime is None or abs(self.mtime - mtime) <= MTIME_TOLERANCE_S
+        return self.size == size and same_time
+
+
+def split_scheme(path: str) -> tuple[str, str]:
+    """Scheme and rest: ``file:/a/b`` and ``/a/b`` are ("file", "/a/b")."""
+    found = _SCHEME.fullmatch(path)
+    if found is None:
+        return "file", path
+    scheme, rest = found[1].lower(), found[2]
+    if scheme == "file":
+        return scheme, "/" + rest.lstrip("/")
+    return scheme, rest
+
+
+def canonical(path: str, base: str | None = None) -> str:
+    """One spelling for all that name the same file: absolute, no ``file:``, links followed.
+
+    ``base`` is where relative paths start (default: the working directory).
+    """
+    scheme, rest = split_scheme(path)
+    if scheme != "file":
+        head, _, tail = rest.lstrip("/").partition("/")
+        return f"{scheme}://{head}/" + re.sub(r"/+", "/", tail).lstrip("/")
+    absolute = os.path.join(base or os.getcwd(), os.path.expanduser(rest))
+    if "%" in absolute and not os.path.exists(absolute):
+        decoded = unquote(absolute)
+        absolute = decoded if os.path.exists(decoded) else absolute
+    return os.path.realpath(absolute)
+
+
+def is_compressed(path: str) -> bool:
+    """Whether Hadoop reads the file through a codec, which it chooses by the name's end.
+
+    Raises:
+        RowsError: by one that can't be read here.
+    """
+    if path.endswith(_UNREADABLE):
+        raise RowsError(f"{path}: this compression can't be read here; only the row is known")
+    return path.endswith(_COMPRESSED)
+
+
+def state_of(path: str) -> FileState | None:
+    """The file's size and time of modification now; None when there is no such file."""
+    scheme, rest = split_scheme(path)
+    try:
+        if scheme == "file":
+            stat = os.stat(rest)
+            return FileState(stat.st_size, stat.st_mtime)
+        info = _file_system(path).info(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ImportError, ValueError) as error:
+        raise RowsError(f"{path}: {error}") from error
+    when = next((info[k] for k in ("mtime", "LastModified", "last_modified") if info.get(k)), None)
+    mtime = when.timestamp() if isinstance(when, datetime) else when
+    return FileState(int(info["size"]), None if mtime is None else float(mtime))
+
+
+class Bytes:
+    """The (decompressed) bytes of one file; ranges are best asked for in ascending order."""
+
+    def __init__(self, path: str) -> None:
+        """Open the file.
+
+        Raises:
+            RowsError: it can't be opened.
+        """
+        self.path = path
+        self._stream_only = is_compressed(path)
+        self._raw, self._file = self._open()
+        self._at = 0
+        self._tail = b""
+
+    def _open(self) -> tuple[IO[bytes], IO[bytes]]:
+        try:
+            scheme, rest = split_scheme(self.path)
+            raw = _local(rest) if scheme == "file" else _remote(self.path)
+        except (OSError, ImportError, ValueError) as error:
+            raise RowsError(f"{self.path}: {error}") from error
+        return raw, (_decompressed(self.path, raw) if self._stream_only else raw)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``offset``; less at the end of the file.
+
+        Raises:
+            RowsError: the bytes can't be read.
+        """
+        try:
+            if not self._stream_only:
+                self._file.seek(offset)
+                return self._file.read(length)
+            return self._read_on(offset, length)
+        except (OSError, EOFError, zlib.error) as error:
+            raise RowsError(f"{self.path}: {error}") from error
+
+    def _read_on(self, offset: int, length: int) -> bytes:
+        """Decompress forward; what was read last is kept, for ranges that overlap a little."""
+        if offset < self._at - len(self._tail):
+            self.close()
+            (self._raw, self._file), self._at, self._tail = self._open(), 0, b""
+        while self._at < offset:
+            self._tail = self._file.read(min(READ_BYTES, offset - self._at))
+            if not self._tail:
+                return b""
+            self._at += len(self._tail)
+        kept = self._tail[len(self._tail) - (self._at - offset) :] if self._at > offset else b""
+        missing = length - len(kept)
+        more = self._file.read(missing) if missing > 0 else b""
+        self._at += len(more)
+        if more or not kept:
+            self._tail = kept + more
+        return (kept + more)[:length]
+
+    def blocks(self) -> Iterator[bytes]:
+        """The whole file in order."""
+        at = 0
+        while block := self.read(at, READ_BYTES):
+            yield block
+            at += len(block)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        self._raw.close()
+
+
+def _file_system(path: str) -> Any:
+    import fsspec
+
+    return fsspec.core.url_to_fs(path)[0]
+
+
+def _local(path: str) -> IO[bytes]:
+    return Path(path).open("rb")
+
+
+def _remote(path: str) -> IO[bytes]:
+    import fsspec
+
+    return cast(IO[bytes], fsspec.open(path, "rb").open())
+
+
+def _decompressed(path: str, raw: IO[bytes]) -> IO[bytes]:
+    if path.endswith(".gz"):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
+    if path.endswith(".bz2"):
+        return cast(IO[bytes], bz2.BZ2File(raw))
+    if path.endswith(".zst"):
+        import pyarrow
+
+        return cast(IO[bytes], pyarrow.CompressedInputStream(cast(Any, raw), "zstd"))
+    return cast(IO[bytes], _Inflated(raw))
+
+
+class _Inflated:
+    """Hadoop's ``.deflate``: a bare zlib stream."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self._inflate = zlib.decompressobj()
+        self._ready = b""
+
+    def read(self, length: int) -> bytes:
+        while len(self._ready) < length and (packed := self._raw.read(READ_BYTES // 16)):
+            self._ready += self._inflate.decompress(packed)
+        out, self._ready = self._ready[:length], self._ready[length:]
+        return out
+
+    def close(self) -> None:
+        self._raw.close()

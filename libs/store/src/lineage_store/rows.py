@@ -1,0 +1,281 @@
+"""The text of rows and lines of text files, by a sparse index that is built on first use."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import zipfile
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lineage_core.block import I64, U64
+from lineage_store.line_index import BOM, STRIDE, LineIndex, build, ends_in, stride_of
+from lineage_store.paths import Bytes, FileState, RowsError, is_compressed, state_of
+
+SAVE_BYTES_MIN = 1 << 20
+"""Smaller files are indexed again in less time than an index is looked up."""
+WINDOW_STRIDES = 256
+"""Strides read at once for rows that lie near each other: 4 MiB."""
+GAP_STRIDES = 1
+OPEN_INDEXES = 256
+"""Indexes kept in memory (about 100 kB for a file of 100 MB)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    state: FileState
+    index: LineIndex
+
+
+class RowReader:
+    """Reads rows of files that are named by canonical paths.
+
+    ``index_folder`` keeps the indexes of large files between processes; it may be missing or not
+    writable (then each process builds its own).
+    """
+
+    def __init__(self, index_folder: Path | None = None) -> None:
+        self._folder = index_folder
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    def index(self, path: str) -> LineIndex:
+        """The index of a file as it is now.
+
+        Raises:
+            RowsError: the file is gone or can't be read.
+        """
+        state = state_of(path)
+        if state is None:
+            raise RowsError(f"{path}: no such file")
+        known = self._known.get(path)
+        if known is None or known.state != state:
+            index = self._saved(path, state) or self._build(path, state)
+            known = self._known[path] = _Known(state, index)
+        self._known.move_to_end(path)
+        if len(self._known) > OPEN_INDEXES:
+            self._known.popitem(last=False)
+        return known.index
+
+    def rows(self, path: str, rows: U64) -> list[str | None]:
+        """The text of rows (from 0, in ascending order) as Hadoop reads them; None: no such row.
+
+        Raises:
+            RowsError: the file is gone or can't be read.
+        """
+        index = self.index(path)
+        there = int(np.searchsorted(rows, np.uint64(index.rows)))
+        some = rows[:there]
+        with closing(Bytes(path)) as source:
+            found = _spans(source, index, some, some, rows_mode=True)
+        texts: list[str | None] = [_text(_without_end(piece, rows_mode=True)) for piece in found]
+        return texts + [None] * (len(rows) - there)
+
+    def lines(self, path: str, first: U64, last: U64) -> list[str | None]:
+        """The text of spans of lines (from 1, both included, ascending) as grep counts them.
+
+        Raises:
+            RowsError: the file is gone or can't be read.
+        """
+        index = self.index(path)
+        there = int(np.searchsorted(last, np.uint64(index.lines), side="right"))
+        one = np.uint64(1)
+        low, high = first[:there] - one, last[:there] - one
+        with closing(Bytes(path)) as source:
+            found = _spans(source, index, low, high, rows_mode=False)
+        texts: list[str | None] = [_text(_without_end(piece, rows_mode=False)) for piece in found]
+        return texts + [None] * (len(first) - there)
+
+    def lines_of_rows(self, path: str, rows: U64) -> U64:
+        """The lines (from 1) on which rows (ascending) begin.
+
+        Raises:
+            RowsError: the file is gone or can't be read.
+        """
+        index = self.index(path)
+        if not index.lone_returns:
+            return rows + np.uint64(1)
+        with closing(Bytes(path)) as source:
+            before = [
+                _ends_before(source, index, _row_start(source, index, int(row)), rows_mode=False)
+                for row in rows
+            ]
+        return np.array(before, np.uint64) + np.uint64(1)
+
+    def rows_of_line(self, path: str, line: int) -> range:
+        """The rows that begin on a line (from 1); more than one if a lone carriage return cuts it.
+
+        Raises:
+            RowsError: the file is gone or can't be read.
+        """
+        index = self.index(path)
+        if not 1 <= line <= index.lines:
+            return range(0)
+        if not index.lone_returns:
+            return range(line - 1, min(line, index.rows))
+        with closing(Bytes(path)) as source:
+            low, last = 0, index.size - 1
+            if line > 1:
+                low = _nth_end(source, index, line - 1, rows_mode=False) + 1
+            if line <= int(index.line_ends[-1]):
+                last = _nth_end(source, index, line, rows_mode=False)
+            first = _ends_before(source, index, low, rows_mode=True)
+            return range(first, _ends_before(source, index, last, rows_mode=True) + 1)
+
+    def rows_in_split(self, path: str, start: int, length: int) -> int:
+        """Rows that Hadoop reads from a split of a file.
+
+        A split reads the lines that begin after its first byte and at or before the byte after
+        its last; the first split reads the file's first line too.
+
+        Raises:
+            RowsError: the file is gone or can't be read, or is compressed and cut in splits.
+        """
+        index = self.index(path)
+        if is_compressed(path):
+            state = state_of(path)
+            if start == 0 and state is not None and length >= state.size:
+                return index.rows
+            raise RowsError(f"{path}: rows of a split of a compressed file can't be counted")
+        stop = min(start + length, index.size)
+        if index.rows == 0 or start >= index.size:
+            return 0
+        with closing(Bytes(path)) as source:
+            count = _ends_before(source, index, stop, rows_mode=True)
+            count -= _ends_before(source, index, start, rows_mode=True)
+        if stop == index.size and index.closed:
+            count -= 1
+        return count + (start == 0)
+
+    def _build(self, path: str, state: FileState) -> LineIndex:
+        with closing(Bytes(path)) as source:
+            index = build(source.blocks())
+        if self._folder is not None and state.mtime is not None and index.size >= SAVE_BYTES_MIN:
+            # An index that can't be kept is built again; it is never worth an error.
+            with contextlib.suppress(OSError):
+                _save(self._folder, self._file_of(path), path, state, index)
+        return index
+
+    def _saved(self, path: str, state: FileState) -> LineIndex | None:
+        if self._folder is None:
+            return None
+        try:
+            with np.load(self._folder / self._file_of(path), allow_pickle=False) as saved:
+                told = [path, str(state.size), str(state.mtime), str(STRIDE)]
+                if saved["of"].tolist() != told:
+                    return None
+                size, bom, closed, closed_line = saved["facts"].tolist()
+                line_ends = saved["line_ends"]
+                row_ends = saved.get("row_ends", line_ends)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            return None
+        return LineIndex(size, bool(bom), bool(closed), bool(closed_line), row_ends, line_ends)
+
+    @staticmethod
+    def _file_of(path: str) -> str:
+        return hashlib.sha256(path.encode()).hexdigest()[:32] + ".npz"
+
+
+def _save(folder: Path, name: str, path: str, state: FileState, index: LineIndex) -> None:
+    """Write an index whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = {
+        "of": np.array([path, str(state.size), str(state.mtime), str(STRIDE)]),
+        "facts": np.array([index.size, index.bom, index.closed, index.closed_line], np.int64),
+        "line_ends": index.line_ends,
+    }
+    if index.lone_returns:
+        columns["row_ends"] = index.row_ends
+    handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez_compressed(file, **columns)  # type: ignore[arg-type]
+        os.replace(temporary, folder / name)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _spans(
+    source: Bytes, index: LineIndex, first: U64, last: U64, *, rows_mode: bool
+) -> list[bytes]:
+    """The bytes of ascending spans of rows (or lines, both from 0), with the end of each."""
+    counts = index.row_ends if rows_mode else index.line_ends
+    low, high = stride_of(counts, first), stride_of(counts, last + np.uint64(1))
+    pieces: list[bytes] = []
+    for members, begin, stop in _windows(low.tolist(), high.tolist()):
+        window, ends = _window(source, begin, stop, rows_mode=rows_mode)
+        # The k-th end (from 1) of the file is ends[k - 1 - base]; row r begins after the r-th.
+        base = int(counts[begin])
+        for a, b in zip(first[members].tolist(), last[members].tolist(), strict=True):
+            start = int(ends[a - 1 - base]) + 1 if a else 0
+            end = int(ends[b - base]) + 1 if b - base < len(ends) else len(window)
+            pieces.append(window[start:end])
+    if rows_mode and index.bom and len(first) and int(first[0]) == 0:
+        pieces[0] = pieces[0][len(BOM) :]
+    return pieces
+
+
+def _windows(low: list[int], high: list[int]) -> Iterator[tuple[slice, int, int]]:
+    """Groups of neighbouring spans (ascending strides low..high) that are read together."""
+    at = 0
+    while at < len(low):
+        begin, stop, after = low[at], high[at], at + 1
+        while (
+            after < len(low)
+            and low[after] <= stop + GAP_STRIDES
+            and high[after] - begin < WINDOW_STRIDES
+        ):
+            stop = max(stop, high[after])
+            after += 1
+        yield slice(at, after), begin, stop
+        at = after
+
+
+def _window(source: Bytes, begin: int, stop: int, *, rows_mode: bool) -> tuple[bytes, I64]:
+    """The bytes of the strides ``begin`` to ``stop`` (included), and where ends lie in them."""
+    length = (stop - begin + 1) * STRIDE
+    window = source.read(begin * STRIDE, length + 1)
+    following = window[length] if len(window) > length else -1
+    window = window[:length]
+    return window, ends_in(window, following, rows=rows_mode)
+
+
+def _nth_end(source: Bytes, index: LineIndex, n: int, *, rows_mode: bool) -> int:
+    """The byte of the n-th end, from 1."""
+    counts = index.row_ends if rows_mode else index.line_ends
+    stride = int(stride_of(counts, np.array([n]))[0])
+    _, ends = _window(source, stride, stride, rows_mode=rows_mode)
+    return stride * STRIDE + int(ends[n - 1 - int(counts[stride])])
+
+
+def _row_start(source: Bytes, index: LineIndex, row: int) -> int:
+    return _nth_end(source, index, row, rows_mode=True) + 1 if row else 0
+
+
+def _ends_before(source: Bytes, index: LineIndex, at: int, *, rows_mode: bool) -> int:
+    """How many ends lie before byte ``at``."""
+    counts = index.row_ends if rows_mode else index.line_ends
+    stride = min(at // STRIDE, len(counts) - 1)
+    if stride == len(counts) - 1:
+        return int(counts[-1])
+    _, ends = _window(source, stride, stride, rows_mode=rows_mode)
+    return int(counts[stride]) + int(np.searchsorted(ends, at - stride * STRIDE))
+
+
+def _without_end(piece: bytes, *, rows_mode: bool) -> bytes:
+    r"""A row without its ``\n``, ``\r\n`` or ``\r``; a line without its ``\n``."""
+    if piece.endswith(b"\n"):
+        piece = piece[:-1]
+        return piece[:-1] if rows_mode and piece.endswith(b"\r") else piece
+    return piece[:-1] if rows_mode and piece.endswith(b"\r") else piece
+
+
+def _text(piece: bytes) -> str:
+    return piece.decode("utf-8", errors="replace")
