@@ -1,0 +1,114 @@
+"""Sinks: what reached the user or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark import RDD
+from pyspark.core.rdd import _load_from_socket
+from pyspark.serializers import NoOpSerializer
+
+from lineage_emitter import scope
+from lineage_emitter.operators import Absorb, Collect, SaveText, Take
+from lineage_emitter.session import Node
+
+if TYPE_CHECKING:
+    from lineage_emitter.rdd import LineageRDD
+
+
+@contextmanager
+def _action(rdd: LineageRDD, name: str, sink: Node) -> Iterator[None]:
+    def partitions() -> Iterable[int]:
+        return range(rdd.getNumPartitions())
+
+    with rdd.session.action(name, sink, partitions), scope.suspended():
+        yield
+
+
+def collect(rdd: LineageRDD) -> list[Any]:
+    """``collect``."""
+    sink = rdd.session.register("sink", "collect", [rdd.node], alias="collect")
+    collected = rdd.pipe_function(Collect(sink.name), True, sink).ending(rdd.ctx.serializer)
+    with _action(rdd, "collect", sink):
+        return RDD.collect(collected)
+
+
+def foreach(rdd: LineageRDD, function: Callable[[Any], None]) -> None:
+    """``foreach``."""
+    sink = rdd.session.register("sink", "foreach", [rdd.node], alias="foreach")
+    collected = rdd.pipe_function(Collect(sink.name), True, sink).ending(rdd.ctx.serializer)
+    with _action(rdd, "foreach", sink):
+        RDD.foreach(collected, function)
+
+
+def absorb(
+    rdd: LineageRDD, name: str, method: Callable[..., Any], *arguments: Any
+) -> Any:
+    """An action whose one result depends on every record."""
+    sink = rdd.session.register("sink", name, [rdd.node], alias=name)
+    absorbed = rdd.pipe_function(Absorb(sink.name), True, sink).ending(rdd.ctx.serializer)
+    with _action(rdd, name, sink):
+        return method(absorbed, *arguments)
+
+
+def save_text(rdd: LineageRDD, path: str, codec: str | None) -> None:
+    """``saveAsTextFile``."""
+    sink = rdd.session.register("sink", "saveAsTextFile", [rdd.node], alias="write", path=path)
+    keyed = rdd.pipe_function(SaveText(sink.name), False, sink).ending(NoOpSerializer())
+    with _action(rdd, "saveAsTextFile", sink):
+        jvm = rdd.ctx._jvm
+        assert jvm is not None
+        lines = keyed._jrdd.map(jvm.BytesToString())
+        if codec:
+            lines.saveAsTextFile(path, getattr(jvm, "java.lang.Class").forName(codec))
+        else:
+            lines.saveAsTextFile(path)
+        rdd.session.note_sink_files(sink, path)
+
+
+def take(rdd: LineageRDD, num: int) -> list[Any]:
+    """``take`` and ``first``: PySpark's rounds over ever more partitions."""
+    session, sc = rdd.session, rdd.ctx
+    sink = session.register("sink", "take", [rdd.node], alias="take")
+    items: list[Any] = []
+    rounds: list[list[int]] = []
+    total = rdd.getNumPartitions()
+    scanned = 0
+    with session.action("take", sink, lambda: [p for ps in rounds for p in ps]):
+        while len(items) < num and scanned < total:
+            partitions = list(range(scanned, min(scanned + _tries(items, num, scanned), total)))
+            taken = rdd.pipe_function(Take(sink.name, num - len(items)), True, sink)
+            taken.ending(sc.serializer)
+            assert sc._jvm is not None
+            with scope.suspended():
+                socket = sc._jvm.PythonRDD.runJob(sc._jsc.sc(), taken._jrdd, partitions)
+                items += list(_load_from_socket(socket, sc.serializer))
+            rounds.append(partitions)
+            scanned += len(partitions)
+        _trim(rdd, sink, rounds, num)
+    return items[:num]
+
+
+def _tries(items: list[Any], num: int, scanned: int) -> int:
+    """PySpark's guess how many more partitions hold what is missing."""
+    if not scanned:
+        return 1
+    if not items:
+        return scanned * 4
+    guess = int(1.5 * num * scanned / len(items)) - scanned
+    return min(max(guess, 1), scanned * 4)
+
+
+def _trim(rdd: LineageRDD, sink: Node, rounds: list[list[int]], num: int) -> None:
+    """Say which rows of the last round never reached the user."""
+    rdd.session.drain()
+    left = num
+    for partition in (p for partitions in rounds for p in partitions):
+        rows = rdd.session.rows_of(sink, partition)
+        if rows is None:
+            return
+        if rows > left:
+            rdd.session.trim(sink, partition, max(left, 0))
+        left -= min(rows, left)

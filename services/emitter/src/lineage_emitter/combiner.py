@@ -1,0 +1,382 @@
+"""The fused map side of a combining shuffle: one dict holds each key's value and its rows.
+
+PySpark's own :class:`~pyspark.shuffle.ExternalMerger` looks a key up three times a record; here
+one look-up finds the value and the array of the input ordinals, so capture costs about what it
+saves. Beyond ``KEYS_MAX`` keys, or once the worker's memory limit makes PySpark spill, values go
+on in PySpark's own structures and rows in bounded buffers beside them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from lineage_core.positions import key_positions
+from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
+
+from lineage_emitter import segment as segments
+from lineage_emitter.recorders import (
+    FLOWS_MAX,
+    PREFIX_REASON,
+    GivenRecorder,
+    emit_csr,
+    emit_regions,
+    prefix_runs,
+    runs_of,
+)
+from lineage_emitter.segment import NOTHING_READ, Frame, Segment
+from lineage_emitter.task_config import TaskConfig
+
+KEYS_MAX = 100_000
+"""Above this many keys in one task their arrays would outgrow the bound: rows go to buffers."""
+BYTES_A_POSITION = 9
+UNCANONICAL_REASON = "keys of a type without a canonical form are told apart by hash(key) only"
+COLLISION_REASON = "two keys fell on one position"
+
+_END = object()
+
+
+class KeyFlows:
+    """Emits flows from regions of a frame to key positions of a shuffle."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        frame: Frame,
+        node: str,
+        num_partitions: int,
+        partition_function: Callable[[Any], int] | None,
+    ) -> None:
+        self.segment = segment
+        self.frame = frame
+        self.node = node
+        self.num_partitions = num_partitions
+        self.partition_function = partition_function
+
+    def emit(self, keys: list[Any], lengths: list[int], ordinals: np.ndarray[Any, Any]) -> None:
+        """One flow a key: ``lengths[i]`` ascending ordinals of key ``i``, one after another."""
+        if not keys:
+            return
+        positions, canonical = key_positions(keys)
+        reason = "" if canonical else UNCANONICAL_REASON
+        sizes = np.array(lengths, dtype=np.int64)
+        self._digest(positions, sizes, ordinals)
+        targets = self._targets(keys)
+        if self.frame.opaque:
+            self._emit_prefixes(positions, targets, sizes, ordinals)
+            return
+        key_of = np.repeat(np.arange(len(keys)), sizes)
+        for space, rows, items in self.frame.resolve(ordinals):
+            owner = key_of[rows]
+            present, counts = np.unique(owner, return_counts=True)
+            per_key, first, last = runs_of(*_ascending(items, owner, counts))
+            self._emit_runs(space, targets[present], per_key, first, last, positions[present], reason)
+
+    def _targets(self, keys: list[Any]) -> np.ndarray[Any, Any]:
+        if self.partition_function is None:
+            return np.full(len(keys), self.segment.partition, dtype=np.int64)
+        function, modulus = self.partition_function, self.num_partitions
+        return np.array([function(key) % modulus for key in keys], dtype=np.int64)
+
+    def _emit_runs(
+        self,
+        space: str,
+        targets: np.ndarray[Any, Any],
+        counts: np.ndarray[Any, Any],
+        first: np.ndarray[Any, Any],
+        last: np.ndarray[Any, Any],
+        positions: np.ndarray[Any, Any],
+        reason: str,
+    ) -> None:
+        order = np.lexsort((positions, targets))
+        cuts = np.flatnonzero(np.diff(targets[order])) + 1
+        sections = [
+            (f"{self.node}@{targets[rows[0]]}", rows) for rows in np.split(order, cuts) if len(rows)
+        ]
+        emit_csr(self.segment, self.node, space, sections, counts, first, last, positions, reason)
+
+    def _emit_prefixes(
+        self,
+        positions: np.ndarray[Any, Any],
+        targets: np.ndarray[Any, Any],
+        sizes: np.ndarray[Any, Any],
+        ordinals: np.ndarray[Any, Any],
+    ) -> None:
+        last = ordinals[np.cumsum(sizes) - 1]
+        for target in np.unique(targets):
+            rows = np.flatnonzero(targets == target)
+            regions = [
+                prefix_runs(self.frame, int(o)) if o != NOTHING_READ else [] for o in last[rows]
+            ]
+            outs = positions[rows]
+            space = f"{self.node}@{target}"
+            emit_regions(self.segment, self.node, space, regions, outs, PREFIX_REASON)
+
+    def _digest(
+        self,
+        positions: np.ndarray[Any, Any],
+        sizes: np.ndarray[Any, Any],
+        ordinals: np.ndarray[Any, Any],
+    ) -> None:
+        """An order-free sum over (key, row): says whether two runs of a task put out the same."""
+        with np.errstate(over="ignore"):
+            weighted = positions * sizes.astype(np.uint64)
+            total = int(weighted.sum(dtype=np.uint64))
+        self.segment.digest = (self.segment.digest + total) & (2**64 - 1)
+
+
+def _ascending(
+    items: np.ndarray[Any, Any], owner: np.ndarray[Any, Any], counts: np.ndarray[Any, Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Sort items within each owner where pieces of a stream put them out of order."""
+    falls = (items[1:] < items[:-1]) & (owner[1:] == owner[:-1])
+    if bool(falls.any()):
+        items = items[np.lexsort((items, owner))]
+    return items, counts
+
+
+class LineageMerger(ExternalMerger):
+    """An ``ExternalMerger`` whose ``mergeValues`` notes which rows went into each key."""
+
+    def __init__(self, flows: KeyFlows, memory_bytes: int, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.flows = flows
+        self.positions_max = max(memory_bytes // (3 * BYTES_A_POSITION), 10_000)
+        self.keys_max = max(min(KEYS_MAX, memory_bytes // 512), 1_000)
+        self.entries: dict[Any, list[Any]] = {}
+
+    def mergeValues(self, iterator: Iterable[Any]) -> None:  # noqa: N802  PySpark's name
+        """Combine values by key, as PySpark does, and emit the flows."""
+        create, combine = self.agg.createCombiner, self.agg.mergeValue
+        cell, entries, get = self.flows.frame.cell, self.entries, self.entries.get
+        records = iter(iterator)
+        batch, held = self.batch, 0
+        while True:
+            chunk = min(int(batch), self.positions_max)
+            for key, value in islice(records, chunk):
+                entry = get(key)
+                if entry is None:
+                    entries[key] = [create(value), array("Q", cell)]
+                else:
+                    entry[0] = combine(entry[0], value)
+                    entry[1].append(cell[0])
+            record = next(records, _END)
+            if record is _END:
+                break
+            records = chain((record,), records)
+            held += chunk
+            if get_used_memory() >= self.memory_limit:
+                self._leave_entries()
+                self._spill()
+                self._merge_beside(records, self._next_limit(), batch / 2)
+                return
+            if len(entries) > self.keys_max:
+                self._leave_entries()
+                self._merge_beside(records, self.memory_limit, batch)
+                return
+            if held + chunk > self.positions_max:
+                self.flows.segment.guard(self._emit_entries)
+                held = 0
+            batch = min(batch * 1.5, 1_000_000)
+        self.flows.segment.guard(self._emit_entries)
+        if get_used_memory() >= self.memory_limit:
+            self._leave_entries()
+            self._spill()
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """(key, combined value), in PySpark's order."""
+        if self.entries:
+            return zip(self.entries.keys(), map(itemgetter(0), self.entries.values()), strict=True)
+        found: Iterator[tuple[Any, Any]] = super().items()
+        return found
+
+    def _emit_entries(self) -> None:
+        keys = [key for key, entry in self.entries.items() if entry[1]]
+        rows = [entry[1] for entry in self.entries.values() if entry[1]]
+        ordinals = np.frombuffer(b"".join(rows), dtype=np.uint64)
+        lengths = list(map(len, rows))
+        for entry in self.entries.values():
+            entry[1] = array("Q")
+        rows.clear()
+        self.flows.emit(keys, lengths, ordinals)
+
+    def _leave_entries(self) -> None:
+        """Emit what is held and hand the values to PySpark's own dict."""
+        self.flows.segment.guard(self._emit_entries)
+        self.data = {key: entry[0] for key, entry in self.entries.items()}
+        self.entries.clear()
+
+    def _merge_beside(self, records: Iterator[Any], limit: float, batch: float) -> None:
+        """PySpark's loop, with keys and rows in two buffers that are emitted when full."""
+        create, combine, cell = self.agg.createCombiner, self.agg.mergeValue, self.flows.frame.cell
+        data, pdata, hfun = self.data, self.pdata, self._partition
+        keys: list[Any] = []
+        rows = array("Q")
+        key_append, row_append = keys.append, rows.append
+        count = 0
+        for key, value in records:
+            into = pdata[hfun(key)] if pdata else data
+            into[key] = combine(into[key], value) if key in into else create(value)
+            key_append(key)
+            row_append(cell[0])
+            count += 1
+            if len(rows) >= self.keys_max:
+                self._emit_pairs(keys, rows)
+            if count >= batch:
+                if get_used_memory() >= limit:
+                    self._emit_pairs(keys, rows)
+                    self._spill()
+                    data, pdata = self.data, self.pdata
+                    limit = self._next_limit()
+                    batch /= 2
+                    count = 0
+                else:
+                    batch *= 1.5
+        self._emit_pairs(keys, rows)
+        if get_used_memory() >= limit:
+            self._spill()
+
+    def _emit_pairs(self, keys: list[Any], rows: array[int]) -> None:
+        def emit() -> None:
+            index: dict[Any, int] = {}
+            of_row = np.array([index.setdefault(key, len(index)) for key in keys], dtype=np.int64)
+            order = np.argsort(of_row, kind="stable")
+            lengths = np.bincount(of_row, minlength=len(index)).tolist()
+            self.flows.emit(list(index), lengths, np.array(rows, dtype=np.uint64)[order])
+
+        if keys:
+            self.flows.segment.guard(emit)
+        keys.clear()
+        del rows[:]
+
+
+class CombineMapSide:
+    """Map side of ``combineByKey`` and ``groupByKey``; the segment ends with its last flow.
+
+    ``in_place``: the data are already partitioned so; nothing is shuffled and the segment goes on.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        aggregator: Aggregator,
+        memory_mb: float,
+        serializer: Any,
+        num_partitions: int,
+        partition_function: Callable[[Any], int],
+        in_place: bool,
+    ) -> None:
+        self.node = node
+        self.aggregator = aggregator
+        self.memory_mb = memory_mb
+        self.serializer = serializer
+        self.num_partitions = num_partitions
+        self.partition_function = partition_function
+        self.in_place = in_place
+
+    def __call__(self, split: int, iterator: Iterable[Any]) -> Iterator[Any]:
+        segment = segments.current()
+        function = None if self.in_place else self.partition_function
+        flows = KeyFlows(segment, segment.frame, self.node, self.num_partitions, function)
+        merger = LineageMerger(
+            flows, segment.config.memory_bytes, self.aggregator, self.memory_mb * 0.9, self.serializer
+        )
+        merger.mergeValues(iterator)
+        if not self.in_place:
+            segment.end_node = self.node
+            segment.finish()
+        return merger.items()
+
+
+class ReadKeys:
+    """Reduce side of a combining shuffle: numbers the combined records, one flow a key."""
+
+    def __init__(
+        self,
+        config: TaskConfig,
+        node: str,
+        merge: Callable[[Iterable[Any]], Iterator[tuple[Any, Any]]],
+        in_place: bool,
+    ) -> None:
+        self.config = config
+        self.node = node
+        self.merge = merge
+        self.in_place = in_place
+
+    def __call__(self, split: int, iterator: Iterable[Any]) -> Iterator[Any]:
+        if self.in_place:
+            segment = segments.current()
+        else:
+            segment = segments.begin(self.config, self.node, split)
+        reader = KeyReader(segment, self.node, split)
+        segment.frame = Frame.of_space(segment.space(self.node))
+        return reader.records(self.merge(iterator), segment.frame)
+
+
+class KeyReader:
+    """Flows from a shuffle's key positions to the ordinals of the combined records."""
+
+    def __init__(self, segment: Segment, node: str, partition: int) -> None:
+        self.segment = segment
+        self.recorder = GivenRecorder(segment, node, f"{node}@{partition}", segment.space(node))
+        self.keys: list[Any] = []
+        self.first = 0
+        self.seen: list[np.ndarray[Any, Any]] = []
+        segment.on_flush(self.flush)
+
+    def records(self, items: Iterable[tuple[Any, Any]], frame: Frame) -> Iterator[tuple[Any, Any]]:
+        """Pass items on, numbering them."""
+        cell, append = frame.cell, self.keys.append
+        for ordinal, item in enumerate(items):
+            append(item[0])
+            cell[0] = ordinal
+            yield item
+            if len(self.keys) >= FLOWS_MAX:
+                self.segment.guard(self.flush_keys)
+
+    def flush_keys(self) -> None:
+        """Emit the keys read so far."""
+        if not self.keys:
+            return
+        keys = self.keys[:]
+        self.keys.clear()
+        positions, canonical = key_positions(keys)
+        outs = np.arange(self.first, self.first + len(keys), dtype=np.uint64)
+        self.first += len(keys)
+        self.seen.append(positions)
+        reason = "" if canonical else UNCANONICAL_REASON
+        self._emit(positions, outs, reason)
+
+    def flush(self) -> None:
+        """Emit the rest, and once more those whose position another key has too."""
+        self.flush_keys()
+        if not self.seen:
+            return
+        positions = np.concatenate(self.seen)
+        _, inverse, counts = np.unique(positions, return_inverse=True, return_counts=True)
+        shared = np.flatnonzero(counts[inverse] > 1)
+        if len(shared) > self.segment.collisions:
+            self.segment.collisions = len(shared)
+            self.segment.reasons.append(COLLISION_REASON)
+            self._emit(positions[shared], shared.astype(np.uint64), COLLISION_REASON)
+
+    def _emit(
+        self, positions: np.ndarray[Any, Any], outs: np.ndarray[Any, Any], reason: str
+    ) -> None:
+        rows = np.arange(len(positions))
+        ones = np.ones(len(positions), dtype=np.int64)
+        emit_csr(
+            self.segment,
+            self.recorder.node,
+            self.recorder.in_space,
+            [(self.recorder.space, rows)],
+            ones,
+            positions,
+            positions,
+            outs,
+            reason,
+        )

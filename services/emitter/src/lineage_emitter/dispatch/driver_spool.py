@@ -1,0 +1,60 @@
+"""The driver's half of the spool."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import IO
+
+from lineage_core.message import Message, dump_message
+
+
+class DriverSpool:
+    """The driver's half of the spool: messages in the order written. Thread-safe."""
+
+    def __init__(self, root: Path, app: str) -> None:
+        self.folder = root / app
+        self.blocks_dir = self.folder / "blocks"
+        self._lock = threading.Lock()
+        self._file: IO[str] | None = None
+
+    def open(self) -> None:
+        """Make the folders.
+
+        Raises:
+            OSError: the folder can't be written.
+        """
+        self.blocks_dir.mkdir(parents=True, exist_ok=True)
+        self._file = (self.folder / "driver.jsonl").open("a", encoding="utf-8")
+
+    def write(self, message: Message) -> None:
+        """Append a message (durable after :meth:`sync`).
+
+        Raises:
+            OSError: the spool can't be written.
+        """
+        with self._lock:
+            if self._file is not None:
+                self._file.write(dump_message(message) + "\n")
+
+    def push(self) -> None:
+        """Hand all messages to the operating system."""
+        with self._lock:
+            if self._file is not None:
+                self._file.flush()
+
+    def sync(self) -> None:
+        """Make all messages durable."""
+        with self._lock:
+            if self._file is not None:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Make all messages durable and close."""
+        self.sync()
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None

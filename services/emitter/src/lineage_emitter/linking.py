@@ -1,0 +1,66 @@
+"""Links and stores in the driver's process, in the background, while the program goes on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+from lineage_emitter.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+class BackgroundLinker:
+    """Runs the embedded ingest whenever it is woken; one at a time."""
+
+    def __init__(self, settings: Settings, spool_app_folder: Path) -> None:
+        self._settings = settings
+        self._folder = spool_app_folder
+        self._wake = threading.Event()
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    def wake(self) -> None:
+        """Link what has been committed since."""
+        if not self._settings.link:
+            return
+        self._wake.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="lineage-linker", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Link what is left and stop.
+
+        Raises:
+            Exception: what the last pass raised; the spool keeps what is not linked.
+        """
+        self._closing = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._settings.link:
+            self._pass()
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._wake.wait()
+            self._wake.clear()
+            if self._closing:
+                return
+            try:
+                self._pass()
+            except Exception:
+                logger.exception("linking stopped; `lineage link` goes on from here")
+                return
+
+    def _pass(self) -> None:
+        from lineage_store.ingest import ingest
+        from lineage_store.sqlite import SqliteStore
+
+        store = SqliteStore(self._settings.store_file())
+        try:
+            ingest(store, self._folder)
+        finally:
+            store.close()

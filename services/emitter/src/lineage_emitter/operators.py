@@ -1,0 +1,490 @@
+"""What runs inside the workers: readers that begin a segment, functions that end or renumber it.
+
+Each class is a picklable ``(split, iterator) -> iterator`` as PySpark composes them. PySpark calls
+the composed function from the innermost outwards before the first record flows, so a reader has
+begun the segment by the time an outer function asks for :func:`segment.current`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from pyspark.serializers import FramedSerializer, pack_long
+from pyspark.shuffle import ExternalSorter, get_used_memory
+
+from lineage_emitter import segment as segments
+from lineage_emitter.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, GivenRecorder
+from lineage_emitter.segment import Frame, Segment
+from lineage_emitter.stamps import TracedRecords
+from lineage_emitter.task_config import TaskConfig
+
+Records = Iterable[Any]
+PartitionFunction = Callable[[int, Records], Records]
+
+
+class Chain:
+    """``then`` after ``first``, as PySpark pipelines them."""
+
+    def __init__(self, first: PartitionFunction, then: PartitionFunction) -> None:
+        self.first = first
+        self.then = then
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        return self.then(split, self.first(split, iterator))
+
+
+class Read:
+    """Begins a segment at a source or behind the JVM, and numbers the records.
+
+    ``spaces``: the source node whose splits they are, the source space of each split, or None
+    where the records carry their own names.
+    """
+
+    def __init__(self, config: TaskConfig, node: str, spaces: Sequence[str] | str | None) -> None:
+        self.config = config
+        self.node = node
+        self.spaces = spaces
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.begin(self.config, self.node, split)
+        frame = segment.frame
+        if self.spaces is not None:
+            named = isinstance(self.spaces, str)
+            frame.piece(0, f"{self.spaces}#{split}" if named else self.spaces[split], 0)
+            segment.reads.append(frame)
+        elif isinstance(iterator, TracedRecords):
+            pieces = iterator.pieces
+            frame.starts, frame.bases, frame.spaces = pieces.starts, pieces.bases, pieces.spaces
+        return _numbered(iterator, frame)
+
+
+def _numbered(records: Records, frame: Frame) -> Iterator[Any]:
+    cell = frame.cell
+    ordinal = -1
+    try:
+        for ordinal, record in enumerate(records):  # noqa: B007  read after the loop
+            cell[0] = ordinal
+            yield record
+        frame.exhausted = True
+    finally:
+        frame.rows = ordinal + 1
+
+
+class Opaque:
+    """A user's function over a whole partition: it may buffer, so its outputs are supersets.
+
+    ``reason`` is "" when the function is the user's, else what makes it sound.
+    """
+
+    def __init__(self, function: PartitionFunction) -> None:
+        self.function = function
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.current()
+        before = segment.frame
+        after = before.derived()
+        segment.frame = after
+        return self.function(split, _noting_first(iterator, before, after))
+
+
+def _noting_first(records: Records, before: Frame, after: Frame) -> Iterator[Any]:
+    iterator = iter(records)
+    for record in islice(iterator, 1):
+        if after.prefix_from is None:
+            after.prefix_from = before.cell[0] if before.prefix_from is None else before.prefix_from
+        yield record
+    yield from iterator
+
+
+class EndsIn:
+    """Names the node whose records leave the segment through the serializer."""
+
+    def __init__(self, node: str, function: PartitionFunction) -> None:
+        self.node = node
+        self.function = function
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        result = self.function(split, iterator)
+        segments.current().end_node = self.node
+        return result
+
+
+class Collect:
+    """Sink: each record is an item of the sink, in order."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.current()
+        segment.end_node = self.node
+        recorder = DenseRecorder(segment, segment.frame, self.node, f"{self.node}#{split}")
+        return _ending(segment, recorder, recorder.record(iterator))
+
+
+class Take:
+    """Sink: at most ``limit`` records of the partition."""
+
+    def __init__(self, node: str, limit: int) -> None:
+        self.node = node
+        self.limit = limit
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.current()
+        segment.end_node = self.node
+        recorder = DenseRecorder(segment, segment.frame, self.node, f"{self.node}#{split}")
+        return _ending(segment, recorder, recorder.record(islice(iterator, self.limit)))
+
+
+class Absorb:
+    """Sink: one item that every record goes into."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.current()
+        segment.end_node = self.node
+        recorder = AllRecorder(segment, segment.frame, self.node, f"{self.node}#0", 0)
+        return _ending(segment, None, recorder.record(iterator))
+
+
+def _ending(segment: Segment, recorder: DenseRecorder | None, records: Records) -> Iterator[Any]:
+    try:
+        yield from records
+    except GeneratorExit:
+        _finish(segment, recorder)
+        raise
+    _finish(segment, recorder)
+
+
+def _finish(segment: Segment, recorder: DenseRecorder | None) -> None:
+    if recorder is not None:
+        segment.rows_out = recorder.count
+    segment.finish()
+
+
+class SaveText:
+    """Sink: the lines of ``saveAsTextFile``, encoded as PySpark encodes them."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.current()
+        segment.end_node = self.node
+        recorder = DenseRecorder(segment, segment.frame, self.node, f"{self.node}#{split}")
+        return self._lines(segment, recorder, iter(iterator))
+
+    def _lines(
+        self, segment: Segment, recorder: DenseRecorder, records: Iterator[Any]
+    ) -> Iterator[bytes]:
+        append, cell = recorder.buffer.append, recorder.frame.cell
+        buffer, newlines = recorder.buffer, segment.newlines
+        while True:
+            for record in islice(records, FLOWS_MAX):
+                append(cell[0])
+                if isinstance(record, bytes):
+                    line = record
+                elif isinstance(record, str):
+                    line = record.encode("utf-8")
+                else:
+                    line = str(record).encode("utf-8")
+                if b"\n" in line:
+                    newlines.append((recorder.count - 1, line.count(b"\n")))
+                yield line
+            if len(buffer) < FLOWS_MAX:
+                break
+            segment.guard(recorder.flush)
+        _finish(segment, recorder)
+
+
+def _positions() -> array[int]:
+    return array("Q")
+
+
+class Exchange:
+    """Map side of a shuffle whose records carry their address (partitionBy, sort).
+
+    PySpark's own ``partitionBy`` (same batches, same order), with the ordinals of the records
+    beside each batch.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        num_partitions: int,
+        partition_function: Callable[[Any], int],
+        memory_mb: float,
+        serializer: FramedSerializer,
+    ) -> None:
+        self.node = node
+        self.num_partitions = num_partitions
+        self.partition_function = partition_function
+        self.memory_mb = memory_mb
+        self.serializer = serializer
+
+    def __call__(self, split: int, iterator: Records) -> Iterator[bytes]:
+        segment = segments.current()
+        segment.end_node = self.node
+        space = f"{self.node}#*"
+        recorder = DenseRecorder(
+            segment, segment.frame, self.node, space, segment.exchange_base()
+        )
+        return self._batches(segment, recorder, iterator)
+
+    def _batches(
+        self, segment: Segment, recorder: DenseRecorder, records: Records
+    ) -> Iterator[bytes]:
+        partition_function, num_partitions = self.partition_function, self.num_partitions
+        limit, base = self.memory_mb / 2, segment.exchange_base()
+        append, cell, buffer = recorder.buffer.append, recorder.frame.cell, recorder.buffer
+        buckets: defaultdict[int, list[tuple[Any, Any]]] = defaultdict(list)
+        positions: defaultdict[int, array[int]] = defaultdict(_positions)
+        count, batch = 0, float(min(10 * num_partitions, 1000))
+        for position, (key, value) in enumerate(records, base):
+            bucket = partition_function(key) % num_partitions
+            buckets[bucket].append((key, value))
+            positions[bucket].append(position)
+            append(cell[0])
+            count += 1
+            if count % 1000 == 0 and get_used_memory() > limit or count > batch:
+                buckets_now, size = len(buckets), 0
+                for split in list(buckets):
+                    yield pack_long(split)
+                    frame = self.serializer.dumps((buckets.pop(split), positions.pop(split)))
+                    yield frame
+                    size += len(frame)
+                average = (size // buckets_now) >> 20
+                if average < 1:
+                    batch = min(2**63 - 1, batch * 1.5)
+                elif average > 10:
+                    batch = max(int(batch / 1.5), 1)
+                count = 0
+                if len(buffer) >= FLOWS_MAX:
+                    segment.guard(recorder.flush)
+        for split, items in buckets.items():
+            yield pack_long(split)
+            yield self.serializer.dumps((items, positions[split]))
+        segment.rows_out = recorder.count
+        segment.finish()
+
+
+class ReadExchange:
+    """Reduce side of an :class:`Exchange`: begins a segment, numbers the records anew."""
+
+    def __init__(self, config: TaskConfig, node: str, source: str) -> None:
+        self.config = config
+        self.node = node
+        self.source = source
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.begin(self.config, self.node, split)
+        recorder = _renumber(segment, self.node, f"{self.source}#*")
+        return self._records(segment, recorder, iterator)
+
+    def _records(
+        self, segment: Segment, recorder: GivenRecorder, batches: Records
+    ) -> Iterator[Any]:
+        cell, ordinal = segment.frame.cell, 0
+        append, append_out = recorder.buffer.append, recorder.outs.append
+        for items, positions in batches:
+            for record, position in zip(items, positions, strict=True):
+                append(position)
+                append_out(ordinal)
+                cell[0] = ordinal
+                ordinal += 1
+                yield record
+            if len(recorder.buffer) >= FLOWS_MAX:
+                segment.guard(recorder.flush)
+
+
+def _renumber(segment: Segment, node: str, in_space: str) -> GivenRecorder:
+    """End the frame; records that follow are numbered anew as items of ``node``."""
+    space = segment.space(node)
+    recorder = GivenRecorder(segment, node, in_space, space)
+    segment.frame = Frame.of_space(space)
+    return recorder
+
+
+class Sort:
+    """PySpark's ``sortPartition``, with each record's item beside it."""
+
+    def __init__(
+        self,
+        node: str,
+        ascending: bool,
+        key_function: Callable[[Any], Any],
+        memory_mb: float,
+        serializer: Any,
+    ) -> None:
+        self.node = node
+        self.ascending = ascending
+        self.key_function = key_function
+        self.memory_mb = memory_mb
+        self.serializer = serializer
+
+    def sorted(self, triples: Iterable[tuple[Any, Any, int]]) -> Iterator[tuple[Any, Any, int]]:
+        """(key, value, position) in order of the key, stable."""
+        key_function = self.key_function
+        sorter = ExternalSorter(self.memory_mb * 0.9, self.serializer)
+        return iter(
+            sorter.sorted(triples, key=lambda t: key_function(t[0]), reverse=not self.ascending)
+        )
+
+
+class SortExchanged(Sort):
+    """Reduce side of a sort behind an :class:`Exchange`."""
+
+    def __init__(self, config: TaskConfig, source: str, **sort: Any) -> None:
+        super().__init__(**sort)
+        self.config = config
+        self.source = source
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.begin(self.config, self.node, split)
+        recorder = _renumber(segment, self.node, f"{self.source}#*")
+        triples = (
+            (record[0], record[1], position)
+            for items, positions in iterator
+            for record, position in zip(items, positions, strict=True)
+        )
+        return _given(segment, recorder, self.sorted(triples))
+
+
+def _given(
+    segment: Segment, recorder: GivenRecorder, triples: Iterator[tuple[Any, Any, int]]
+) -> Iterator[tuple[Any, Any]]:
+    cell = segment.frame.cell
+    append, append_out = recorder.buffer.append, recorder.outs.append
+    for ordinal, (key, value, position) in enumerate(triples):
+        append(position)
+        append_out(ordinal)
+        cell[0] = ordinal
+        yield (key, value)
+        if len(recorder.buffer) >= FLOWS_MAX:
+            segment.guard(recorder.flush)
+
+
+class SortInPlace(Sort):
+    """A sort of one partition without a shuffle: within the segment."""
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.current()
+        before = segment.frame
+        recorder = DenseRecorder(segment, before, self.node, segment.space(self.node))
+        after = Frame.of_space(segment.space(self.node))
+        segment.frame = after
+        cell = before.cell
+        triples = ((key, value, cell[0]) for key, value in iterator)
+        return self._records(segment, recorder, after, self.sorted(triples))
+
+    @staticmethod
+    def _records(
+        segment: Segment,
+        recorder: DenseRecorder,
+        frame: Frame,
+        triples: Iterator[tuple[Any, Any, int]],
+    ) -> Iterator[tuple[Any, Any]]:
+        cell, append = frame.cell, recorder.buffer.append
+        for ordinal, (key, value, item) in enumerate(triples):
+            append(item)
+            cell[0] = ordinal
+            yield (key, value)
+            if len(recorder.buffer) >= FLOWS_MAX:
+                segment.guard(recorder.flush)
+
+
+class TagSide:
+    """Map side of a join: a value becomes ``(side, value, position)``; ends the segment."""
+
+    def __init__(self, node: str, side: int) -> None:
+        self.node = node
+        self.side = side
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.current()
+        segment.end_node = self.node
+        recorder = DenseRecorder(
+            segment, segment.frame, self.node, f"{self.node}#*", segment.exchange_base()
+        )
+        return self._tagged(segment, recorder, iter(iterator))
+
+    def _tagged(
+        self, segment: Segment, recorder: DenseRecorder, records: Iterator[Any]
+    ) -> Iterator[Any]:
+        side, position = self.side, segment.exchange_base()
+        append, cell, buffer = recorder.buffer.append, recorder.frame.cell, recorder.buffer
+        for key_value in records:
+            append(cell[0])
+            yield (key_value[0], (side, key_value[1], position))
+            position += 1
+            if len(buffer) >= FLOWS_MAX:
+                segment.guard(recorder.flush)
+        segment.rows_out = recorder.count
+        segment.finish()
+
+
+class JoinSides:
+    """Reduce side of a join: pairs of values, each from just the two records that made it.
+
+    ``left_outer``/``right_outer``: keep left (right) records without a partner.
+    """
+
+    def __init__(
+        self,
+        config: TaskConfig,
+        node: str,
+        left: str,
+        right: str,
+        left_outer: bool,
+        right_outer: bool,
+    ) -> None:
+        self.config = config
+        self.node = node
+        self.left = left
+        self.right = right
+        self.left_outer = left_outer
+        self.right_outer = right_outer
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.begin(self.config, self.node, split)
+        space = segment.space(self.node)
+        left = GivenRecorder(segment, self.node, f"{self.left}#*", space)
+        right = GivenRecorder(segment, self.node, f"{self.right}#*", space)
+        segment.frame = Frame.of_space(space)
+        return self._joined(segment, left, right, iterator)
+
+    def _joined(
+        self, segment: Segment, left: GivenRecorder, right: GivenRecorder, groups: Records
+    ) -> Iterator[Any]:
+        cell, ordinal = segment.frame.cell, 0
+        left_in, left_out = left.buffer.append, left.outs.append
+        right_in, right_out = right.buffer.append, right.outs.append
+        for key, tagged in groups:
+            lefts: list[tuple[Any, int | None]] = []
+            rights: list[tuple[Any, int | None]] = []
+            for side, value, position in tagged:
+                (lefts if side == 1 else rights).append((value, position))
+            if not lefts and self.right_outer:
+                lefts.append((None, None))
+            if not rights and self.left_outer:
+                rights.append((None, None))
+            for left_value, left_position in lefts:
+                for right_value, right_position in rights:
+                    if left_position is not None:
+                        left_in(left_position)
+                        left_out(ordinal)
+                    if right_position is not None:
+                        right_in(right_position)
+                        right_out(ordinal)
+                    cell[0] = ordinal
+                    ordinal += 1
+                    yield (key, (left_value, right_value))
+            if len(left.buffer) >= FLOWS_MAX or len(right.buffer) >= FLOWS_MAX:
+                segment.guard(left.flush)
+                segment.guard(right.flush)

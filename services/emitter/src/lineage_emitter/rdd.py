@@ -1,0 +1,380 @@
+"""Captured RDDs: PySpark RDDs in every respect, whose operators also note lineage.
+
+Capture sits at PySpark's primitives (pipelining of functions, the map and reduce side of a
+shuffle, what the JVM does between Python workers, sinks); public operators are PySpark's own
+compositions of them, recognised by name where a whole-partition function works record by record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pyspark import RDD
+from pyspark.core.rdd import PipelinedRDD, Partitioner, portable_hash
+from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
+
+from lineage_emitter import actions, joins, scope, shuffles
+from lineage_emitter.operators import Chain, EndsIn, Opaque, Read
+from lineage_emitter.recorders import PREFIX_REASON
+from lineage_emitter.session import Node, Session
+from lineage_emitter.stamps import TracedSerializer
+
+Spaces = list[str] | str | None
+"""Source space of each split, the node whose splits they are, or None: records name themselves."""
+
+
+class LineageRDD(RDD[Any]):
+    """An RDD whose operators note lineage. Made by sources, unions and repartitions."""
+
+    session: Session
+    node: Node
+    spaces: Spaces
+    batched: int
+    """Records a batch where PySpark's own RDD would move whole batches (0: unknown). A later
+    repartition deals out batches, so it must find the same ones."""
+
+    @classmethod
+    def wrap(
+        cls,
+        rdd: RDD[Any],
+        session: Session,
+        node: Node,
+        spaces: Spaces,
+        *,
+        batched: int = 0,
+        deserializer: Any = None,
+    ) -> LineageRDD:
+        """A captured RDD over the JVM side of a plain one.
+
+        A plain RDD that PySpark would pipeline stays pipelined: its function goes on in front.
+        """
+        if isinstance(rdd, PipelinedRDD) and rdd._is_pipelinable() and spaces is not None:
+            read = Read(session.config, node.name, spaces)
+            renamed = session.register("operator", "named", [node])
+            return LineagePipelinedRDD(rdd, read, True, session, renamed)
+        found = cls(rdd._jrdd, rdd.ctx, deserializer or rdd._jrdd_deserializer)
+        found.partitioner = rdd.partitioner
+        found.session, found.node, found.spaces, found.batched = session, node, spaces, batched
+        return found
+
+    # -- primitives ----------------------------------------------------------------------------
+
+    def pipe_function(self, function: Any, preserves: bool, node: Node) -> LineagePipelinedRDD:
+        """This RDD with one more function, which begins a segment where it is the first."""
+        return LineagePipelinedRDD(self, function, preserves, self.session, node)
+
+    def mapPartitionsWithIndex(
+        self,
+        f: Callable[[int, Iterable[Any]], Iterable[Any]],
+        preservesPartitioning: bool = False,
+    ) -> RDD[Any]:
+        """Every narrow operator of PySpark ends here."""
+        if scope.is_suspended():
+            return super().mapPartitionsWithIndex(f, preservesPartitioning)
+        with scope.operator("mapPartitionsWithIndex"):
+            if scope.works_by_record():
+                node = self.session.register("operator", "record", [self.node])
+                return self.pipe_function(f, preservesPartitioning, node)
+            node = self.session.register(
+                "operator", "mapPartitions", [self.node], exact=False, reason=PREFIX_REASON
+            )
+            return self.pipe_function(Opaque(f), preservesPartitioning, node)
+
+    def zipWithIndex(self) -> RDD[Any]:
+        """PySpark's own, with its counting job kept out of the graph."""
+        if _plain(self, "zipWithIndex"):
+            with scope.suspended():
+                return RDD.zipWithIndex(self)
+        with scope.operator("zipWithIndex", by_record=True):
+            starts = [0]
+            if self.getNumPartitions() > 1:
+                with scope.suspended():
+                    counts = self.mapPartitions(lambda it: [sum(1 for _ in it)]).collect()
+                for count in counts[:-1]:
+                    starts.append(starts[-1] + count)
+
+            def with_index(split: int, records: Iterable[Any]) -> Iterator[Any]:
+                for index, record in enumerate(records, starts[split]):
+                    yield (record, index)
+
+            return self.mapPartitionsWithIndex(with_index)
+
+    def union(self, other: RDD[Any]) -> RDD[Any]:
+        """PySpark's own; records name themselves where sides differ."""
+        if _plain(self, "union"):
+            return _stock(RDD.union, self, other)
+        with scope.operator("union"):
+            return shuffles.union([self, adopt(other, self.session)])
+
+    def coalesce(self, numPartitions: int, shuffle: bool = False) -> RDD[Any]:
+        """PySpark's own, with records that name themselves."""
+        if _plain(self, "coalesce"):
+            return _stock(RDD.coalesce, self, numPartitions, shuffle)
+        if not numPartitions > 0:
+            raise ValueError("Number of partitions must be positive.")
+        with scope.operator("coalesce"):
+            return shuffles.coalesce(self, numPartitions, shuffle)
+
+    def partitionBy(
+        self, numPartitions: int | None, partitionFunc: Callable[[Any], int] = portable_hash
+    ) -> RDD[Any]:
+        """PySpark's own shuffle; each record's address travels with it."""
+        if _plain(self, "partitionBy"):
+            return _stock(RDD.partitionBy, self, numPartitions, partitionFunc)
+        if numPartitions is None:
+            numPartitions = self._defaultReducePartitions()
+        if self.partitioner == Partitioner(numPartitions, partitionFunc):
+            return self
+        with scope.operator("partitionBy"):
+            return shuffles.partition_by(self, numPartitions, partitionFunc)
+
+    def combineByKey(
+        self,
+        createCombiner: Callable[[Any], Any],
+        mergeValue: Callable[[Any, Any], Any],
+        mergeCombiners: Callable[[Any, Any], Any],
+        numPartitions: int | None = None,
+        partitionFunc: Callable[[Any], int] = portable_hash,
+    ) -> RDD[Any]:
+        """PySpark's own shuffle behind a fused map side."""
+        arguments = (createCombiner, mergeValue, mergeCombiners, numPartitions, partitionFunc)
+        if _plain(self, "combineByKey"):
+            return _stock(RDD.combineByKey, self, *arguments)
+        with scope.operator("combineByKey"):
+            return shuffles.combine_by_key(self, *arguments)
+
+    def groupByKey(
+        self, numPartitions: int | None = None, partitionFunc: Callable[[Any], int] = portable_hash
+    ) -> RDD[Any]:
+        """PySpark's own shuffle behind a fused map side."""
+        if _plain(self, "groupByKey"):
+            return _stock(RDD.groupByKey, self, numPartitions, partitionFunc)
+        with scope.operator("groupByKey"):
+            return shuffles.group_by_key(self, numPartitions, partitionFunc)
+
+    def sortByKey(
+        self,
+        ascending: bool | None = True,
+        numPartitions: int | None = None,
+        keyfunc: Callable[[Any], Any] = lambda x: x,
+    ) -> RDD[Any]:
+        """PySpark's own sort; each record's address travels with it."""
+        if _plain(self, "sortByKey"):
+            return _stock(RDD.sortByKey, self, ascending, numPartitions, keyfunc)
+        with scope.operator("sortByKey"):
+            return shuffles.sort_by_key(self, bool(ascending), numPartitions, keyfunc)
+
+    def join(self, other: RDD[Any], numPartitions: int | None = None) -> RDD[Any]:
+        """Each output row comes from just the two rows that made it."""
+        return self._join("join", other, numPartitions, False, False)
+
+    def leftOuterJoin(self, other: RDD[Any], numPartitions: int | None = None) -> RDD[Any]:
+        """As :meth:`join`; a left row without a partner comes from itself."""
+        return self._join("leftOuterJoin", other, numPartitions, True, False)
+
+    def rightOuterJoin(self, other: RDD[Any], numPartitions: int | None = None) -> RDD[Any]:
+        """As :meth:`join`; a right row without a partner comes from itself."""
+        return self._join("rightOuterJoin", other, numPartitions, False, True)
+
+    def fullOuterJoin(self, other: RDD[Any], numPartitions: int | None = None) -> RDD[Any]:
+        """As :meth:`join`; a row without a partner comes from itself."""
+        return self._join("fullOuterJoin", other, numPartitions, True, True)
+
+    def _join(
+        self, name: str, other: RDD[Any], num_partitions: int | None, left: bool, right: bool
+    ) -> RDD[Any]:
+        if _plain(self, name):
+            return _stock(getattr(RDD, name), self, other, num_partitions)
+        with scope.operator(name):
+            return joins.join(self, adopt(other, self.session), num_partitions, left, right)
+
+    def cogroup(self, other: RDD[Any], numPartitions: int | None = None) -> RDD[Any]:
+        """PySpark's own composition; a group comes from all rows of its key."""
+        if _plain(self, "cogroup"):
+            return _stock(RDD.cogroup, self, other, numPartitions)
+        with scope.operator("cogroup"):
+            return RDD.cogroup(self, adopt(other, self.session), numPartitions)
+
+    # -- what PySpark asks of an RDD -------------------------------------------------------------
+
+    def _reserialize(self, serializer: Any = None) -> Any:
+        """Plain PySpark reads streams with names through their own deserializer."""
+        with scope.suspended():
+            return RDD._reserialize(self, serializer)
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    def collect(self) -> list[Any]:
+        """Each record collected is an item of the sink."""
+        if _plain(self, "collect"):
+            return list(_stock(RDD.collect, self))
+        with scope.operator("collect"):
+            return actions.collect(self)
+
+    def take(self, num: int) -> list[Any]:
+        """The records taken are items of the sink; what was read ahead is not."""
+        if _plain(self, "take"):
+            return list(_stock(RDD.take, self, num))
+        with scope.operator("take"):
+            return actions.take(self, num)
+
+    def count(self) -> int:
+        """One item, from every record counted."""
+        if _plain(self, "count"):
+            return int(_stock(RDD.count, self))
+        with scope.operator("count"):
+            return int(actions.absorb(self, "count", RDD.count))
+
+    def reduce(self, f: Callable[[Any, Any], Any]) -> Any:
+        """One item, from every record."""
+        if _plain(self, "reduce"):
+            return _stock(RDD.reduce, self, f)
+        with scope.operator("reduce"):
+            return actions.absorb(self, "reduce", RDD.reduce, f)
+
+    def foreach(self, f: Callable[[Any], None]) -> None:
+        """Each record handed to ``f`` is an item of the sink."""
+        if _plain(self, "foreach"):
+            _stock(RDD.foreach, self, f)
+            return
+        with scope.operator("foreach"):
+            actions.foreach(self, f)
+
+    def saveAsTextFile(self, path: str, compressionCodecClass: str | None = None) -> None:
+        """Each line written is an item of the sink."""
+        if _plain(self, "saveAsTextFile"):
+            _stock(RDD.saveAsTextFile, self, path, compressionCodecClass)
+            return
+        with scope.operator("saveAsTextFile"):
+            actions.save_text(self, path, compressionCodecClass)
+
+
+class LineagePipelinedRDD(LineageRDD, PipelinedRDD[Any, Any]):
+    """A captured RDD that PySpark pipelines."""
+
+    def __init__(
+        self, prev: RDD[Any], func: Any, preserves: bool, session: Session, node: Node
+    ) -> None:
+        self.session, self.node, self.spaces, self.batched = session, node, None, 0
+        if isinstance(prev, LineageRDD) and not (
+            isinstance(prev, PipelinedRDD) and prev._is_pipelinable()
+        ):
+            func = Chain(Read(session.config, node.name, prev.spaces), func)
+        PipelinedRDD.__init__(self, prev, func, preserves)
+        self._jrdd_deserializer = TracedSerializer(self.ctx._unbatched_serializer)
+
+    @property
+    def _jrdd(self) -> Any:
+        if self._jrdd_val is not None or not isinstance(self._jrdd_deserializer, TracedSerializer):
+            return PipelinedRDD._jrdd.fget(self)  # type: ignore[attr-defined]
+        function = self.func
+        self.func = EndsIn(self.node.name, function)
+        try:
+            return PipelinedRDD._jrdd.fget(self)  # type: ignore[attr-defined]
+        finally:
+            self.func = function
+
+    def ending(self, serializer: Any) -> LineagePipelinedRDD:
+        """This RDD, whose function ends the segment itself, written by ``serializer``."""
+        if isinstance(serializer, NoOpSerializer):
+            self._bypass_serializer = True
+        self._jrdd_deserializer = serializer
+        return self
+
+
+def adopt(rdd: RDD[Any], session: Session) -> LineageRDD:
+    """A captured RDD for one that is not: its records are an unknown source.
+
+    Raises:
+        UnsupportedOperatorError: settings say to refuse.
+    """
+    if isinstance(rdd, LineageRDD) and rdd.session is session:
+        return rdd
+    session.refuse(
+        "an RDD without lineage as input",
+        "make it from a captured source (textFile, parallelize)",
+    )
+    node = session.register("unknown", "unknown", exact=False, reason="its records have no lineage")
+    return LineageRDD.wrap(rdd, session, node, node.name)
+
+
+def batch_of_ten(sc: Any) -> BatchedSerializer:
+    """The serializer of PySpark's own repartition."""
+    return BatchedSerializer(CPickleSerializer(), min(10, sc._batchSize or 1024))
+
+
+def _plain(rdd: LineageRDD, name: str) -> bool:
+    """Whether the call is not the user's on a captured RDD: PySpark's own, or suspended."""
+    if scope.is_suspended():
+        return True
+    if scope.outermost() is None:
+        caller = scope.called_from_pyspark(3)
+        if caller and not caller.startswith("pyspark.core.rdd."):
+            rdd.session.unknown(f"{caller} ({name})", "PySpark reads the RDD by itself")
+            return True
+    return False
+
+
+def _stock(method: Callable[..., Any], rdd: LineageRDD, *arguments: Any) -> Any:
+    """PySpark's own operator, without lineage from here on."""
+    with scope.suspended():
+        return method(rdd, *arguments)
+
+
+BY_RECORD = ("map", "flatMap", "filter", "mapValues", "flatMapValues", "keyBy", "keys", "values",
+             "sample")  # fmt: skip
+COMPOSED = ("reduceByKey", "foldByKey", "aggregateByKey", "groupBy", "distinct", "sortBy",
+            "repartition", "mapPartitions", "first", "__add__")  # fmt: skip
+UNTOUCHED = frozenset(
+    ("id", "context", "name", "setName", "getNumPartitions", "getStorageLevel", "toDebugString",
+     "isCheckpointed", "isLocallyCheckpointed", "getCheckpointFile", "cache", "persist",
+     "unpersist", "getResourceProfile", "cleanShuffleDependencies", "withResources")
+)  # fmt: skip
+
+
+def _recognised(name: str, by_record: bool | None) -> Callable[..., Any]:
+    stock = getattr(RDD, name)
+
+    def method(self: LineageRDD, *arguments: Any, **named: Any) -> Any:
+        if _plain(self, name):
+            with scope.suspended():
+                return stock(self, *arguments, **named)
+        with scope.operator(name, by_record):
+            return stock(self, *arguments, **named)
+
+    method.__name__ = name
+    method.__doc__ = stock.__doc__
+    return method
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    stock = getattr(RDD, name)
+
+    def method(self: LineageRDD, *arguments: Any, **named: Any) -> Any:
+        if not _plain(self, name):
+            self.session.refuse(
+                f"RDD.{name}",
+                "this version does not capture it; compose it of captured operators, or set "
+                "spark.lineage.unsupported=continue to go on without lineage from here",
+            )
+        with scope.suspended():
+            return stock(self, *arguments, **named)
+
+    method.__name__ = name
+    method.__doc__ = stock.__doc__
+    return method
+
+
+def _install() -> None:
+    for name in BY_RECORD:
+        setattr(LineageRDD, name, _recognised(name, True))
+    for name in COMPOSED:
+        setattr(LineageRDD, name, _recognised(name, None))
+    for name in dir(RDD):
+        own = name in LineageRDD.__dict__ or name in UNTOUCHED
+        if not own and not name.startswith("_") and callable(getattr(RDD, name)):
+            setattr(LineageRDD, name, _refused(name))
+
+
+_install()

@@ -1,0 +1,388 @@
+"""Recorders: they gather flows in columns inside a task and emit them as bounded blocks."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from lineage_core.block import BlockId, FlowBlock, Relation, Section
+
+from lineage_emitter.segment import NOTHING_READ
+
+if TYPE_CHECKING:
+    from lineage_core.block import I64, U64
+
+    from lineage_emitter.segment import Frame, Segment
+
+T = TypeVar("T")
+
+FLOWS_MAX = 65_536
+RUNS_MAX = 262_144
+"""A block holds at most this many flows and runs (the contract's bound)."""
+
+PREFIX_REASON = "a function over whole partitions may buffer: every output depends on all read so far"
+
+
+def _arange(start: int, count: int) -> U64:
+    return np.arange(start, start + count, dtype=np.uint64)
+
+
+class DenseRecorder:
+    """Flows of records that leave one by one: input ordinal -> the next output position.
+
+    ``buffer`` takes the input ordinal of each record; output positions are ``base``, ``base + 1``,
+    ... of ``space``. Runs of consecutive ordinals become identity blocks of a few bytes.
+    """
+
+    def __init__(self, segment: Segment, frame: Frame, node: str, space: str, base: int = 0) -> None:
+        self.segment = segment
+        self.frame = frame
+        self.node = node
+        self.space = space
+        self.buffer = array("Q")
+        self._out = base
+        self._base = base
+        self._identity: tuple[str, int, int, int] | None = None
+        segment.on_flush(self.flush_all)
+
+    @property
+    def count(self) -> int:
+        """Records so far."""
+        return self._out - self._base + len(self.buffer)
+
+    def record(self, records: Iterable[T]) -> Iterator[T]:
+        """Pass records on, noting for each the ordinal it came from."""
+        append, cell = self.buffer.append, self.frame.cell
+        records = iter(records)
+        while True:
+            for record in islice(records, FLOWS_MAX):
+                append(cell[0])
+                yield record
+            if len(self.buffer) < FLOWS_MAX:
+                return
+            self.segment.guard(self.flush)
+
+    def flush(self) -> None:
+        """Emit what is buffered (an identity run may still be held back)."""
+        ordinals: U64 = np.array(self.buffer, dtype=np.uint64)
+        del self.buffer[:]
+        out, self._out = self._out, self._out + len(ordinals)
+        if self.frame.opaque:
+            self._emit_prefixes(ordinals, out)
+            return
+        for space, rows, positions in self.frame.resolve(ordinals):
+            if len(rows) == len(ordinals) and (
+                len(rows) == 1 or bool((np.diff(positions) == 1).all())
+            ):
+                self._extend_identity(space, int(positions[0]), out, len(positions))
+            else:
+                self._emit_identity()
+                self._emit_rows(space, positions, None, rows.astype(np.uint64) + np.uint64(out))
+
+    def flush_all(self) -> None:
+        """Emit everything."""
+        while self.buffer:
+            self.flush()
+        self._emit_identity()
+
+    def _extend_identity(self, space: str, first: int, out: int, count: int) -> None:
+        held = self._identity
+        if held is not None:
+            held_space, held_first, held_out, held_count = held
+            if (held_space, held_first + held_count, held_out + held_count) == (space, first, out):
+                self._identity = (space, held_first, held_out, held_count + count)
+                return
+        self._emit_identity()
+        self._identity = (space, first, out, count)
+
+    def _emit_identity(self) -> None:
+        if self._identity is None:
+            return
+        space, first, out, count = self._identity
+        self._identity = None
+        self._emit(
+            FlowBlock(
+                block_id=BlockId(
+                    self.node, self.segment.partition, self.segment.incarnation, self.segment.next_seq()
+                ),
+                relation=Relation.IDENTITY,
+                in_space=space,
+                out=(Section(self.space, 0, 1),),
+                in_first=np.array([first], dtype=np.uint64),
+                in_last=np.array([first + count - 1], dtype=np.uint64),
+                out_first=np.array([out], dtype=np.uint64),
+                out_last=np.array([out + count - 1], dtype=np.uint64),
+                app=self.segment.config.app,
+            )
+        )
+
+    def _emit_prefixes(self, ordinals: U64, out: int) -> None:
+        """Rows whose inputs are everything from ``prefix_from`` up to their ordinal."""
+        known = ordinals != np.uint64(NOTHING_READ)
+        outs = _arange(out, len(ordinals))
+        regions = [prefix_runs(self.frame, int(o)) if ok else [] for o, ok in zip(ordinals, known)]
+        emit_regions(self.segment, self.node, self.space, regions, outs, PREFIX_REASON)
+
+    def _emit_rows(self, space: str, first: U64, last: U64 | None, outs: U64) -> None:
+        self._emit(
+            FlowBlock(
+                block_id=BlockId(
+                    self.node, self.segment.partition, self.segment.incarnation, self.segment.next_seq()
+                ),
+                relation=Relation.ROWS,
+                in_space=space,
+                out=(Section(self.space, 0, len(outs)),),
+                in_first=first,
+                in_last=last,
+                out_first=outs,
+                app=self.segment.config.app,
+            )
+        )
+
+    def _emit(self, block: FlowBlock) -> None:
+        self.segment.emit(block)
+
+
+def prefix_runs(frame: Frame, last: int) -> list[tuple[str, int, int]]:
+    """Runs (space, first, last) of all items from the frame's ``prefix_from`` to ordinal ``last``."""
+    first = frame.prefix_from
+    if first is None:
+        return []
+    runs: list[tuple[str, int, int]] = []
+    ends = [*frame.starts[1:], last + 1]
+    for start, end, space, base in zip(frame.starts, ends, frame.spaces, frame.bases, strict=True):
+        low, high = max(start, first), min(end - 1, last)
+        if low <= high:
+            runs.append((space, base + low - start, base + high - start))
+    return runs
+
+
+def emit_regions(
+    segment: Segment,
+    node: str,
+    out_space: str,
+    regions: Sequence[Sequence[tuple[str, int, int]]],
+    outs: U64,
+    reason: str,
+) -> None:
+    """Emit rows whose regions are given as Python runs; ``reason`` non-empty marks supersets."""
+    spaces = sorted({space for runs in regions for space, _, _ in runs})
+    for space in spaces:
+        firsts: list[int] = []
+        lasts: list[int] = []
+        counts: list[int] = []
+        rows: list[int] = []
+        for row, runs in enumerate(regions):
+            mine = sorted((first, last) for name, first, last in runs if name == space)
+            if mine:
+                rows.append(row)
+                merged = merge_runs(mine)
+                counts.append(len(merged))
+                firsts.extend(first for first, _ in merged)
+                lasts.extend(last for _, last in merged)
+        emit_csr(
+            segment,
+            node,
+            space,
+            [(out_space, np.arange(len(rows)))],
+            np.array(counts, dtype=np.int64),
+            np.array(firsts, dtype=np.uint64),
+            np.array(lasts, dtype=np.uint64),
+            outs[np.array(rows, dtype=np.int64)],
+            reason,
+        )
+
+
+def merge_runs(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted runs made disjoint and not adjacent."""
+    merged: list[tuple[int, int]] = []
+    for first, last in runs:
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def runs_of(positions: U64, lengths: I64) -> tuple[I64, U64, U64]:
+    """Runs of grouped positions.
+
+    Args:
+        positions: uint64[m], ascending within each group, repeats allowed.
+        lengths: int64[n], how many positions each group has (at least 1).
+
+    Returns:
+        runs per group (int64[n]), firsts and lasts of the runs (uint64[r]).
+    """
+    begins = np.zeros(len(positions), dtype=bool)
+    group_first = np.cumsum(lengths) - lengths
+    step = np.empty(len(positions), dtype=np.uint64)
+    step[0:1] = 2
+    np.subtract(positions[1:], positions[:-1], out=step[1:])
+    np.greater(step, 1, out=begins)
+    begins[group_first] = True
+    index = np.flatnonzero(begins)
+    first = positions[index]
+    last = positions[np.append(index[1:], len(positions)) - 1]
+    per_group = np.add.reduceat(begins, group_first, dtype=np.int64)
+    return per_group, first, last
+
+
+def emit_csr(
+    segment: Segment,
+    node: str,
+    in_space: str,
+    sections: Sequence[tuple[str, np.ndarray[Any, Any]]],
+    counts: I64,
+    first: U64,
+    last: U64,
+    outs: U64,
+    reason: str = "",
+) -> None:
+    """Emit flows with regions as blocks within the bounds.
+
+    ``sections``: (output space, row indexes), in the order in which rows are written.
+    ``counts`` int64[n]: runs per row; ``outs`` uint64[n]: output position per row.
+    A row with more runs than a block may hold is split into several flows of one output.
+    """
+    ptr = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
+    pending: list[tuple[str, int, int, int]] = []  # space, row, run from, run to
+    runs = 0
+    single = last is first or bool((first == last).all())
+
+    def cut() -> None:
+        nonlocal runs
+        if not pending:
+            return
+        rows = np.array([row for _, row, _, _ in pending], dtype=np.int64)
+        lows = np.array([low for _, _, low, _ in pending], dtype=np.int64)
+        sizes = np.array([high for _, _, _, high in pending], dtype=np.int64) - lows
+        in_ptr = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes)))
+        take = np.repeat(lows - in_ptr[:-1], sizes) + np.arange(in_ptr[-1])
+        directory: list[Section] = []
+        for i, (space, _, _, _) in enumerate(pending):
+            if directory and directory[-1].space == space:
+                directory[-1] = Section(space, directory[-1].row_first, i + 1)
+            else:
+                directory.append(Section(space, i, i + 1))
+        segment.emit(
+            FlowBlock(
+                block_id=BlockId(node, segment.partition, segment.incarnation, segment.next_seq()),
+                relation=Relation.ROWS,
+                in_space=in_space,
+                out=tuple(directory),
+                in_ptr=None if bool((sizes == 1).all()) else in_ptr,
+                in_first=first[take],
+                in_last=None if single else last[take],
+                out_first=outs[rows],
+                exact=not reason,
+                reason=reason,
+                app=segment.config.app,
+            )
+        )
+        pending.clear()
+        runs = 0
+
+    for space, rows in sections:
+        for row in rows.tolist():
+            low, high = int(ptr[row]), int(ptr[row + 1])
+            while True:
+                step = min(high, low + RUNS_MAX - runs)
+                pending.append((space, row, low, step))
+                runs += step - low
+                low = step
+                if runs >= RUNS_MAX or len(pending) >= FLOWS_MAX:
+                    cut()
+                if low >= high:
+                    break
+    cut()
+
+
+class AllRecorder:
+    """One output item that depends on every record that passes (``count``, ``reduce``)."""
+
+    def __init__(self, segment: Segment, frame: Frame, node: str, space: str, position: int) -> None:
+        self.segment = segment
+        self.frame = frame
+        self.node = node
+        self.space = space
+        self.position = position
+        self.buffer = array("Q")
+        segment.on_flush(self.flush)
+
+    def record(self, records: Iterable[T]) -> Iterator[T]:
+        """Pass records on, noting the ordinal of each."""
+        append, cell = self.buffer.append, self.frame.cell
+        records = iter(records)
+        while True:
+            for record in islice(records, RUNS_MAX):
+                append(cell[0])
+                yield record
+            if len(self.buffer) < RUNS_MAX:
+                return
+            self.segment.guard(self.flush)
+
+    def flush(self) -> None:
+        """Emit what is buffered as one flow a space."""
+        if not self.buffer:
+            return
+        ordinals: U64 = np.unique(np.array(self.buffer, dtype=np.uint64))
+        del self.buffer[:]
+        outs = np.array([self.position], dtype=np.uint64)
+        if self.frame.opaque:
+            ordinals = ordinals[ordinals != np.uint64(NOTHING_READ)]
+            if len(ordinals):
+                runs = prefix_runs(self.frame, int(ordinals[-1]))
+                emit_regions(self.segment, self.node, self.space, [runs], outs, PREFIX_REASON)
+            return
+        for space, _, positions in self.frame.resolve(ordinals):
+            positions = np.sort(positions)
+            counts, first, last = runs_of(positions, np.array([len(positions)], dtype=np.int64))
+            rows = np.zeros(1, dtype=np.int64)
+            emit_csr(
+                self.segment, self.node, space, [(self.space, rows)], counts, first, last, outs
+            )
+
+
+class GivenRecorder:
+    """Flows from item positions that came with the data to this segment's next numbering.
+
+    ``buffer``: input position (of ``in_space``) of the next output; ``skip`` marks outputs that
+    have no input on this side (an outer join's missing side).
+    """
+
+    def __init__(self, segment: Segment, node: str, in_space: str, space: str) -> None:
+        self.segment = segment
+        self.node = node
+        self.in_space = in_space
+        self.space = space
+        self.buffer = array("Q")
+        self.outs = array("Q")
+        segment.on_flush(self.flush)
+
+    def flush(self) -> None:
+        """Emit what is buffered. ``outs`` is as long as ``buffer``."""
+        while self.buffer:
+            positions: U64 = np.array(self.buffer[:FLOWS_MAX], dtype=np.uint64)
+            outs: U64 = np.array(self.outs[:FLOWS_MAX], dtype=np.uint64)
+            del self.buffer[:FLOWS_MAX]
+            del self.outs[:FLOWS_MAX]
+            self.segment.emit(
+                FlowBlock(
+                    block_id=BlockId(
+                        self.node,
+                        self.segment.partition,
+                        self.segment.incarnation,
+                        self.segment.next_seq(),
+                    ),
+                    relation=Relation.ROWS,
+                    in_space=self.in_space,
+                    out=(Section(self.space, 0, len(outs)),),
+                    in_first=positions,
+                    out_first=outs,
+                    app=self.segment.config.app,
+                )
+            )

@@ -1,0 +1,101 @@
+"""Which public operator is running: PySpark's operators are compositions of a dozen primitives.
+
+The outermost operator names the nodes that its primitives make and gives them its call site. In a
+suspended scope captured RDDs behave as plain ones: jobs that PySpark runs for itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+_local = threading.local()
+_OWN = ("lineage_emitter.", "pyspark.", "py4j.", "contextlib", "runpy")
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A running operator. ``by_record``: it works record by record; None: not for it to say."""
+
+    name: str
+    by_record: bool | None
+    call_site: str
+
+
+def _stack() -> list[Operator]:
+    stack: list[Operator] | None = getattr(_local, "stack", None)
+    if stack is None:
+        stack = _local.stack = []
+    return stack
+
+
+@contextmanager
+def operator(name: str, by_record: bool | None = None) -> Iterator[Operator]:
+    """The body makes up the operator ``name``."""
+    stack = _stack()
+    site = stack[0].call_site if stack else call_site()
+    stack.append(Operator(name, by_record, site))
+    try:
+        yield stack[-1]
+    finally:
+        stack.pop()
+
+
+@contextmanager
+def suspended() -> Iterator[None]:
+    """In the body captured RDDs behave as plain ones."""
+    before = getattr(_local, "suspended", False)
+    _local.suspended = True
+    try:
+        yield
+    finally:
+        _local.suspended = before
+
+
+def is_suspended() -> bool:
+    """Whether captured RDDs behave as plain ones now."""
+    return bool(getattr(_local, "suspended", False))
+
+
+def outermost() -> Operator | None:
+    """The operator that the user called, if one is running."""
+    stack = _stack()
+    return stack[0] if stack else None
+
+
+def works_by_record() -> bool:
+    """What the outermost operator that says so says of the primitive now being made."""
+    return next((op.by_record for op in _stack() if op.by_record is not None), False)
+
+
+def _is_own(frame: FrameType) -> bool:
+    module = str(frame.f_globals.get("__name__", ""))
+    return module.startswith(_OWN)
+
+
+def call_site() -> str:
+    """``file:line`` of the innermost frame that is neither PySpark's nor ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_own(frame):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def called_from_pyspark(depth: int = 2) -> str:
+    """The PySpark function that called the public method, or "" when the user did."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(
+        ("lineage_emitter.", "contextlib")
+    ):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    module = str(frame.f_globals.get("__name__", ""))
+    return f"{module}.{frame.f_code.co_name}" if module.startswith("pyspark.") else ""

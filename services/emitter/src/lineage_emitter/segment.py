@@ -1,0 +1,277 @@
+"""A segment: what one Python worker runs for one task between two boundaries.
+
+A segment is a stack of *frames*. A frame is one numbering of the records that flow through the
+chain of functions: its ``cell`` holds the ordinal of the record now being worked on. Functions
+that work record by record need nothing more: the cell is set before a record enters the chain and
+read when a record leaves it. A function that groups, sorts or merges ends one frame and begins
+the next, whose records it numbers anew; the flows between the two numberings are its blocks.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from lineage_core.address import INCARNATION_MAX, ORDINAL_BITS
+
+from lineage_emitter.errors import CaptureFailedError
+
+if TYPE_CHECKING:
+    from lineage_core.block import U64, FlowBlock
+
+    from lineage_emitter.dispatch.spool import TaskSpool
+    from lineage_emitter.task_config import TaskConfig
+
+NOTHING_READ = 2**64 - 1
+"""What a cell holds before the first record of its frame."""
+ATTEMPT_BITS = 24
+"""Task attempts below 16.7 million; the bits above tell apart two runs of one segment in one
+task (``x.union(x).coalesce(1)``)."""
+
+
+class Frame:
+    """One numbering of the records of a segment.
+
+    ``cell[0]``: ordinal (from 0, of this frame) of the record now in the chain,
+    ``NOTHING_READ`` before the first. Ordinals map to items by pieces: from ``starts[i]`` on, ordinal ``o`` is the item
+    ``bases[i] + o - starts[i]`` of space ``spaces[i]``.
+    """
+
+    __slots__ = ("bases", "cell", "exhausted", "opaque", "prefix_from", "rows", "spaces", "starts")
+
+    def __init__(self) -> None:
+        self.cell: list[int] = [NOTHING_READ]
+        self.starts = array("Q")
+        self.bases = array("Q")
+        self.spaces: list[str] = []
+        self.opaque = False
+        self.prefix_from: int | None = None
+        self.rows = 0
+        self.exhausted = False
+
+    @classmethod
+    def of_space(cls, space: str, base: int = 0) -> Frame:
+        """A frame whose ordinals are the positions of one space, from ``base``."""
+        frame = cls()
+        frame.piece(0, space, base)
+        return frame
+
+    def piece(self, start: int, space: str, base: int) -> None:
+        """From ordinal ``start`` on, records are items of ``space`` from position ``base``."""
+        self.starts.append(start)
+        self.bases.append(base)
+        self.spaces.append(space)
+
+    def derived(self) -> Frame:
+        """The same numbering after a function that may buffer.
+
+        Every output then depends on all records from ``prefix_from`` up to the cell.
+        """
+        frame = Frame.__new__(Frame)
+        frame.cell, frame.starts, frame.bases = self.cell, self.starts, self.bases
+        frame.spaces, frame.rows, frame.exhausted = self.spaces, self.rows, self.exhausted
+        frame.prefix_from = self.prefix_from
+        frame.opaque = True
+        return frame
+
+    def resolve(self, ordinals: U64) -> list[tuple[str, np.ndarray[Any, Any], U64]]:
+        """Map ordinals to items: per space (space, indexes into ``ordinals``, positions)."""
+        if not len(ordinals):
+            return []
+        if not self.starts:
+            raise CaptureFailedError("records came from another worker without their names")
+        if len(self.starts) == 1:
+            shift = np.uint64(self.bases[0]) - np.uint64(self.starts[0])
+            everything = np.arange(len(ordinals))
+            return [(self.spaces[0], everything, ordinals + shift)]
+        starts = np.array(self.starts, dtype=np.uint64)
+        piece = np.searchsorted(starts, ordinals, side="right") - 1
+        positions = ordinals - starts[piece] + np.array(self.bases, dtype=np.uint64)[piece]
+        names = sorted(set(self.spaces))
+        if len(names) == 1:
+            return [(names[0], np.arange(len(ordinals)), positions)]
+        index = {name: i for i, name in enumerate(names)}
+        of_piece = np.array([index[name] for name in self.spaces])
+        of_row = of_piece[piece]
+        found = []
+        for i, name in enumerate(names):
+            rows = np.flatnonzero(of_row == i)
+            if len(rows):
+                found.append((name, rows, positions[rows]))
+        return found
+
+
+class Segment:
+    """The capture of one segment of one task.
+
+    Capture never raises into the job: the first failure is kept in ``failed``, later blocks are
+    dropped and counted as undelivered, and the end marker says so.
+    """
+
+    def __init__(self, config: TaskConfig, node: str, partition: int, attempt: int) -> None:
+        self.config = config
+        self.node = node
+        self.end_node = node
+        self.partition = partition
+        self.attempt = attempt
+        self.frame = Frame()
+        self.failed = ""
+        self.undelivered = 0
+        self.rows_out = 0
+        self.collisions = 0
+        self.digest = 0
+        self.newlines: list[tuple[int, int]] = []
+        self.reasons: list[str] = []
+        self.reads: list[Frame] = []
+        self._flushers: list[Callable[[], None]] = []
+        self._spool: TaskSpool | None = None
+        self._incarnation: int | None = None
+        self._finished = False
+
+    # -- names -------------------------------------------------------------------------------
+
+    @property
+    def incarnation(self) -> int:
+        """Unique number of this run of the segment: the task attempt, made unique in the task."""
+        if self._incarnation is None:
+            self._incarnation = self._open()
+        return self._incarnation
+
+    def space(self, node: str) -> str:
+        """The space of the records that ``node`` numbers in this run."""
+        return f"{node}#{self.partition}.{self.incarnation}"
+
+    def exchange_base(self) -> int:
+        """First exchange position of this run."""
+        return self.incarnation << ORDINAL_BITS
+
+    def _open(self) -> int:
+        from lineage_emitter.dispatch.spool import TaskSpool
+
+        try:
+            if self.attempt >= 1 << ATTEMPT_BITS:
+                raise CaptureFailedError(f"task attempt {self.attempt} is beyond what fits a position")
+            self._spool, run = TaskSpool.create(
+                self.config.blocks_dir, f"{self.node}-{self.partition}-{self.attempt}"
+            )
+            incarnation = self.attempt | run << ATTEMPT_BITS
+            if incarnation > INCARNATION_MAX:
+                raise CaptureFailedError(f"{run + 1} runs of one segment in one task")
+            return incarnation
+        except Exception as problem:
+            self.fail(problem)
+            return self.attempt & ((1 << ATTEMPT_BITS) - 1)
+
+    # -- frames and recorders ----------------------------------------------------------------
+
+    def on_flush(self, flush: Callable[[], None]) -> None:
+        """Call ``flush`` when the segment ends (in order of registration)."""
+        self._flushers.append(flush)
+
+    def guard(self, action: Callable[[], None]) -> None:
+        """Run a piece of capture so that its failure never reaches the job."""
+        if self.failed:
+            return
+        try:
+            action()
+        except Exception as problem:
+            self.fail(problem)
+
+    def fail(self, problem: BaseException) -> None:
+        """Note why capture stopped; with ``on_error=fail`` this ends the task."""
+        if not self.failed:
+            self.failed = f"{type(problem).__name__}: {problem}"[:500]
+        if self.config.fail_job:
+            raise CaptureFailedError(
+                f"lineage could not be captured ({self.failed}); on_error=continue lets the job go on"
+            ) from problem
+
+    def emit(self, block: FlowBlock) -> None:
+        """Write one block to the spool (called from within :meth:`guard`)."""
+        if self.failed:
+            self.undelivered += 1
+            return
+        assert self.incarnation >= 0
+        if self._spool is not None:
+            self._spool.write(block)
+
+    def next_seq(self) -> int:
+        """Sequence number of the next block."""
+        if self._spool is None and not self.failed:
+            assert self.incarnation >= 0
+        return self._spool.next_seq() if self._spool is not None else 0
+
+    # -- end ---------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write what the recorders still hold, and hand it to the operating system."""
+        for flush in self._flushers:
+            self.guard(flush)
+        if self._spool is not None:
+            self.guard(self._spool.push)
+
+    def finish(self) -> None:
+        """Flush, make durable, then send the end marker: the task's last act."""
+        if self._finished:
+            return
+        self._finished = True
+        self.flush()
+        spool = self._spool
+        if spool is not None:
+            self.guard(spool.sync)
+        if self.failed and not self.undelivered:
+            self.undelivered = 1
+        self.config.markers.add([self._marker()])
+
+    def _marker(self) -> dict[str, Any]:
+        spool = self._spool
+        return {
+            "node": self.end_node,
+            "partition": self.partition,
+            "attempt": self.attempt if self._incarnation is None else self._incarnation,
+            "file": os.path.basename(spool.path) if spool is not None else "",
+            "blocks": spool.blocks if spool is not None else 0,
+            "flows": spool.flows if spool is not None else 0,
+            "associations": spool.associations if spool is not None else 0,
+            "bytes": spool.bytes if spool is not None else 0,
+            "rows": self.rows_out,
+            "digest": f"{self.digest:016x}",
+            "undelivered": self.undelivered,
+            "failed": self.failed,
+            "reads": [
+                {"space": f.spaces[0], "rows": f.rows, "exhausted": f.exhausted}
+                for f in self.reads
+                if len(f.spaces) == 1
+            ],
+            "superset_reasons": sorted(set(self.reasons)),
+            "newlines": self.newlines,
+            "collisions": self.collisions,
+        }
+
+
+_current: Segment | None = None
+
+
+def begin(config: TaskConfig, node: str, partition: int) -> Segment:
+    """Begin a segment in this worker process; it stays current until the next one begins."""
+    from pyspark import TaskContext
+
+    global _current  # noqa: PLW0603  a worker process runs one segment at a time
+    context = TaskContext.get()
+    attempt = context.taskAttemptId() if context is not None else 0
+    _current = Segment(config, node, partition, attempt)
+    return _current
+
+
+def current() -> Segment:
+    """The segment that this worker runs now.
+
+    Raises:
+        CaptureFailedError: no segment has begun (a captured function outside of a captured chain).
+    """
+    if _current is None:
+        raise CaptureFailedError("no segment has begun in this worker")
+    return _current

@@ -1,0 +1,388 @@
+"""One captured application on the driver: names nodes, frames jobs, passes commits on."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import getpass
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from lineage_core.message import (
+    Begin,
+    Commit,
+    End,
+    Expected,
+    Heartbeat,
+    Job,
+    Link,
+    Message,
+    Register,
+    SinkFiles,
+    Splits,
+    Totals,
+    Trim,
+    Unknown,
+)
+
+from lineage_emitter import hadoop, scope
+from lineage_emitter.commits import Marker, MarkerParam
+from lineage_emitter.dispatch.driver_spool import DriverSpool
+from lineage_emitter.errors import CaptureFailedError, UnsupportedOperatorError
+from lineage_emitter.linking import BackgroundLinker
+from lineage_emitter.settings import Settings, read_settings
+from lineage_emitter.shared_folder import check_shared
+from lineage_emitter.task_config import TaskConfig
+
+if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
+
+logger = logging.getLogger(__name__)
+_STOP = object()
+
+
+@dataclass(eq=False)
+class Node:
+    """A registered node, with what a job that reaches it needs to know."""
+
+    name: str
+    parents: tuple[Node, ...] = ()
+    map_side: RDD[Any] | None = None
+    """Of a shuffle: the RDD whose every partition its map stage computes."""
+    text_source: Any = None
+    """Of a ``textFile``: the Java RDD, until its splits are noted."""
+    expected: tuple[int, ...] = field(default=())
+
+
+class Session:
+    """Capture of one SparkContext. Make it by :func:`session_of`; thread-safe."""
+
+    def __init__(self, sc: SparkContext, settings: Settings) -> None:
+        self.sc = sc
+        self.settings = settings
+        self.app = sc.applicationId
+        self._lock = threading.RLock()
+        self._nodes = 0
+        self._jobs = 0
+        self._aliases: set[str] = set()
+        self._closed = False
+        self._failed_jobs = 0
+        self._totals = {"blocks": 0, "flows": 0, "tasks": 0}
+        self._rows: dict[tuple[str, int], int] = {}
+        self._newlines: dict[tuple[str, int], int] = {}
+        self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._noted: set[tuple[str, str]] = set()
+        self.problem = ""
+        self.spool = DriverSpool(settings.spool_folder(), self.app)
+        self._guard("open the spool", self.spool.open)
+        self.markers = sc.accumulator([], MarkerParam(self._queue))
+        self.config = TaskConfig(
+            app=self.app,
+            blocks_dir=str(self.spool.blocks_dir),
+            markers=self.markers,
+            memory_bytes=settings.memory_mb << 20,
+            fail_job=settings.on_error == "fail",
+        )
+        self.linker = BackgroundLinker(settings, self.spool.folder)
+        self._send(
+            Begin(
+                app=self.app,
+                name=sc.appName,
+                started_at=time.time(),
+                spark_version=sc.version,
+                user=_user(),
+                cwd=os.getcwd(),
+                argv=tuple(sys.argv),
+            )
+        )
+        self._guard("share the spool with the executors", lambda: check_shared(sc, self.spool))
+        self._thread = threading.Thread(target=self._pass_on, name="lineage-commits", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    # -- nodes -------------------------------------------------------------------------------
+
+    def register(
+        self,
+        kind: Any,
+        op: str,
+        parents: Iterable[Node] = (),
+        *,
+        exact: bool = True,
+        reason: str = "",
+        path: str | None = None,
+        description: str = "",
+        alias: str | None = None,
+    ) -> Node:
+        """Name a new node and link it to its parents."""
+        running = scope.outermost()
+        parents = tuple(parents)
+        with self._lock:
+            node = Node(str(self._nodes), parents)
+            self._nodes += 1
+            name = running.name if running is not None else op
+            self._send(
+                Register(
+                    app=self.app,
+                    node=node.name,
+                    kind=kind,
+                    op=op,
+                    name=name,
+                    description=description,
+                    call_site=running.call_site if running is not None else scope.call_site(),
+                    alias=self._alias(alias, path),
+                    exact=exact,
+                    reason=reason,
+                    path=path,
+                )
+            )
+            for parent in dict.fromkeys(parents):
+                self._send(Link(app=self.app, src=parent.name, dest=node.name))
+        return node
+
+    def _alias(self, alias: str | None, path: str | None) -> str | None:
+        """``read`` for the first source, ``read:flights`` for the next ones."""
+        if alias is None:
+            return None
+        if alias in self._aliases:
+            stem = os.path.basename((path or "").rstrip("/")).split(".")[0] or "again"
+            stem = "".join(c if c.isalnum() or c in "_-" else "-" for c in stem)[:40]
+            base, number = f"{alias}:{stem}", 2
+            alias = base
+            while alias in self._aliases:
+                alias, number = f"{base}-{number}", number + 1
+        self._aliases.add(alias)
+        return alias
+
+    def refuse(self, what: str, way_out: str) -> None:
+        """An operator without lineage: an error, or a part of the graph that is unknown.
+
+        Raises:
+            UnsupportedOperatorError: unless settings say to go on.
+        """
+        if self.settings.unsupported == "refuse":
+            raise UnsupportedOperatorError(what, way_out)
+        self.unknown(what, way_out)
+
+    def unknown(self, what: str, reason: str) -> None:
+        """Note a part of the program that has no lineage; the verdict names it."""
+        running = scope.outermost()
+        site = running.call_site if running is not None else scope.call_site()
+        with self._lock:
+            if (what, site) in self._noted:
+                return
+            self._noted.add((what, site))
+            self._send(Unknown(app=self.app, what=what, reason=reason, call_site=site))
+
+    # -- jobs --------------------------------------------------------------------------------
+
+    @contextmanager
+    def action(self, name: str, sink: Node, partitions: Callable[[], Iterable[int]]) -> Iterator[None]:
+        """The body runs an action; afterwards its lineage is linked.
+
+        ``partitions`` is asked after the action which partitions of the sink had to be computed.
+        """
+        try:
+            yield
+        except Exception as problem:
+            self._failed_jobs += 1
+            self.unknown(name, f"the action failed: {type(problem).__name__}")
+            self._guard("note a failed action", self._after_job)
+            raise
+        self._guard("note a job", lambda: self._note_job(name, sink, tuple(partitions())))
+
+    def _note_job(self, name: str, sink: Node, partitions: tuple[int, ...]) -> None:
+        self.drain()
+        expected = [Expected(node=sink.name, partitions=partitions)]
+        for node in _upstream(sink):
+            if node.text_source is not None:
+                source, node.text_source = node.text_source, None
+                self._note_splits(node, source)
+            if node.map_side is not None and partitions:
+                if not node.expected:
+                    node.expected = tuple(range(node.map_side.getNumPartitions()))
+                expected.append(Expected(node=node.name, partitions=node.expected))
+        running = scope.outermost()
+        with self._lock:
+            self._jobs += 1
+            self._send(
+                Job(
+                    app=self.app,
+                    job=self._jobs,
+                    action=name,
+                    sink=sink.name,
+                    call_site=running.call_site if running is not None else "",
+                    expected=tuple(expected),
+                )
+            )
+        self._after_job()
+
+    def _after_job(self) -> None:
+        self.drain()
+        self.spool.sync()
+        self.linker.wake()
+
+    def _note_splits(self, node: Node, source: Any) -> None:
+        try:
+            splits = hadoop.text_splits(self.sc, source)
+        except Exception as problem:
+            self.unknown("textFile", f"its files could not be listed: {problem!r:.200}")
+            return
+        self._send(Splits(app=self.app, node=node.name, splits=tuple(splits)))
+
+    def note_sink_files(self, node: Node, path: str) -> None:
+        """Register the files that a sink has written (before the job is noted)."""
+
+        def note() -> None:
+            self.drain()
+            files = tuple(
+                file.model_copy(update={"rows": self._rows.get((node.name, file.partition))})
+                for file in hadoop.sink_files(self.sc, path)
+            )
+            self._send(SinkFiles(app=self.app, node=node.name, path=path, files=files))
+
+        self._guard("note the files of a sink", note)
+
+    def trim(self, node: Node, partition: int, keep: int) -> None:
+        """Only the first ``keep`` rows of a partition of a ``take`` reached the user."""
+        self._send(Trim(app=self.app, node=node.name, partition=partition, keep=keep))
+
+    def rows_of(self, node: Node, partition: int) -> int | None:
+        """Rows that a sink's partition put out; None when its marker is missing."""
+        return self._rows.get((node.name, partition))
+
+    # -- commits -----------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Wait until every marker that has arrived is passed on."""
+        if self._thread.is_alive():
+            done = threading.Event()
+            self._queue.put(done)
+            done.wait(timeout=60)
+
+    def _pass_on(self) -> None:
+        heartbeat_at = time.monotonic()
+        while True:
+            item: Any = None
+            with contextlib.suppress(Exception):
+                item = self._queue.get(timeout=self.settings.heartbeat_s)
+            if item is _STOP:
+                return
+            if isinstance(item, threading.Event):
+                item.set()
+            elif item is not None:
+                self._guard("pass on a commit", lambda marker=item: self._commit(marker))
+            if time.monotonic() - heartbeat_at >= self.settings.heartbeat_s:
+                heartbeat_at = time.monotonic()
+                self._send(Heartbeat(app=self.app, at=time.time()))
+                self.spool.push()
+
+    def _commit(self, marker: Marker) -> None:
+        with self._lock:
+            self._rows[(marker["node"], marker["partition"])] = marker["rows"]
+            self._totals["tasks"] += 1
+            self._totals["blocks"] += marker["blocks"]
+            self._totals["flows"] += marker["flows"]
+        self._send(Commit(app=self.app, **marker))
+        if marker["failed"] and not self.problem:
+            self.problem = marker["failed"]
+            logger.warning("lineage of a task is incomplete: %s", marker["failed"])
+
+    def _send(self, message: Message) -> None:
+        self._guard("write to the spool", lambda: self.spool.write(message))
+
+    def _guard(self, what: str, action: Callable[[], None]) -> None:
+        """Capture never breaks the job, unless the user wants it to."""
+        try:
+            action()
+        except Exception as problem:
+            if not self.problem:
+                self.problem = f"could not {what}: {problem}"
+                logger.warning("lineage is incomplete: %s", self.problem)
+                with contextlib.suppress(Exception):
+                    self.spool.write(Unknown(app=self.app, what="capture", reason=self.problem[:500]))
+            if self.settings.on_error == "fail":
+                raise CaptureFailedError(self.problem) from problem
+
+    # -- end ---------------------------------------------------------------------------------
+
+    def close(self, status: Any = None) -> None:
+        """Send the end of the application and link what is left. May be called again."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        atexit.unregister(self.close)
+        _sessions.pop(self.app, None)
+        self.drain()
+        self._queue.put(_STOP)
+        self._thread.join(timeout=60)
+        self._send(
+            End(
+                app=self.app,
+                ended_at=time.time(),
+                status=status or ("failed" if self._failed_jobs else "ok"),
+                totals=Totals(**self._totals),
+            )
+        )
+        self._guard("close the spool", self.spool.close)
+        self._guard("link the lineage", self.linker.close)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def _upstream(node: Node) -> list[Node]:
+    found: dict[int, Node] = {}
+    todo = [node]
+    while todo:
+        one = todo.pop()
+        if id(one) not in found:
+            found[id(one)] = one
+            todo.extend(one.parents)
+    return list(found.values())
+
+
+_sessions: dict[str, Session] = {}
+_sessions_lock = threading.Lock()
+
+
+def session_of(sc: SparkContext, **arguments: Any) -> Session:
+    """The session of a SparkContext, begun on first use.
+
+    Raises:
+        SettingsError: a setting can't be used.
+    """
+    with _sessions_lock:
+        session = _sessions.get(sc.applicationId)
+        if session is None:
+            if "PYSPARK_PYTHON" not in os.environ and not sc._conf.contains("spark.pyspark.python"):
+                sc.pythonExec = sys.executable
+            settings = read_settings(dict(sc._conf.getAll()), **arguments)
+            session = _sessions[sc.applicationId] = Session(sc, settings)
+            _close_before_stop(sc, session)
+        return session
+
+
+def _close_before_stop(sc: SparkContext, session: Session) -> None:
+    stop = sc.stop
+
+    def stop_after_lineage() -> None:
+        try:
+            session.close()
+        finally:
+            stop()
+
+    sc.stop = stop_after_lineage  # type: ignore[method-assign]

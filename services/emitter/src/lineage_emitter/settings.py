@@ -1,0 +1,93 @@
+"""Settings of capture, in one place.
+
+Order of precedence: arguments, ``spark.lineage.*`` in the Spark configuration, ``LINEAGE_*`` in
+the environment, defaults. ``docs/reference/settings.md`` has the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from lineage_emitter.errors import SettingsError
+
+SPARK_PREFIX = "spark.lineage."
+DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
+SQLITE_PREFIX = "sqlite:///"
+
+
+class Settings(BaseSettings):
+    """What a user can set. Field ``x_y`` is ``LINEAGE_X_Y`` and ``spark.lineage.x.y``."""
+
+    model_config = SettingsConfigDict(env_prefix="LINEAGE_", extra="forbid", frozen=True)
+
+    enabled: bool = Field(True, description="false switches capture off: the job runs as it is")
+    store: str = Field(DEFAULT_STORE, description="where the lineage goes: sqlite:///PATH")
+    spool: str = Field(
+        "", description="folder for blocks on their way; default: `spool` beside the store's file"
+    )
+    on_error: Literal["continue", "fail"] = Field(
+        "continue",
+        description="what happens to the job when lineage can't be captured or delivered",
+    )
+    unsupported: Literal["refuse", "continue"] = Field(
+        "refuse",
+        description="operators without lineage: an error, or go on and mark that part unknown "
+        "(`lineage run` goes on)",
+    )
+    memory_mb: int = Field(
+        48, ge=1, le=4096, description="bound of capture's buffers in each Python worker, in MiB"
+    )
+    heartbeat_s: float = Field(10.0, gt=0, description="seconds between signs of life")
+    link: bool = Field(True, description="link and store while the job runs and after each action")
+
+    def spool_folder(self) -> Path:
+        """The absolute spool folder.
+
+        Raises:
+            SettingsError: the store is none that can be written from here.
+        """
+        if self.spool:
+            return Path(self.spool.removeprefix("file://")).absolute()
+        return self.store_file().parent / "spool"
+
+    def store_file(self) -> Path:
+        """The absolute path of the embedded store.
+
+        Raises:
+            SettingsError: the store is none that can be written from here.
+        """
+        if not self.store.startswith(SQLITE_PREFIX):
+            raise SettingsError(
+                f"store {self.store!r}: capture writes to an embedded store; give sqlite:///PATH"
+            )
+        return Path(self.store.removeprefix(SQLITE_PREFIX)).absolute()
+
+
+def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any) -> Settings:
+    """Settings from arguments, the Spark configuration and the environment.
+
+    Raises:
+        SettingsError: a value can't be used, or a ``spark.lineage.*`` key is not known.
+    """
+    found: dict[str, Any] = {}
+    for key, value in (spark_conf or {}).items():
+        if key.startswith(SPARK_PREFIX):
+            name = key.removeprefix(SPARK_PREFIX).replace(".", "_")
+            if name not in Settings.model_fields:
+                known = ", ".join(
+                    SPARK_PREFIX + field.replace("_", ".") for field in Settings.model_fields
+                )
+                raise SettingsError(f"{key} is not a setting; known: {known}")
+            found[name] = value
+    found.update({name: value for name, value in arguments.items() if value is not None})
+    try:
+        return Settings(**found)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise SettingsError(f"setting {place}: {first['msg']}") from problem

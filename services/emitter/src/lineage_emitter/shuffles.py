@@ -1,0 +1,307 @@
+"""Operators that move records between partitions, as PySpark builds them, with lineage."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark import RDD
+from pyspark.core.rdd import Partitioner
+from pyspark.resultiterable import ResultIterable
+from pyspark.serializers import NoOpSerializer
+from pyspark.shuffle import Aggregator, ExternalGroupBy, ExternalMerger
+from pyspark.traceback_utils import SCCallSiteSync
+
+from lineage_emitter import scope
+from lineage_emitter.combiner import CombineMapSide, ReadKeys
+from lineage_emitter.operators import Exchange, ReadExchange, SortExchanged, SortInPlace
+from lineage_emitter.session import Node
+from lineage_emitter.stamps import PositionedSerializer, TracedSerializer
+
+if TYPE_CHECKING:
+    from lineage_emitter.rdd import LineageRDD
+
+
+def same(split: int, records: Iterable[Any]) -> Iterable[Any]:  # noqa: ARG001  PySpark's signature
+    """Records as they are."""
+    return records
+
+
+# -- combining shuffles ------------------------------------------------------------------------
+
+
+class MergeCombiners:
+    """Reduce side of ``combineByKey``: PySpark's own merger."""
+
+    def __init__(self, aggregator: Aggregator, memory_mb: float, serializer: Any) -> None:
+        self.aggregator = aggregator
+        self.memory_mb = memory_mb
+        self.serializer = serializer
+
+    def __call__(self, records: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        merger = ExternalMerger(self.aggregator, self.memory_mb, self.serializer)
+        merger.mergeCombiners(records)
+        return merger.items()  # type: ignore[no-any-return]
+
+
+class MergeGroups(MergeCombiners):
+    """Reduce side of ``groupByKey``: PySpark's own merger."""
+
+    def __call__(self, records: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        merger = ExternalGroupBy(self.aggregator, self.memory_mb, self.serializer)
+        merger.mergeCombiners(records)
+        return ((key, ResultIterable(values)) for key, values in merger.items())
+
+
+def combine_by_key(
+    rdd: LineageRDD,
+    create: Callable[[Any], Any],
+    merge_value: Callable[[Any, Any], Any],
+    merge_combiners: Callable[[Any, Any], Any],
+    num_partitions: int | None,
+    partition_function: Callable[[Any], int],
+) -> RDD[Any]:
+    """``combineByKey``: one flow a key on each map task, no identifier in the shuffle."""
+    aggregator = Aggregator(create, merge_value, merge_combiners)
+    memory_mb = rdd._memory_limit()
+    serializer = rdd.ctx.serializer
+    merge = MergeCombiners(aggregator, memory_mb, serializer)
+    return _combine(rdd, aggregator, serializer, merge, num_partitions, partition_function)
+
+
+def group_by_key(
+    rdd: LineageRDD, num_partitions: int | None, partition_function: Callable[[Any], int]
+) -> RDD[Any]:
+    """``groupByKey``: as :func:`combine_by_key`."""
+
+    def create(value: Any) -> list[Any]:
+        return [value]
+
+    def merge_value(values: list[Any], value: Any) -> list[Any]:
+        values.append(value)
+        return values
+
+    def merge_combiners(values: list[Any], others: list[Any]) -> list[Any]:
+        values.extend(others)
+        return values
+
+    aggregator = Aggregator(create, merge_value, merge_combiners)
+    serializer = rdd.ctx.serializer
+    merge = MergeGroups(aggregator, rdd._memory_limit(), serializer)
+    return _combine(rdd, aggregator, serializer, merge, num_partitions, partition_function)
+
+
+def _combine(
+    rdd: LineageRDD,
+    aggregator: Aggregator,
+    serializer: Any,
+    merge: MergeCombiners,
+    num_partitions: int | None,
+    partition_function: Callable[[Any], int],
+) -> RDD[Any]:
+    if num_partitions is None:
+        num_partitions = rdd._defaultReducePartitions()
+    in_place = rdd.partitioner == Partitioner(num_partitions, partition_function)
+    node = rdd.session.register("shuffle", "combineByKey", [rdd.node])
+    map_side = CombineMapSide(
+        node.name,
+        aggregator,
+        rdd._memory_limit(),
+        serializer,
+        num_partitions,
+        partition_function,
+        in_place,
+    )
+    combined = rdd.pipe_function(map_side, True, node)
+    read = ReadKeys(rdd.session.config, node.name, merge, in_place)
+    if in_place:
+        return combined.pipe_function(read, True, node)
+    shuffled = _shuffled(combined, node, num_partitions, partition_function)
+    return _behind(rdd, shuffled, read, node)
+
+
+def _shuffled(
+    rdd: LineageRDD, node: Node, num_partitions: int, partition_function: Callable[[Any], int]
+) -> RDD[Any]:
+    """PySpark's own ``partitionBy`` of records whose lineage is already noted."""
+    node.map_side = rdd
+    with scope.suspended():
+        return RDD.partitionBy(rdd, num_partitions, partition_function)
+
+
+def _behind(rdd: LineageRDD, shuffled: RDD[Any], read: Any, node: Node) -> LineageRDD:
+    """The reduce side: the first Python function behind a shuffle."""
+    from lineage_emitter.rdd import LineagePipelinedRDD
+
+    return LineagePipelinedRDD(shuffled, read, True, rdd.session, node)
+
+
+# -- shuffles of whole records -------------------------------------------------------------------
+
+
+def partition_by(
+    rdd: LineageRDD, num_partitions: int, partition_function: Callable[[Any], int]
+) -> RDD[Any]:
+    """``partitionBy`` with addresses beside the records."""
+    node = rdd.session.register("shuffle", "partitionBy", [rdd.node])
+    shuffled = _exchanged(rdd, node, num_partitions, partition_function)
+    read = ReadExchange(rdd.session.config, node.name, node.name)
+    return _behind(rdd, shuffled, read, node)
+
+
+def _exchanged(
+    rdd: LineageRDD, node: Node, num_partitions: int, partition_function: Callable[[Any], int]
+) -> RDD[Any]:
+    """The JVM half of PySpark's ``partitionBy`` behind our own map side."""
+    sc = rdd.ctx
+    assert sc._jvm is not None
+    serializer = sc._unbatched_serializer
+    exchange = Exchange(
+        node.name, num_partitions, partition_function, rdd._memory_limit(), serializer
+    )
+    keyed = rdd.pipe_function(exchange, True, node).ending(NoOpSerializer())
+    node.map_side = keyed
+    with SCCallSiteSync(sc):
+        pairs = sc._jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
+        partitioner = sc._jvm.PythonPartitioner(num_partitions, id(partition_function))
+    jrdd = sc._jvm.PythonRDD.valueOfPair(pairs.partitionBy(partitioner))
+    shuffled: RDD[Any] = RDD(jrdd, sc, serializer)
+    shuffled.partitioner = Partitioner(num_partitions, partition_function)
+    return shuffled
+
+
+def sort_by_key(
+    rdd: LineageRDD,
+    ascending: bool,
+    num_partitions: int | None,
+    key_function: Callable[[Any], Any],
+) -> RDD[Any]:
+    """``sortByKey``: PySpark's sampling, range partitioning and stable sort."""
+    if num_partitions is None:
+        num_partitions = rdd._defaultReducePartitions()
+    session = rdd.session
+    sort: dict[str, Any] = {
+        "ascending": ascending,
+        "key_function": key_function,
+        "memory_mb": rdd._memory_limit(),
+        "serializer": rdd.ctx.serializer,
+    }
+    if num_partitions == 1:
+        single = coalesce(rdd, 1, False) if rdd.getNumPartitions() > 1 else rdd
+        node = session.register("shuffle", "sortByKey", [single.node])
+        return single.pipe_function(SortInPlace(node=node.name, **sort), True, node)
+    bounds = _bounds(rdd, num_partitions, key_function)
+    if bounds is None:
+        return rdd
+
+    def range_partitioner(key: Any) -> int:
+        place = bisect.bisect_left(bounds, key_function(key))
+        return place if ascending else num_partitions - 1 - place
+
+    node = session.register("shuffle", "sortByKey", [rdd.node])
+    shuffled = _exchanged(rdd, node, num_partitions, range_partitioner)
+    read = SortExchanged(session.config, node.name, node=node.name, **sort)
+    return _behind(rdd, shuffled, read, node)
+
+
+def _bounds(
+    rdd: LineageRDD, num_partitions: int, key_function: Callable[[Any], Any]
+) -> list[Any] | None:
+    """PySpark's range bounds (its jobs stay out of the graph); None when there are no records."""
+    with scope.suspended():
+        size = rdd.count()
+        if not size:
+            return None
+        fraction = min(num_partitions * 20.0 / max(size, 1), 1.0)
+        samples = rdd.sample(False, fraction, 1).map(lambda kv: kv[0]).collect()
+    samples = sorted(samples, key=key_function)
+    return [
+        samples[int(len(samples) * (i + 1) / num_partitions)] for i in range(num_partitions - 1)
+    ]
+
+
+# -- what the JVM does between Python workers ----------------------------------------------------
+
+
+def named(rdd: LineageRDD) -> LineageRDD:
+    """The RDD with records that name themselves, through one more Python function if need be."""
+    if rdd.spaces is None:
+        return rdd
+    node = rdd.session.register("operator", "named", [rdd.node])
+    return rdd.pipe_function(same, True, node)
+
+
+def in_batches(rdd: LineageRDD, batch_size: int) -> LineageRDD:
+    """The RDD in the batches that PySpark would move, each with its first record's position."""
+    from lineage_emitter.rdd import LineageRDD as Captured
+
+    if rdd.batched and isinstance(rdd._jrdd_deserializer, TracedSerializer):
+        return rdd
+    node = rdd.node if rdd.batched else rdd.session.register("shuffle", "repartition", [rdd.node])
+    ser = PositionedSerializer(rdd.ctx._unbatched_serializer, batch_size, node.name)
+    numbered = rdd.pipe_function(same, True, node).ending(ser)
+    node.map_side = numbered
+    traced = TracedSerializer(rdd.ctx._unbatched_serializer)
+    return Captured.wrap(
+        numbered, rdd.session, node, None, batched=batch_size, deserializer=traced
+    )
+
+
+def coalesce(rdd: LineageRDD, num_partitions: int, shuffle: bool) -> LineageRDD:
+    """``coalesce`` and ``repartition``."""
+    from lineage_emitter.rdd import LineageRDD as Captured
+    from lineage_emitter.rdd import batch_of_ten
+
+    if shuffle:
+        moved = in_batches(rdd, batch_of_ten(rdd.ctx).batchSize)
+    else:
+        moved = in_batches(rdd, rdd.batched) if rdd.batched else named(rdd)
+    node = rdd.session.register("operator", "coalesce", [moved.node])
+    jrdd = moved._jrdd.coalesce(num_partitions, shuffle)
+    plain: RDD[Any] = RDD(jrdd, rdd.ctx, moved._jrdd_deserializer)
+    batched = moved.batched
+    return Captured.wrap(plain, rdd.session, node, None, batched=batched)
+
+
+def union(rdds: list[LineageRDD]) -> LineageRDD:
+    """``union``: sources keep their splits, all else names itself."""
+    from lineage_emitter.rdd import LineageRDD as Captured
+
+    first = rdds[0]
+    sc, session = first.ctx, first.session
+    alike = all(rdd._jrdd_deserializer == first._jrdd_deserializer for rdd in rdds)
+    spaces: list[str] | None = None
+    batched = 0
+    if alike and all(rdd.spaces is not None for rdd in rdds):
+        spaces = [space for rdd in rdds for space in split_spaces(rdd)]
+        sides = list(rdds)
+    elif all(rdd.batched and rdd.batched == first.batched for rdd in rdds):
+        batched = first.batched
+        sides = [in_batches(rdd, batched) for rdd in rdds]
+    else:
+        sides = [named(rdd) for rdd in rdds]
+    node = session.register("operator", "union", [rdd.node for rdd in rdds])
+    with scope.suspended():
+        joined = (
+            RDD(sides[0]._jrdd.union(sides[1]._jrdd), sc, sides[0]._jrdd_deserializer)
+            if len(sides) == 2
+            else sc.union([_as_plain(side) for side in sides])
+        )
+    if all(rdd.partitioner == first.partitioner for rdd in rdds[1:]) and len(rdds) == 2:
+        if first.getNumPartitions() == joined.getNumPartitions():
+            joined.partitioner = first.partitioner
+    return Captured.wrap(joined, session, node, spaces, batched=batched)
+
+
+def _as_plain(rdd: LineageRDD) -> RDD[Any]:
+    return RDD(rdd._jrdd, rdd.ctx, rdd._jrdd_deserializer)
+
+
+def split_spaces(rdd: LineageRDD) -> list[str]:
+    """The source space of each split."""
+    if isinstance(rdd.spaces, list):
+        return rdd.spaces
+    return [f"{rdd.spaces}#{split}" for split in range(rdd.getNumPartitions())]
+
+
