@@ -153,12 +153,13 @@ class Session:
         if alias is None:
             return None
         if alias in self._aliases:
-            stem = os.path.basename((path or "").rstrip("/")).split(".")[0] or "again"
+            stem = os.path.basename((path or "").rstrip("/")).split(".")[0]
             stem = "".join(c if c.isalnum() or c in "_-" else "-" for c in stem)[:40]
-            base, number = f"{alias}:{stem}", 2
+            base, number = (f"{alias}:{stem}", 1) if stem else (f"{alias}:1", 1)
             alias = base
             while alias in self._aliases:
-                alias, number = f"{base}-{number}", number + 1
+                number += 1
+                alias = f"{base}-{number}" if stem else f"{base[:-1]}{number}"
         self._aliases.add(alias)
         return alias
 
@@ -374,6 +375,11 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session:
             session = _sessions[sc.applicationId] = Session(sc, settings)
             _close_before_stop(sc, session)
         return session
+
+
+def open_sessions() -> list[Session]:
+    """Sessions that have not ended."""
+    return list(_sessions.values())
 
 
 def _close_before_stop(sc: SparkContext, session: Session) -> None:
