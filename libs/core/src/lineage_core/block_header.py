@@ -36,7 +36,11 @@ class BlockHeader:
 
     def to_json(self) -> bytes:
         """JSON in UTF-8, without a line end."""
-        fields = {
+        return json.dumps(self.to_fields(), ensure_ascii=False, separators=(",", ":")).encode()
+
+    def to_fields(self) -> dict[str, object]:
+        """The fields of the JSON object."""
+        return {
             "v": VERSION,
             "app": self.app,
             "node": self.block_id.node,
@@ -51,7 +55,6 @@ class BlockHeader:
             "exact": self.exact,
             "reason": self.reason,
         }
-        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, text: bytes | str) -> BlockHeader:
@@ -61,7 +64,11 @@ class BlockHeader:
             VersionError: the header is of a version that this reader does not know.
             BlockError: anything else is wrong; ``where`` names the field.
         """
-        fields = _object(text)
+        return cls.from_fields(_object(text))
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> BlockHeader:
+        """Read a header from the fields of its JSON object; raises as :meth:`from_json`."""
         version = _whole(fields, "v")
         if version not in SUPPORTED:
             known = ", ".join(map(str, sorted(SUPPORTED)))
