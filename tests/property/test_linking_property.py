@@ -16,7 +16,7 @@ from pytest import MonkeyPatch, mark
 
 pytestmark = mark.property
 
-SPACES = ["1#0", "2#0.5", "2#0.6", "3@0", "3@1", "4#*", "5#0.7", "6#0"]
+SPACES = ["1#0", "2#0.5", "2#0.6", "3@0", "3@1", "4#*", "5#0.7", "6#0", "*@0"]
 TOP = 2**64 - 1
 
 
@@ -64,7 +64,7 @@ def blocks(draw: st.DrawFn, block_id: BlockId) -> FlowBlock:
     return FlowBlock(
         block_id,
         Relation.IDENTITY if identity else Relation.ROWS,
-        draw(st.sampled_from([*SPACES, "*@0"])),
+        draw(st.sampled_from(SPACES)),
         tuple(part for part in sections if part.row_stop > part.row_first),
         np.array([run[0] for run in flat], np.uint64),
         np.array([out[0] for out in outs], np.uint64),
@@ -123,7 +123,6 @@ def brute_pairs(visible: dict[BlockId, FlowBlock]) -> set[tuple[BlockId, int, Bl
         (producer.block_id, row_p, consumer.block_id, row_c)
         for producer in visible.values()
         for consumer in visible.values()
-        if consumer.in_space != "*@0"
         for row_p in range(producer.rows)
         if space_of(producer, row_p) == consumer.in_space
         for row_c in range(consumer.rows)

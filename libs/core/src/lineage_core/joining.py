@@ -77,7 +77,7 @@ class JoinEntry:
     """What linking needs of a block.
 
     ``inputs`` is None when there is nothing to link: the block has no input positions, or its
-    input space is a root (a source, or opaque strings). ``outputs``: by space.
+    input space is a source's. ``outputs``: by space.
     """
 
     block_id: BlockId
@@ -106,8 +106,7 @@ def entry_of(block: FlowBlock, is_source: Callable[[str], bool] = lambda node: F
         if side is not None:
             outputs[space] = side
     source = parse_space(block.in_space)
-    root = source.kind is SpaceKind.OPAQUE or (_plain(source) and is_source(source.name))
-    inputs = None if root else _inputs(block)
+    inputs = None if _plain(source) and is_source(source.name) else _inputs(block)
     return JoinEntry(block.block_id, block.in_space, inputs, outputs)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from lineage_core.address import SpaceKind, parse_space
+from lineage_core.address import OPAQUE_SPACE, SpaceKind, parse_space
 from lineage_core.block import BlockId
 from lineage_core.graph import EdgeBatch
 from lineage_core.joining import JoinEntry, Side, join, uncovered
@@ -150,6 +150,7 @@ class Linker:
                 edge = join(entry, consumer)
                 if edge is not None:
                     yield edge
+                # Once all is matched it stays so, and later producers cost nothing.
                 if self._state.unmatched(consumer.block_id):
                     self._unsettled[consumer.block_id] = consumer
         if entry.inputs is not None:
@@ -159,7 +160,8 @@ class Linker:
                 edge = None if producer.block_id == entry.block_id else join(producer, entry)
                 if edge is not None:
                     yield edge
-            self._unsettled[entry.block_id] = entry
+            if entry.in_space != OPAQUE_SPACE:  # any of these may be a root
+                self._unsettled[entry.block_id] = entry
 
     def _count_unmatched(self, space: str, inputs: Side) -> int:
         left = normal(*inputs.positions())

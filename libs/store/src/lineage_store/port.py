@@ -9,6 +9,7 @@ from typing import Protocol
 from lineage_core.block import FlowBlock
 from lineage_core.graph import EdgeBatch, FlowGraph
 from lineage_core.message import Message
+from lineage_core.verdict import StoreCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,13 @@ class GraphStore(Protocol):
 
     def graph(self, app: str) -> FlowGraph:
         """The lineage of one application.
+
+        Raises:
+            KeyError: there is no such application.
+        """
+
+    def counts(self, app: str) -> StoreCounts:
+        """What the completeness verdict needs to know of the store (see lineage_core.verdict).
 
         Raises:
             KeyError: there is no such application.

@@ -1,0 +1,226 @@
+"""Time from spool to queryable for the lineage of a word count, without Spark.
+
+Writes the spool that a captured word count leaves (8 map tasks, one flow per word and task, 8
+reduce partitions), ingests it several times into a new store, and prints one JSON line:
+``ingest_s`` is the median wall time until the store is closed, ``store_bytes`` its size.
+
+    python benchmarks/ingest_blocks.py --megabytes 100 --repeat 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from lineage_core.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
+from lineage_core.block_header import header_of
+from lineage_core.csv_codec import encode_csv
+from lineage_core.frame import compress, pack_frame
+from lineage_core.message import (
+    Begin,
+    Commit,
+    End,
+    Expected,
+    Job,
+    Link,
+    Message,
+    Register,
+    Totals,
+    dump_message,
+)
+from lineage_core.verdict import judge
+from lineage_store.ingest import ingest
+from lineage_store.sqlite import SqliteStore
+
+APP = "bench-word-count"
+VOCABULARY = 8_000
+ROWS_PER_MEGABYTE = 17_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=100)
+    parser.add_argument("--partitions", type=int, default=8)
+    parser.add_argument("--repeat", type=int, default=5)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        made = Spool(Path(folder) / "made" / APP, options.partitions)
+        made.write(options.megabytes * ROWS_PER_MEGABYTE)
+        seconds: list[float] = []
+        facts: dict[str, object] = {}
+        for run in range(options.repeat):
+            spool = Path(folder) / f"spool-{run}"
+            shutil.copytree(made.folder.parent, spool)
+            facts = one_run(spool / APP, Path(folder) / f"run-{run}" / "lineage.db", seconds)
+            shutil.rmtree(Path(folder) / f"run-{run}")
+    row = {
+        "bench": "ingest_blocks",
+        "megabytes": options.megabytes,
+        "ingest_s": round(statistics.median(seconds), 3),
+        "ingest_s_all": [round(one, 3) for one in seconds],
+        "spool_bytes": made.bytes,
+        "csv_bytes": made.csv_bytes,
+        "runs": made.runs,
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "python": platform.python_version(),
+        **facts,
+    }
+    print(json.dumps(row))
+
+
+def one_run(folder: Path, path: Path, seconds: list[float]) -> dict[str, object]:
+    began = time.perf_counter()
+    with SqliteStore(path) as store:
+        report = ingest(store, folder)
+    seconds.append(time.perf_counter() - began)
+    size = sum(file.stat().st_size for file in path.parent.iterdir())
+    with SqliteStore(path) as store:
+        verdict = judge(store.messages(APP), store.counts(APP), now=time.time())
+    return {
+        "store_bytes": size,
+        "blocks": report.blocks,
+        "flows": report.flows,
+        "associations": report.associations,
+        "edges": report.edges,
+        "complete": verdict.complete,
+    }
+
+
+class Spool:
+    """Writes the spool folder of one application."""
+
+    def __init__(self, folder: Path, partitions: int) -> None:
+        self.folder = folder
+        self.partitions = partitions
+        self.bytes = self.csv_bytes = self.runs = 0
+        (folder / "blocks").mkdir(parents=True)
+        self.lines: list[Message] = []
+        random = np.random.default_rng(3)
+        self.hashes = random.integers(0, 2**64, VOCABULARY, np.uint64, endpoint=False)
+        self.random = random
+
+    def write(self, rows: int) -> None:
+        nodes = [("1", "source", "textFile"), ("4", "shuffle", "reduceByKey")]
+        nodes.append(("6", "sink", "saveAsTextFile"))
+        self.lines.append(Begin(app=APP, name="word count", started_at=time.time()))
+        self.lines += [Register(app=APP, node=n, kind=k, op=o) for n, k, o in nodes]
+        self.lines += [Link(app=APP, src="1", dest="4"), Link(app=APP, src="4", dest="6")]
+        per_task = rows // self.partitions
+        seen = np.zeros(VOCABULARY, np.bool_)
+        for task in range(self.partitions):
+            words = self._words(per_task)
+            for word in words:
+                seen[word[0]] = True
+            self._commit("4", task, self._map_blocks(task, words))
+        for task in range(self.partitions):
+            self._commit("6", task, self._reduce_blocks(task, np.flatnonzero(seen)))
+        expected = tuple(
+            Expected(node=node, partitions=tuple(range(self.partitions))) for node in ("4", "6")
+        )
+        self.lines.append(Job(app=APP, job=0, action="save", sink="6", expected=expected))
+        totals = Totals(tasks=2 * self.partitions)
+        self.lines.append(End(app=APP, ended_at=time.time(), status="ok", totals=totals))
+        text = "".join(dump_message(line) + "\n" for line in self.lines)
+        (self.folder / "driver.jsonl").write_text(text)
+
+    def _words(self, rows: int) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """(word, first, last) with the runs of rows that hold the word, by first appearance."""
+        lengths = self.random.integers(8, 13, rows)
+        chosen = self.random.zipf(2.0, int(lengths.sum())) - 1
+        row = np.repeat(np.arange(rows), lengths)
+        row = row[chosen < VOCABULARY]
+        chosen = chosen[chosen < VOCABULARY]
+        keys = np.unique(chosen * rows + row)
+        word, row = keys // rows, keys % rows
+        starts = np.ones(len(keys), np.bool_)
+        starts[1:] = (word[1:] != word[:-1]) | (row[1:] != row[:-1] + 1)
+        at = np.flatnonzero(starts)
+        last = row[np.append(at[1:], len(keys)) - 1].astype(np.uint64)
+        first, owner = row[at].astype(np.uint64), word[at]
+        cuts = np.flatnonzero(np.diff(owner)) + 1
+        parts = zip(np.split(owner, cuts), np.split(first, cuts), np.split(last, cuts), strict=True)
+        words = [(int(owners[0]), begins, ends) for owners, begins, ends in parts]
+        return sorted(words, key=lambda one: int(one[1][0]))
+
+    def _map_blocks(
+        self, task: int, words: list[tuple[int, np.ndarray, np.ndarray]]
+    ) -> Iterator[FlowBlock]:
+        """Blocks of at most 262,144 runs; rows by reduce partition."""
+        pending: list[tuple[int, np.ndarray, np.ndarray]] = []
+        runs = seq = 0
+        for word, first, last in words:
+            for begin in range(0, len(first), RUNS_PER_BLOCK):
+                piece = slice(begin, begin + RUNS_PER_BLOCK)
+                size = len(first[piece])
+                if pending and (runs + size > RUNS_PER_BLOCK or len(pending) >= FLOWS_PER_BLOCK):
+                    yield self._map_block(task, seq, pending)
+                    pending, runs, seq = [], 0, seq + 1
+                pending.append((word, first[piece], last[piece]))
+                runs += size
+        if pending:
+            yield self._map_block(task, seq, pending)
+
+    def _map_block(
+        self, task: int, seq: int, words: list[tuple[int, np.ndarray, np.ndarray]]
+    ) -> FlowBlock:
+        words = sorted(words, key=lambda one: one[0] % self.partitions)
+        numbers = np.array([one[0] for one in words])
+        bounds = np.searchsorted(numbers % self.partitions, np.arange(self.partitions + 1))
+        sections = tuple(
+            Section(f"4@{part}", int(low), int(high))
+            for part, (low, high) in enumerate(pairwise(bounds))
+            if high > low
+        )
+        ptr = np.concatenate(([0], np.cumsum([len(one[1]) for one in words]))).astype(np.int64)
+        return FlowBlock(
+            BlockId("4", task, 100 + task, seq),
+            Relation.ROWS,
+            f"1#{task}",
+            sections,
+            np.concatenate([one[1] for one in words]),
+            self.hashes[numbers],
+            ptr,
+            np.concatenate([one[2] for one in words]),
+            app=APP,
+        )
+
+    def _reduce_blocks(self, task: int, words: np.ndarray) -> Iterator[FlowBlock]:
+        mine = self.random.permutation(words[words % self.partitions == task])
+        outs = np.arange(len(mine), dtype=np.uint64)
+        section = (Section(f"6#{task}", 0, len(mine)),)
+        block_id = BlockId("6", task, 200 + task, 0)
+        hashes = self.hashes[mine]
+        yield FlowBlock(block_id, Relation.ROWS, f"4@{task}", section, hashes, outs, app=APP)
+
+    def _commit(self, node: str, task: int, blocks: Iterator[FlowBlock]) -> None:
+        attempt = (100 if node == "4" else 200) + task
+        path = self.folder / "blocks" / f"{node}-{task}-{attempt}.lmf"
+        count = 0
+        with path.open("wb") as stream:
+            for block in blocks:
+                csv = encode_csv(block)
+                self.csv_bytes += len(csv)
+                self.runs += len(block.in_first)
+                stream.write(pack_frame(header_of(block).to_json(), compress(csv)))
+                count += 1
+        self.bytes += path.stat().st_size
+        commit = Commit(
+            app=APP, node=node, partition=task, attempt=attempt, file=path.name, blocks=count
+        )
+        self.lines.append(commit)
+
+
+if __name__ == "__main__":
+    main()

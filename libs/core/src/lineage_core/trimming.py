@@ -1,0 +1,80 @@
+"""Cutting a sink's blocks to the rows that reached the user (``take`` reads ahead of what it gives)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from lineage_core.block import I64, U64, FlowBlock, Relation, Section
+from lineage_core.digits import Mask
+
+
+def cut_block(block: FlowBlock, space: str, keep: int) -> FlowBlock | None:
+    """The block with just the outputs of ``space`` at positions below ``keep``.
+
+    Outputs in other spaces stay. None when nothing is left; the same object when nothing changes.
+    """
+    out_last = block.out_first if block.out_last is None else block.out_last
+    within = np.zeros(block.rows, np.bool_)
+    for section in block.out:
+        if section.space == space:
+            within[section.row_first : section.row_stop] = True
+    beyond = within & (out_last >= keep)
+    if not beyond.any():
+        return block
+    gone = within & (block.out_first >= keep)
+    if gone.all():
+        return None
+    if block.relation is Relation.ALL:
+        return _cut_all(block, out_last, beyond, gone, keep)
+    over = np.where(beyond & ~gone, out_last - np.uint64(max(keep - 1, 0)), np.uint64(0))
+    block = dataclasses.replace(block, out_last=None if block.out_last is None else out_last - over)
+    if block.relation is Relation.IDENTITY and block.in_last is not None:
+        # One run a row, as long as the output run.
+        block = dataclasses.replace(block, in_last=block.in_last - over)
+    return _rows(block, np.flatnonzero(~gone))
+
+
+def _cut_all(
+    block: FlowBlock, out_last: U64, beyond: Mask, gone: Mask, keep: int
+) -> FlowBlock | None:
+    """Every input counts for every output, so rows that lose their outputs keep their inputs."""
+    stays = int(np.flatnonzero(~gone)[0])
+    last = np.where(beyond, np.uint64(max(keep - 1, 0)), out_last)
+    return dataclasses.replace(
+        block,
+        out_first=np.where(gone, block.out_first[stays], block.out_first),
+        out_last=np.where(gone, last[stays], last),
+    )
+
+
+def _rows(block: FlowBlock, rows: I64) -> FlowBlock:
+    """The block with just some rows (sorted)."""
+    in_first, in_last, in_ptr = block.in_first, block.in_last, block.in_ptr
+    if in_ptr is None:
+        runs = rows
+    else:
+        counts = np.diff(in_ptr)[rows]
+        kept = np.zeros(block.rows, np.bool_)
+        kept[rows] = True
+        runs = np.flatnonzero(np.repeat(kept, np.diff(in_ptr)))
+        in_ptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+    sections = []
+    for section in block.out:
+        first, stop = np.searchsorted(rows, (section.row_first, section.row_stop)).tolist()
+        if stop > first:
+            sections.append(Section(section.space, first, stop))
+    picked = rows.tolist()
+    return dataclasses.replace(
+        block,
+        out=tuple(sections),
+        in_first=in_first[runs],
+        in_last=None if in_last is None else in_last[runs],
+        in_ptr=in_ptr,
+        out_first=block.out_first[rows],
+        out_last=None if block.out_last is None else block.out_last[rows],
+        values=None if block.values is None else [block.values[row] for row in picked],
+        in_text=None if block.in_text is None else [block.in_text[row] for row in picked],
+        out_text=None if block.out_text is None else [block.out_text[row] for row in picked],
+    )

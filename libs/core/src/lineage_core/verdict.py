@@ -1,0 +1,252 @@
+"""The completeness verdict: whether the lineage of an application is all there.
+
+Pure: computed from the messages of the driver and from what a store counted; the clock is passed
+in. What is not known to be complete is not called complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lineage_core.message import (
+    Begin,
+    Commit,
+    End,
+    Heartbeat,
+    Job,
+    Message,
+    Register,
+    Unknown,
+)
+
+ABANDONED_AFTER_S = 60.0
+"""An application without an end that was silent for so long is taken for dead."""
+REASONS_SHOWN = 5
+"""Examples that one reason names before it only counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCounts:
+    """What a store holds of an application.
+
+    ``received``: blocks of visible tasks that arrived. ``unlinked``: of those, blocks with input
+    positions that nobody put out; ``unmatched`` counts the positions. ``claimed``: tasks (node,
+    partition) that are visible without a commit because their records were read, and ``claimed_
+    blocks`` their blocks. ``inexact``: reasons by node, from stored blocks. ``problems``: reasons
+    by place (a file, a line of the spool).
+    """
+
+    received: int
+    unlinked: int
+    unmatched: int
+    flows: int
+    claimed: frozenset[tuple[str, int]] = frozenset()
+    claimed_blocks: int = 0
+    inexact: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Complete or not, and why not.
+
+    ``status``: running, ok, failed or abandoned. ``superset``: reasons by node; an inexact node
+    does not make the lineage incomplete, it says more than what was used, never less.
+    """
+
+    complete: bool
+    status: str
+    tasks_expected: int
+    tasks_committed: int
+    blocks_expected: int
+    blocks_received: int
+    blocks_linked: int
+    flows: int
+    unmatched: int
+    collisions: int
+    unknown: tuple[str, ...]
+    superset: Mapping[str, tuple[str, ...]]
+    reasons: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``lineage verify --json`` prints it."""
+        return {
+            "complete": self.complete,
+            "status": self.status,
+            "tasks": {"expected": self.tasks_expected, "committed": self.tasks_committed},
+            "blocks": {
+                "expected": self.blocks_expected,
+                "received": self.blocks_received,
+                "linked": self.blocks_linked,
+            },
+            "flows": self.flows,
+            "unmatched": self.unmatched,
+            "collisions": self.collisions,
+            "unknown": list(self.unknown),
+            "superset": {node: list(reasons) for node, reasons in self.superset.items()},
+            "reasons": list(self.reasons),
+        }
+
+
+def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Verdict:
+    """The verdict over all messages of one application. ``now``: unix seconds."""
+    facts = _Facts(messages)
+    reasons = [
+        *facts.of_the_end(now),
+        *facts.of_capture(),
+        *facts.of_actions(),
+        *facts.of_tasks(counts),
+        *facts.of_commits(),
+        *_of_store(counts, facts.blocks_promised + counts.claimed_blocks),
+        *facts.of_totals(),
+    ]
+    unknown = tuple(dict.fromkeys(map(_unknown_text, facts.unknown)))
+    reasons += [f"unknown part: {text}" for text in unknown]
+    return Verdict(
+        complete=not reasons,
+        status=facts.status(now),
+        tasks_expected=len(facts.expected),
+        tasks_committed=len(facts.expected & (facts.committed_partitions | counts.claimed)),
+        blocks_expected=facts.blocks_promised + counts.claimed_blocks,
+        blocks_received=counts.received,
+        blocks_linked=counts.received - counts.unlinked,
+        flows=counts.flows,
+        unmatched=counts.unmatched,
+        collisions=sum(commit.collisions for commit in facts.commits.values()),
+        unknown=unknown,
+        superset=facts.superset(counts),
+        reasons=tuple(reasons),
+    )
+
+
+class _Facts:
+    """The messages of an application, by what they are about."""
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        self.begin: Begin | None = None
+        self.end: End | None = None
+        self.seen_at = 0.0
+        self.nodes: dict[str, Register] = {}
+        self.jobs: list[Job] = []
+        self.commits: dict[tuple[str, int, int], Commit] = {}
+        self.unknown: list[Unknown] = []
+        for message in messages:
+            self._take(message)
+        self.expected = {
+            (part.node, partition)
+            for job in self.jobs
+            for part in job.expected
+            for partition in part.partitions
+        }
+        self.committed_partitions = {(node, partition) for node, partition, _ in self.commits}
+        self.blocks_promised = sum(commit.blocks for commit in self.commits.values())
+
+    def _take(self, message: Message) -> None:
+        match message:
+            case Begin():
+                self.begin = message
+                self.seen_at = max(self.seen_at, message.started_at)
+            case Heartbeat():
+                self.seen_at = max(self.seen_at, message.at)
+            case End():
+                self.end = message
+            case Register():
+                self.nodes[message.node] = message
+            case Job():
+                self.jobs.append(message)
+            case Commit():
+                self.commits[message.node, message.partition, message.attempt] = message
+            case Unknown():
+                self.unknown.append(message)
+            case _:
+                pass
+
+    def status(self, now: float) -> str:
+        if self.end is not None:
+            return self.end.status
+        return "abandoned" if now - self.seen_at > ABANDONED_AFTER_S else "running"
+
+    def of_the_end(self, now: float) -> Iterable[str]:
+        if self.begin is None:
+            yield "the beginning of the application was never received"
+        match self.status(now):
+            case "running":
+                yield "the application is still running: the verdict is final when it ends"
+            case "abandoned":
+                silent = int(now - self.seen_at)
+                yield f"the application never ended: nothing was heard of it for {silent} s"
+
+    def of_capture(self) -> Iterable[str]:
+        sinks = {node.node for node in self.nodes.values() if node.kind == "sink"}
+        sinks |= {job.sink for job in self.jobs if job.sink is not None}
+        if not sinks or not self.commits:
+            yield "nothing was captured"
+
+    def of_actions(self) -> Iterable[str]:
+        """Sinks whose action never came back: their partitions are not known to be all there."""
+        returned = {job.sink for job in self.jobs}
+        for node in self.nodes.values():
+            if node.kind == "sink" and node.node not in returned:
+                place = f" at {node.call_site}" if node.call_site else ""
+                yield f"{node.op}{place} did not finish: its lineage may be partial"
+
+    def of_tasks(self, counts: StoreCounts) -> Iterable[str]:
+        missing = sorted(self.expected - self.committed_partitions - counts.claimed)
+        if missing:
+            named = _some(f"{node}#{partition}" for node, partition in missing)
+            yield f"{len(missing)} of {len(self.expected)} tasks sent no lineage: {named}"
+
+    def of_commits(self) -> Iterable[str]:
+        for commit in self.commits.values():
+            task = f"task {commit.node}#{commit.partition}.{commit.attempt}"
+            if commit.failed:
+                yield f"{task}: capture failed: {commit.failed}"
+            if commit.undelivered:
+                yield f"{task}: {commit.undelivered} blocks could not be delivered"
+
+    def of_totals(self) -> Iterable[str]:
+        if self.end is None:
+            return
+        totals, tasks = self.end.totals, len(self.commits)
+        if totals.tasks > tasks:
+            yield f"{totals.tasks - tasks} of {totals.tasks} commits never arrived"
+        if totals.tasks == tasks and totals.blocks > self.blocks_promised:
+            yield f"{totals.blocks} blocks were sent, {self.blocks_promised} are accounted for"
+
+    def superset(self, counts: StoreCounts) -> dict[str, tuple[str, ...]]:
+        found: dict[str, dict[str, None]] = {}
+        for node in self.nodes.values():
+            if not node.exact:
+                found.setdefault(node.node, {})[node.reason] = None
+        for commit in self.commits.values():
+            for reason in commit.superset_reasons:
+                found.setdefault(commit.node, {})[reason] = None
+        for name, reasons in counts.inexact.items():
+            for reason in reasons:
+                found.setdefault(name, {})[reason] = None
+        return {node: tuple(reasons) for node, reasons in found.items()}
+
+
+def _of_store(counts: StoreCounts, expected: int) -> Iterable[str]:
+    if counts.received < expected:
+        yield f"{expected - counts.received} of {expected} blocks are missing"
+    if counts.unlinked:
+        yield (
+            f"{counts.unlinked} blocks are not fully linked: "
+            f"{counts.unmatched} input positions that no block puts out"
+        )
+    for place, reason in counts.problems.items():
+        yield f"{place}: {reason}"
+
+
+def _unknown_text(unknown: Unknown) -> str:
+    place = f" at {unknown.call_site}" if unknown.call_site else ""
+    return f"{unknown.what}{place}" + (f": {unknown.reason}" if unknown.reason else "")
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = len(listed) - REASONS_SHOWN
+    return ", ".join(listed[:REASONS_SHOWN]) + (f" and {more} more" if more > 0 else "")

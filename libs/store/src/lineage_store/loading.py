@@ -1,0 +1,257 @@
+"""Loading one application into the SQLite store, event by event; the caller cuts transactions."""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lineage_core.address import Space, parse_space
+from lineage_core.block import BlockId
+from lineage_core.block_header import BlockHeader
+from lineage_core.columns import unpack_block
+from lineage_core.linking import Linked, Linker, TaskId
+from lineage_core.message import Commit, End, Message, Register, Trim, parse_message
+from lineage_core.trimming import cut_block
+from lineage_store.link_state import SqliteLinkState
+from lineage_store.packing import BIAS, PackedBlock, prepare
+from lineage_store.spool import DRIVER_FILE, Damage, Decoded, Line
+from lineage_store.writing import TaskRow, Writer
+
+if TYPE_CHECKING:
+    from lineage_store.ingest import IngestReport
+
+
+@dataclasses.dataclass(slots=True)
+class _OpenFile:
+    """The file that is being read."""
+
+    row: TaskRow
+    path: Path | None
+    received: set[BlockId] = dataclasses.field(default_factory=set)
+    damage: Damage | None = None
+
+
+class Loader:
+    """Applies lines and blocks to the store; construct and use it within transactions.
+
+    ``offset``: bytes of the driver's file that are done. ``sources``: nodes that read files.
+    ``keeps``: rows that reached the user, by sink space.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, app: str, report: IngestReport) -> None:
+        self._db = connection
+        self._app = app
+        self._report = report
+        self._writer = Writer(connection, app)
+        self._rows = {row.file: row for row in self._writer.tasks() if row.file}
+        self._claims_read: dict[str, tuple[int, frozenset[str]]] = {}
+        self._file: _OpenFile | None = None
+        self.sources: set[str] = set()
+        self.keeps: dict[str, int] = {}
+        for body in self._bodies("register") + self._bodies("trim"):
+            self.foresee(parse_message(body))
+        self._state = SqliteLinkState(connection, self._writer, self.sources.__contains__)
+        self._linker = Linker(self._state)
+        row = connection.execute(
+            "SELECT spool_bytes, status FROM application WHERE id = ?", (self._writer.app_id,)
+        ).fetchone()
+        self.offset: int = row[0]
+        self.ended: bool = row[1] != "running"
+
+    def _bodies(self, kind: str) -> list[str]:
+        rows = self._db.execute(
+            "SELECT body FROM message WHERE app = ? AND type = ?", (self._writer.app_id, kind)
+        )
+        return [body for (body,) in rows]
+
+    # -- what is known -----------------------------------------------------------------------
+
+    def is_done(self, file: str) -> bool:
+        """Whether all that the commit of a file promised is stored."""
+        row = self._rows.get(file)
+        return row is not None and row.done
+
+    def is_committed(self, file: str) -> bool:
+        """Whether a commit named the file."""
+        row = self._rows.get(file)
+        return row is not None and row.committed
+
+    def open_tasks(self) -> list[TaskRow]:
+        """Committed tasks whose file could not be read whole."""
+        return [row for row in self._rows.values() if row.committed and not row.done]
+
+    def claimant(self, file: str, size: int, header: BlockHeader) -> TaskId | None:
+        """The task whose records of a file without a commit were read; None when nothing is new.
+
+        ``header`` is the file's first. Each answer is given once.
+        """
+        attempt = header.block_id.attempt
+        claims = self._claims(attempt)
+        row = self._rows.get(file)
+        if row is not None:
+            task = row.task
+        else:
+            outs = {part.space for part in header.out}
+            mine = [one for one in claims if str(one) in outs or _is_named_after(file, one)]
+            if not mine:
+                return None
+            task = TaskId(mine[0].name, mine[0].partition, attempt)
+        news = (size, frozenset(map(str, claims)))
+        if self._claims_read.get(file) == news:
+            return None
+        known = file not in self._claims_read and row is not None and row.file_bytes == size
+        self._claims_read[file] = news
+        # An earlier call read the file as it is: just a space without blocks can be news.
+        return None if known and all(map(self._has_blocks, news[1])) else task
+
+    def _claims(self, attempt: int) -> list[Space]:
+        rows = self._db.execute(
+            "SELECT text FROM space WHERE app = ? AND claimed AND text LIKE ? ORDER BY text",
+            (self._writer.app_id, f"%.{attempt}"),
+        )
+        return [parse_space(text) for (text,) in rows]
+
+    def _has_blocks(self, space: str) -> bool:
+        found = self._db.execute(
+            "SELECT 1 FROM section WHERE space = ? LIMIT 1", (self._writer.space(space),)
+        )
+        return found.fetchone() is not None
+
+    # -- events ------------------------------------------------------------------------------
+
+    def foresee(self, message: Message) -> None:
+        """What decoding ahead must know: sources (never linked) and rows that were cut."""
+        if isinstance(message, Register) and message.kind == "source":
+            self.sources.add(message.node)
+        if isinstance(message, Trim):
+            space = f"{message.node}#{message.partition}"
+            self.keeps[space] = min(message.keep, self.keeps.get(space, message.keep))
+
+    def line(self, line: Line) -> None:
+        """Store one line of the driver's file."""
+        message = line.message
+        if message is None or message.app != self._app:
+            reason = line.reason if message is None else f"of application {message.app}"
+            self._problem(f"{DRIVER_FILE}, byte {line.start}", reason)
+        else:
+            self._writer.message(message)
+            self._report.messages += 1
+            if isinstance(message, Trim):
+                self._trim(f"{message.node}#{message.partition}")
+            if isinstance(message, End):
+                self.ended = True
+        self.offset = line.stop
+
+    def begin_file(self, task: TaskId, commit: Commit | None, path: Path | None) -> None:
+        """The blocks that follow are from a file of ``task``."""
+        if commit is not None:
+            row = self._writer.commit(commit)
+        else:
+            known = self._rows.get(path.name) if path is not None else None
+            row = known or self._writer.claim(task, path.name if path is not None else "")
+        if row.committed:
+            self._linker.commit(task)
+        self._file = _OpenFile(row, path)
+
+    def block(self, outcome: Decoded | Damage) -> int:
+        """A block of the file; how many bytes were stored for it."""
+        file = self._file
+        assert file is not None
+        if isinstance(outcome, Damage):
+            self.damage(outcome)
+            return 0
+        packed = outcome.packed
+        if packed is not None:
+            self._state.offer(packed, file.row.id)
+            linked = self._linker.receive(file.row.task, packed.entry)
+            self._store(linked, packed)
+            if not linked.visible and not self._state.is_visible(packed.block_id):
+                return 0
+        file.received.add(outcome.block_id)
+        return 0 if packed is None else len(packed.data)
+
+    def damage(self, damage: Damage) -> None:
+        """Something of the file can't be read."""
+        assert self._file is not None
+        if self._file.damage is None or self._file.damage.truncated:
+            self._file.damage = damage
+
+    def end_file(self, size: int) -> Path | None:
+        """The file is over, ``size`` bytes or -1 (missing); its path when it is not needed now."""
+        file = self._file
+        assert file is not None
+        self._file = None
+        row = file.row
+        received = max(row.received, len(file.received))
+        done = row.committed and received >= row.expected
+        place = row.file or f"task {row.task.node}#{row.task.partition}.{row.task.attempt}"
+        if row.committed and not done:
+            reason = "the commit names no file" if file.path is None else "the file is missing"
+            if size >= 0:
+                reason = "blocks are missing" if file.damage is None else file.damage.reason
+            self._problem(place, f"{reason} ({received} of {row.expected} blocks)")
+        elif not done and file.damage is not None and not file.damage.truncated:
+            self._problem(place, file.damage.reason)
+        else:
+            self._writer.no_problem(place)
+        self._writer.finish(row.task, received=received, file_bytes=size, done=done)
+        if row.committed:
+            self._writer.mark_recomputed(row.task)
+            self._report.tasks += 1
+        if row.file:
+            self._rows[row.file] = dataclasses.replace(
+                row, received=received, file_bytes=size, done=done
+            )
+        return file.path if done and size >= 0 else None
+
+    def settle(self) -> None:
+        """Bring counts up to date: the last act in a transaction."""
+        self._linker.settle()
+        self._db.execute(
+            "UPDATE application SET spool_bytes = ? WHERE id = ?",
+            (self.offset, self._writer.app_id),
+        )
+
+    # -- within ------------------------------------------------------------------------------
+
+    def _store(self, linked: Linked, packed: PackedBlock) -> None:
+        self._writer.edges(linked.edges)
+        self._report.edges += sum(edge.pairs for edge in linked.edges)
+        if linked.visible:
+            self._report.blocks += 1
+            self._report.flows += packed.rows
+            self._report.associations += packed.associations
+
+    def _trim(self, space: str) -> None:
+        """Cut the stored blocks of a sink partition; those to come are cut when decoded."""
+        keep = self.keeps[space]
+        rows = self._db.execute(
+            "SELECT block.id, block_columns.data, block.exact, block.reason, task.id, task.node, "
+            "task.partition, task.attempt FROM section JOIN block ON block.id = section.block "
+            "JOIN block_columns ON block_columns.block = block.id "
+            "JOIN task ON task.id = block.task WHERE section.space = ? AND section.high >= ?",
+            (self._writer.space(space), keep - BIAS),
+        ).fetchall()
+        for row_id, data, exact, reason, task_row, *task in rows:
+            block = dataclasses.replace(
+                unpack_block(data), app=self._app, exact=bool(exact), reason=reason
+            )
+            self._writer.remove_block(row_id)
+            self._state.forget(row_id)
+            cut = cut_block(block, space, keep)
+            if cut is not None:
+                packed = prepare(cut, self.sources.__contains__)
+                self._state.offer(packed, task_row)
+                self._linker.commit(TaskId(*task))
+                linked = self._linker.receive(TaskId(*task), packed.entry)
+                self._writer.edges(linked.edges)
+
+    def _problem(self, place: str, reason: str) -> None:
+        self._report.problems[place] = reason
+        self._writer.problem(place, reason)
+
+
+def _is_named_after(file: str, space: Space) -> bool:
+    return file.startswith(f"{space.name}-{space.partition}-")

@@ -1,0 +1,200 @@
+"""Schema of the SQLite store, one step a version, and how a database file is opened.
+
+``PRAGMA user_version`` holds the version. A file of a newer version is refused, never guessed at.
+
+Positions are unsigned 64-bit integers and SQLite's are signed: they are stored less 2**63, which
+keeps their order.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from lineage_store.errors import StoreError
+
+BUSY_TIMEOUT_S = 60.0
+"""How long one process waits for another's transaction; those are bounded to some megabytes."""
+PAGE_BYTES = 4096
+WAL_LEFT_BYTES = 0
+"""What a checkpoint may leave of the write-ahead log: nothing (it counts as lineage on disk)."""
+
+_VERSION_1 = (
+    """
+    CREATE TABLE application (
+        id INTEGER PRIMARY KEY,
+        app TEXT NOT NULL UNIQUE,
+        name TEXT NOT NULL DEFAULT '',
+        started_at REAL NOT NULL DEFAULT 0,
+        ended_at REAL,
+        status TEXT NOT NULL DEFAULT 'running',
+        seen_at REAL NOT NULL DEFAULT 0,
+        spool_bytes INTEGER NOT NULL DEFAULT 0
+    )
+    """,
+    """
+    CREATE TABLE message (
+        id INTEGER PRIMARY KEY,
+        app INTEGER NOT NULL,
+        type TEXT NOT NULL,
+        digest BLOB NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (app, type, digest)
+    )
+    """,
+    """
+    CREATE TABLE task (
+        id INTEGER PRIMARY KEY,
+        app INTEGER NOT NULL,
+        node TEXT NOT NULL,
+        partition INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        committed INTEGER NOT NULL,
+        file TEXT NOT NULL DEFAULT '',
+        digest TEXT NOT NULL DEFAULT '',
+        expected INTEGER NOT NULL DEFAULT 0,
+        received INTEGER NOT NULL DEFAULT 0,
+        file_bytes INTEGER NOT NULL DEFAULT 0,
+        done INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (app, node, partition, attempt)
+    )
+    """,
+    """
+    CREATE TABLE problem (
+        app INTEGER NOT NULL,
+        place TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        PRIMARY KEY (app, place)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE space (
+        id INTEGER PRIMARY KEY,
+        app INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        claimed INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (app, text)
+    )
+    """,
+    """
+    CREATE TABLE block (
+        id INTEGER PRIMARY KEY,
+        app INTEGER NOT NULL,
+        node TEXT NOT NULL,
+        partition INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        task INTEGER,
+        in_space INTEGER NOT NULL,
+        in_low INTEGER,
+        in_high INTEGER,
+        count INTEGER NOT NULL,
+        associations INTEGER NOT NULL,
+        exact INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        unmatched INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (app, node, partition, attempt, seq)
+    )
+    """,
+    "CREATE INDEX block_in ON block (in_space)",
+    "CREATE TABLE block_columns (block INTEGER PRIMARY KEY, data BLOB NOT NULL)",
+    """
+    CREATE TABLE section (
+        space INTEGER NOT NULL,
+        block INTEGER NOT NULL,
+        low INTEGER NOT NULL,
+        high INTEGER NOT NULL,
+        PRIMARY KEY (space, block)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX section_block ON section (block)",
+    """
+    CREATE TABLE edge (
+        consumer INTEGER NOT NULL,
+        producer INTEGER NOT NULL,
+        pairs INTEGER NOT NULL,
+        data BLOB,
+        PRIMARY KEY (consumer, producer)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX edge_producer ON edge (producer)",
+)
+
+STEPS: tuple[Sequence[str], ...] = (_VERSION_1,)
+"""``STEPS[n]`` makes version n + 1 of version n."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a database, make it or bring it up to date.
+
+    Transactions are explicit (``BEGIN IMMEDIATE``), durable when they return, and readers in other
+    processes never wait. The connection may pass between threads, one at a time.
+
+    Raises:
+        StoreError: the file can't be opened, is no lineage store, or is of a newer version.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(
+            path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"can't open the lineage store {path}: {error}") from error
+    try:
+        _set_up(connection)
+        migrate(connection, path)
+    except sqlite3.Error as error:
+        connection.close()
+        raise StoreError(f"{path} can't be used as a lineage store: {error}") from error
+    except StoreError:
+        connection.close()
+        raise
+    return connection
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    # These two only take effect before the first table is made.
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.execute("PRAGMA journal_mode = WAL")
+    # A block file is deleted once its blocks are in here: they must survive a power cut by then.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA journal_size_limit = {WAL_LEFT_BYTES}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Take every step that the database still lacks, all or nothing.
+
+    Raises:
+        StoreError: the database is of a newer version, or not a lineage store.
+    """
+    newest = len(STEPS)
+    if version_of(connection) == newest:
+        return
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        version = version_of(connection)  # another process may have been quicker
+        if version > newest:
+            raise StoreError(
+                f"{path} is of version {version}, this program knows {newest}: "
+                "update the program, or choose another store"
+            )
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        if version == 0 and tables:
+            raise StoreError(f"{path} is an SQLite database, but not a lineage store")
+        for step in STEPS[version:]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {newest}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The schema's version; 0 of an empty file."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version

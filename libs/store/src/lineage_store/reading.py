@@ -1,0 +1,334 @@
+"""Reading one application's lineage from the SQLite store."""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from lineage_core.address import SpaceKind, parse_space
+from lineage_core.block import BlockId, FlowBlock
+from lineage_core.columns import unpack_block
+from lineage_core.graph import (
+    BlockRef,
+    EdgeBatch,
+    LinkRecord,
+    NodeRecord,
+    SinkFileRecord,
+    SplitRecord,
+)
+from lineage_core.joining import may_be_root
+from lineage_core.message import Link, Message, Register, SinkFiles, Splits, parse_message
+from lineage_core.verdict import StoreCounts
+from lineage_store.packing import BIAS, unpack_edge
+
+_REF_COLUMNS = (
+    "block.id, block.node, block.partition, block.attempt, block.seq, space.text, "
+    "block.in_low, block.in_high, block.count, block.associations, block.exact, block.reason"
+)
+
+
+class SqliteGraph:
+    """Implements :class:`lineage_core.graph.FlowGraph`. Sees what was committed when it asks."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, lock: AbstractContextManager[object], app_id: int
+    ) -> None:
+        self._db = connection
+        self._lock = lock
+        self._app_id = app_id
+        self._row_ids: dict[BlockId, int] = {}
+
+    def messages(self, kind: str | None = None) -> Sequence[Message]:
+        """Messages in the order written, of one type or all."""
+        where = "app = ?" if kind is None else "app = ? AND type = ?"
+        values = (self._app_id,) if kind is None else (self._app_id, kind)
+        rows = self._all(f"SELECT body FROM message WHERE {where} ORDER BY id", *values)
+        return [parse_message(row[0]) for row in rows]
+
+    def nodes(self) -> Sequence[NodeRecord]:
+        counts = {
+            row[0]: row[1:]
+            for row in self._all(
+                # A sum of integers that overflows is an error; the sum of floats is close.
+                "SELECT node, count(*), sum(count), CASE WHEN total(associations) < 4e18 "
+                "THEN sum(associations) ELSE total(associations) END "
+                "FROM block WHERE app = ? GROUP BY node",
+                self._app_id,
+            )
+        }
+        found: dict[str, NodeRecord] = {}
+        for message in self.messages("register"):
+            assert isinstance(message, Register)
+            blocks, flows, associations = counts.get(message.node, (0, 0, 0))
+            found[message.node] = NodeRecord(
+                node=message.node,
+                kind=message.kind,
+                op=message.op,
+                name=message.name,
+                description=message.description,
+                call_site=message.call_site,
+                alias=message.alias,
+                exact=message.exact,
+                reason=message.reason,
+                partitions=message.partitions,
+                path=message.path,
+                blocks=blocks,
+                flows=flows,
+                associations=int(associations),
+            )
+        return list(found.values())
+
+    def links(self) -> Sequence[LinkRecord]:
+        found: dict[LinkRecord, None] = {}
+        for message in self.messages("link"):
+            assert isinstance(message, Link)
+            found[LinkRecord(message.src, message.dest)] = None
+        return list(found)
+
+    def splits(self, node: str) -> Sequence[SplitRecord]:
+        rows_of = self._rows_read(node)
+        found = {}
+        for message in self.messages("splits"):
+            assert isinstance(message, Splits)
+            if message.node != node:
+                continue
+            for split in message.splits:
+                found[split.partition] = SplitRecord(
+                    node=node,
+                    partition=split.partition,
+                    path=split.path,
+                    start=split.start,
+                    length=split.length,
+                    file_size=split.file_size,
+                    mtime=split.mtime,
+                    compressed=split.compressed,
+                    rows=rows_of.get(f"{node}#{split.partition}"),
+                )
+        return [found[partition] for partition in sorted(found)]
+
+    def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
+        newlines = self._newlines(node)
+        found = {}
+        for message in self.messages("sink_files"):
+            assert isinstance(message, SinkFiles)
+            if message.node != node:
+                continue
+            for file in message.files:
+                found[file.partition, file.path] = SinkFileRecord(
+                    node=node,
+                    partition=file.partition,
+                    path=file.path,
+                    size=file.size,
+                    mtime=file.mtime,
+                    rows=file.rows,
+                    newlines=newlines.get(file.partition, ()),
+                )
+        return [found[key] for key in sorted(found)]
+
+    def blocks_into(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
+        return self._refs(
+            "section JOIN space AS target ON target.id = section.space "
+            "JOIN block ON block.id = section.block JOIN space ON space.id = block.in_space "
+            "WHERE target.app = ? AND target.text = ? AND section.low <= ? AND section.high >= ?",
+            space,
+            first,
+            last,
+        )
+
+    def blocks_from(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
+        return self._refs(
+            "space JOIN block ON block.in_space = space.id "
+            "WHERE space.app = ? AND space.text = ? AND block.in_low <= ? AND block.in_high >= ?",
+            space,
+            first,
+            last,
+        )
+
+    def spaces_of(self, node: str) -> Sequence[str]:
+        # '$' follows '#': a range of the index over (app, text).
+        rows = self._all(
+            "SELECT text FROM space WHERE app = ? AND text >= ? AND text < ? "
+            "AND EXISTS (SELECT 1 FROM section WHERE section.space = space.id)",
+            self._app_id,
+            f"{node}#",
+            f"{node}$",
+        )
+        spaces = [parse_space(row[0]) for row in rows]
+        return [
+            str(space)
+            for space in sorted(spaces, key=lambda one: (one.partition, one.incarnation or 0))
+            if space.kind is SpaceKind.PARTITION
+        ]
+
+    def load(self, blocks: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
+        found = {}
+        for block_id in dict.fromkeys(blocks):
+            rows = self._all(
+                "SELECT data, application.app, block.exact, block.reason FROM block_columns "
+                "JOIN block ON block.id = block_columns.block "
+                "JOIN application ON application.id = block.app WHERE block_columns.block = ?",
+                self._row_id(block_id),
+            )
+            if not rows:
+                continue
+            data, app, exact, reason = rows[0]
+            # The store may have learnt since that the flows are supersets.
+            found[block_id] = dataclasses.replace(
+                unpack_block(data), app=app, exact=bool(exact), reason=reason
+            )
+        return found
+
+    def edges_into(self, consumers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
+        return [edge for block in consumers for edge in self._edges(block, "consumer")]
+
+    def edges_from(self, producers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
+        return [edge for block in producers for edge in self._edges(block, "producer")]
+
+    def counts(self) -> StoreCounts:
+        """What the verdict needs to know of the store."""
+        tasks = self._all(
+            "SELECT node, partition, committed, received FROM task WHERE app = ?", self._app_id
+        )
+        claimed = [(node, partition) for node, partition, committed, _ in tasks if not committed]
+        unlinked = self._unlinked()
+        inexact: dict[str, tuple[str, ...]] = {}
+        for node, reason in self._all(
+            "SELECT DISTINCT node, reason FROM block WHERE app = ? AND NOT exact", self._app_id
+        ):
+            inexact[node] = (*inexact.get(node, ()), reason)
+        flows = self._all("SELECT total(count) FROM block WHERE app = ?", self._app_id)
+        problems = self._all(
+            "SELECT place, reason FROM problem WHERE app = ? ORDER BY place", self._app_id
+        )
+        return StoreCounts(
+            received=sum(received for *_, received in tasks),
+            unlinked=sum(blocks for blocks, _ in unlinked),
+            unmatched=sum(positions for _, positions in unlinked),
+            flows=int(flows[0][0]),
+            claimed=frozenset(claimed),
+            claimed_blocks=sum(received for *_, committed, received in tasks if not committed),
+            inexact=inexact,
+            problems=dict(problems),
+        )
+
+    def _unlinked(self) -> list[tuple[int, int]]:
+        """(blocks, unmatched positions) by input space, of spaces that are no roots."""
+        rows = self._all(
+            "SELECT space.text, count(*), total(block.unmatched), "
+            "EXISTS (SELECT 1 FROM section WHERE section.space = space.id) "
+            "FROM block JOIN space ON space.id = block.in_space "
+            "WHERE block.app = ? AND block.unmatched GROUP BY space.id",
+            self._app_id,
+        )
+        sources = set()
+        if rows:
+            nodes = [one for one in self.messages("register") if isinstance(one, Register)]
+            sources = {node.node for node in nodes if node.kind == "source"}
+        return [
+            (blocks, int(positions))
+            for text, blocks, positions, produced in rows
+            if not _is_root(text, produced, sources)
+        ]
+
+    def _edges(self, block_id: BlockId, side: str) -> Iterator[EdgeBatch]:
+        other = "producer" if side == "consumer" else "consumer"
+        rows = self._all(
+            "SELECT pairs, data, block.node, block.partition, block.attempt, block.seq "
+            f"FROM edge JOIN block ON block.id = edge.{other} WHERE edge.{side} = ?",
+            self._row_id(block_id),
+        )
+        for pairs, data, *key in rows:
+            producer, consumer = BlockId(*key), block_id
+            if side == "producer":
+                producer, consumer = block_id, BlockId(*key)
+            if data is None:
+                yield EdgeBatch(producer, consumer, pairs)
+            else:
+                yield EdgeBatch(producer, consumer, pairs, *unpack_edge(pairs, data))
+
+    def _refs(self, where: str, space: str, first: int, last: int) -> list[BlockRef]:
+        found = []
+        rows = self._all(
+            f"SELECT {_REF_COLUMNS} FROM {where} ORDER BY block.id",
+            self._app_id,
+            space,
+            last - BIAS,
+            first - BIAS,
+        )
+        for row_id, *key, in_space, low, high, count, associations, exact, reason in rows:
+            block_id = BlockId(*key)
+            self._row_ids[block_id] = row_id
+            found.append(
+                BlockRef(
+                    block_id=block_id,
+                    in_space=in_space,
+                    # No input at all: a range that holds nothing.
+                    in_min=1 if low is None else low + BIAS,
+                    in_max=0 if high is None else high + BIAS,
+                    rows=count,
+                    associations=associations,
+                    exact=bool(exact),
+                    reason=reason,
+                )
+            )
+        return found
+
+    def _row_id(self, block_id: BlockId) -> int | None:
+        row_id = self._row_ids.get(block_id)
+        if row_id is None:
+            rows = self._all(
+                "SELECT id FROM block WHERE app = ? AND node = ? AND partition = ? "
+                "AND attempt = ? AND seq = ?",
+                self._app_id,
+                block_id.node,
+                block_id.partition,
+                block_id.attempt,
+                block_id.seq,
+            )
+            if rows:
+                row_id = self._row_ids[block_id] = rows[0][0]
+        return row_id
+
+    def _rows_read(self, node: str) -> dict[str, int]:
+        """Rows of source partitions that some committed task read to the end, by space."""
+        rows = self._all(
+            "SELECT json_extract(one.value, '$.space') AS read_space, "
+            "max(json_extract(one.value, '$.rows')) "
+            "FROM message, json_each(message.body, '$.reads') AS one "
+            "WHERE message.app = ? AND message.type = 'commit' "
+            "AND json_extract(one.value, '$.exhausted') AND read_space >= ? AND read_space < ? "
+            "GROUP BY read_space",
+            self._app_id,
+            f"{node}#",
+            f"{node}$",
+        )
+        return dict(rows)
+
+    def _newlines(self, node: str) -> dict[int, tuple[tuple[int, int], ...]]:
+        """(row, newlines inside it) by partition of a sink."""
+        rows = self._all(
+            "SELECT json_extract(body, '$.partition'), json_extract(one.value, '$[0]'), "
+            "json_extract(one.value, '$[1]') FROM message, json_each(body, '$.newlines') AS one "
+            "WHERE app = ? AND message.type = 'commit' AND json_extract(body, '$.node') = ?",
+            self._app_id,
+            node,
+        )
+        found: dict[int, dict[int, int]] = {}
+        for partition, row, newlines in rows:
+            found.setdefault(partition, {})[row] = newlines
+        return {partition: tuple(sorted(by_row.items())) for partition, by_row in found.items()}
+
+    def _all(self, query: str, *values: object) -> list[Any]:
+        with self._lock:
+            return self._db.execute(query, values).fetchall()
+
+
+def _is_root(text: str, produced: bool, sources: set[str]) -> bool:
+    """Whether items of a space need no producer."""
+    space = parse_space(text)
+    return may_be_root(text) and (
+        not produced or space.kind is SpaceKind.OPAQUE or space.name in sources
+    )

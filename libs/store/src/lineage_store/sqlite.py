@@ -1,0 +1,162 @@
+"""The graph store in one SQLite file: several processes may read while one writes."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from lineage_core.block import FlowBlock
+from lineage_core.graph import EdgeBatch
+from lineage_core.message import Message
+from lineage_core.verdict import ABANDONED_AFTER_S, StoreCounts
+from lineage_store.errors import StoreError
+from lineage_store.migrations import connect
+from lineage_store.packing import prepare
+from lineage_store.port import ApplicationRecord
+from lineage_store.reading import SqliteGraph
+from lineage_store.writing import Writer
+
+_VACUUM_PAGES = 2_000
+"""Pages given back at a time (8 MB): readers are never kept waiting for long."""
+
+
+class SqliteStore:
+    """Implements :class:`lineage_store.port.GraphStore` over the file ``path``.
+
+    One object may be used by several threads; each process opens its own. All that is given to
+    :meth:`write` is visible at once: whoever writes decides what is committed (see
+    :func:`lineage_store.ingest.ingest`). ``clock`` gives unix seconds; it only decides whether an
+    application counts as abandoned.
+
+    Raises:
+        StoreError: the file can't be opened, is no lineage store, or is of a newer version.
+    """
+
+    def __init__(self, path: str | Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.path = Path(path)
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._db = connect(self.path)
+
+    def write(
+        self,
+        app: str,
+        messages: Iterable[Message] = (),
+        blocks: Iterable[FlowBlock] = (),
+        edges: Iterable[EdgeBatch] = (),
+    ) -> None:
+        with self.transaction() as connection:
+            writer = Writer(connection, app)
+            for message in messages:
+                writer.message(message)
+            for block in blocks:
+                writer.block(prepare(block))
+            writer.edges(edges)
+
+    def applications(self) -> Sequence[ApplicationRecord]:
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT app, name, started_at, ended_at, status, seen_at, "
+                "(SELECT coalesce(sum(count), 0) FROM block WHERE block.app = application.id), "
+                "(SELECT total(associations) FROM block WHERE block.app = application.id) "
+                "FROM application ORDER BY started_at DESC, id DESC"
+            ).fetchall()
+        found = []
+        for app, name, started_at, ended_at, status, seen_at, flows, associations in rows:
+            gone = status == "running" and self._clock() - seen_at > ABANDONED_AFTER_S
+            found.append(
+                ApplicationRecord(
+                    app=app,
+                    name=name,
+                    started_at=started_at,
+                    ended_at=ended_at,
+                    status="abandoned" if gone else status,
+                    flows=flows,
+                    associations=int(associations),
+                )
+            )
+        return found
+
+    def messages(self, app: str, kind: str | None = None) -> Sequence[Message]:
+        return self.graph(app).messages(kind)
+
+    def graph(self, app: str) -> SqliteGraph:
+        with self._lock:
+            found = self._db.execute("SELECT id FROM application WHERE app = ?", (app,)).fetchone()
+        if found is None:
+            raise KeyError(f"there is no application {app} in {self.path}")
+        return SqliteGraph(self._db, self._lock, found[0])
+
+    def counts(self, app: str) -> StoreCounts:
+        return self.graph(app).counts()
+
+    def delete(self, app: str) -> None:
+        with self.transaction() as connection:
+            found = connection.execute("SELECT id FROM application WHERE app = ?", (app,))
+            row = found.fetchone()
+            if row is None:
+                return
+            for query in (
+                "DELETE FROM edge WHERE consumer IN (SELECT id FROM block WHERE app = ?)",
+                "DELETE FROM section WHERE space IN (SELECT id FROM space WHERE app = ?)",
+                "DELETE FROM block_columns WHERE block IN (SELECT id FROM block WHERE app = ?)",
+                "DELETE FROM block WHERE app = ?",
+                "DELETE FROM space WHERE app = ?",
+                "DELETE FROM problem WHERE app = ?",
+                "DELETE FROM task WHERE app = ?",
+                "DELETE FROM message WHERE app = ?",
+                "DELETE FROM application WHERE id = ?",
+            ):
+                connection.execute(query, row)
+        self._give_back()
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A durable write transaction: all or nothing, one writer at a time over all processes.
+
+        Raises:
+            StoreError: the store can't be written (disk full, another process holds it for long).
+        """
+        with self._lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._db
+                    self._db.execute("COMMIT")
+                except BaseException:
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
+                    raise
+            except sqlite3.Error as error:
+                raise StoreError(f"can't write the lineage store {self.path}: {error}") from error
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for queries."""
+        with self._lock:
+            yield self._db
+
+    def _give_back(self) -> None:
+        """Give free pages back to the file system."""
+        with self._lock:
+            while self._db.execute("PRAGMA freelist_count").fetchone()[0]:
+                before = self._db.execute("PRAGMA page_count").fetchone()[0]
+                # The pragma frees one page for each row that is fetched.
+                self._db.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+                if self._db.execute("PRAGMA page_count").fetchone()[0] >= before:
+                    break
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def __enter__(self) -> SqliteStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,263 @@
+"""Writing into the SQLite store, within a transaction that the caller holds. Idempotent."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lineage_core.address import Space, SpaceKind, parse_space
+from lineage_core.block import BlockId
+from lineage_core.graph import EdgeBatch
+from lineage_core.linking import TaskId
+from lineage_core.message import Begin, Commit, End, Heartbeat, Message, dump_message
+from lineage_store.packing import BIAS, INTEGER_MAX, PackedBlock, pack_edge
+
+RECOMPUTED = "recomputed differently"
+"""Reason of flows that two committed attempts at one partition state differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """What the store knows of a task. ``done``: all that its commit promised is stored.
+
+    ``expected``/``received``: blocks. ``file_bytes``: size of the file when it was last read.
+    """
+
+    id: int
+    task: TaskId
+    committed: bool
+    file: str
+    digest: str
+    expected: int
+    received: int
+    file_bytes: int
+    done: bool
+
+
+class Writer:
+    """Writes one application's lineage over a connection; the caller holds a transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, app: str) -> None:
+        self._db = connection
+        self._spaces: dict[str, int] = {}
+        connection.execute("INSERT OR IGNORE INTO application (app) VALUES (?)", (app,))
+        found = connection.execute("SELECT id FROM application WHERE app = ?", (app,)).fetchone()
+        self.app_id: int = found[0]
+
+    def message(self, message: Message) -> None:
+        """Store a message, and what follows from it for the application and its tasks."""
+        match message:
+            case Begin():
+                self._db.execute(
+                    "UPDATE application SET name = ?, started_at = ?, seen_at = max(seen_at, ?) "
+                    "WHERE id = ?",
+                    (message.name, message.started_at, message.started_at, self.app_id),
+                )
+            case Heartbeat():
+                self._heartbeat(message)
+            case End():
+                self._db.execute(
+                    "UPDATE application SET ended_at = ?, status = ?, seen_at = max(seen_at, ?) "
+                    "WHERE id = ?",
+                    (message.ended_at, message.status, message.ended_at, self.app_id),
+                )
+            case Commit():
+                self.commit(message)
+            case _:
+                pass
+        body = dump_message(message)
+        digest = hashlib.blake2b(body.encode(), digest_size=16).digest()
+        self._db.execute(
+            "INSERT OR IGNORE INTO message (app, type, digest, body) VALUES (?, ?, ?, ?)",
+            (self.app_id, message.type, digest, body),
+        )
+
+    def _heartbeat(self, message: Heartbeat) -> None:
+        # Only the latest is of use; a notebook that is open for a week would leave thousands.
+        self._db.execute(
+            "UPDATE application SET seen_at = max(seen_at, ?) WHERE id = ?",
+            (message.at, self.app_id),
+        )
+        self._db.execute("DELETE FROM message WHERE app = ? AND type = 'heartbeat'", (self.app_id,))
+
+    def commit(self, commit: Commit) -> TaskRow:
+        """Remember a task as committed; its row."""
+        task = TaskId(commit.node, commit.partition, commit.attempt)
+        self._db.execute(
+            "INSERT INTO task (app, node, partition, attempt, committed, file, digest, expected) "
+            "VALUES (?, ?, ?, ?, 1, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "committed = 1, file = excluded.file, digest = excluded.digest, "
+            "expected = excluded.expected, done = done AND expected = excluded.expected",
+            (self.app_id, *task, commit.file, commit.digest, commit.blocks),
+        )
+        return self._known(task)
+
+    def claim(self, task: TaskId, file: str) -> TaskRow:
+        """Remember a task that is visible, for now, because its records were read."""
+        self._db.execute(
+            "INSERT OR IGNORE INTO task (app, node, partition, attempt, committed, file) "
+            "VALUES (?, ?, ?, ?, 0, ?)",
+            (self.app_id, *task, file),
+        )
+        return self._known(task)
+
+    def _known(self, task: TaskId) -> TaskRow:
+        return next(self._tasks("node = ? AND partition = ? AND attempt = ?", *task))
+
+    def tasks(self) -> list[TaskRow]:
+        """All tasks in the order they became known."""
+        return list(self._tasks("1"))
+
+    def _tasks(self, where: str, *values: str | int) -> Iterator[TaskRow]:
+        rows = self._db.execute(
+            "SELECT id, node, partition, attempt, committed, file, digest, expected, received, "
+            f"file_bytes, done FROM task WHERE app = ? AND {where} ORDER BY id",
+            (self.app_id, *values),
+        )
+        for row in rows:
+            counts = (row[7], row[8], row[9], bool(row[10]))
+            yield TaskRow(row[0], TaskId(*row[1:4]), bool(row[4]), row[5], row[6], *counts)
+
+    def finish(self, task: TaskId, *, received: int, file_bytes: int, done: bool) -> None:
+        """Note what of a task has arrived."""
+        self._db.execute(
+            "UPDATE task SET received = max(received, ?), file_bytes = ?, done = ? "
+            "WHERE app = ? AND node = ? AND partition = ? AND attempt = ?",
+            (received, file_bytes, done, self.app_id, *task),
+        )
+
+    def block(self, packed: PackedBlock, task_row: int | None = None) -> int | None:
+        """Store a visible block; its row id, or None when it was there."""
+        found = self._db.execute(
+            "INSERT OR IGNORE INTO block (app, node, partition, attempt, seq, task, in_space, "
+            "in_low, in_high, count, associations, exact, reason) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                self.app_id,
+                *_key(packed.block_id),
+                task_row,
+                self.space(packed.in_space),
+                None if packed.in_low is None else packed.in_low - BIAS,
+                None if packed.in_high is None else packed.in_high - BIAS,
+                packed.rows,
+                min(packed.associations, INTEGER_MAX),
+                packed.exact,
+                packed.reason,
+            ),
+        )
+        if found.rowcount == 0:
+            return None
+        row_id = found.lastrowid
+        self._db.execute("INSERT INTO block_columns VALUES (?, ?)", (row_id, packed.data))
+        self._db.executemany(
+            "INSERT INTO section VALUES (?, ?, ?, ?)",
+            [
+                (self.space(space), row_id, low - BIAS, high - BIAS)
+                for space, low, high in packed.sections
+            ],
+        )
+        return row_id
+
+    def remove_block(self, row_id: int) -> None:
+        """Take a block and its edges out again (``trim``)."""
+        for table, column in (
+            ("edge", "consumer"),
+            ("edge", "producer"),
+            ("section", "block"),
+            ("block_columns", "block"),
+            ("block", "id"),
+        ):
+            self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (row_id,))
+
+    def edges(self, edges: Iterable[EdgeBatch]) -> None:
+        """Store edges between stored blocks; those of unknown blocks are an error.
+
+        Raises:
+            KeyError: a block is not in the store.
+        """
+        rows = {}
+        for edge in edges:
+            ends = []
+            for block_id in (edge.consumer, edge.producer):
+                if block_id not in rows:
+                    rows[block_id] = self.block_row(block_id)
+                if rows[block_id] is None:
+                    raise KeyError(f"edge of block {block_id}, which is not in the store")
+                ends.append(rows[block_id])
+            self._db.execute(
+                "INSERT OR IGNORE INTO edge VALUES (?, ?, ?, ?)",
+                (*ends, min(edge.pairs, INTEGER_MAX), pack_edge(edge)),
+            )
+
+    def block_row(self, block_id: BlockId) -> int | None:
+        """Row id of a stored block."""
+        found = self._db.execute(
+            "SELECT id FROM block WHERE app = ? AND node = ? AND partition = ? AND attempt = ? "
+            "AND seq = ?",
+            (self.app_id, *_key(block_id)),
+        ).fetchone()
+        return None if found is None else int(found[0])
+
+    def space(self, text: str) -> int:
+        """Row id of a space, made when it is new."""
+        row_id = self._spaces.get(text)
+        if row_id is None:
+            key = (self.app_id, text)
+            self._db.execute("INSERT OR IGNORE INTO space (app, text) VALUES (?, ?)", key)
+            row_id = int(
+                self._db.execute("SELECT id FROM space WHERE app = ? AND text = ?", key).fetchone()[
+                    0
+                ]
+            )
+            self._spaces[text] = row_id
+        return row_id
+
+    def problem(self, place: str, reason: str) -> None:
+        """Note what is wrong with a file or a line; a later note for the same place replaces it."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO problem VALUES (?, ?, ?)", (self.app_id, place, reason)
+        )
+
+    def no_problem(self, place: str) -> None:
+        """Take back what was noted."""
+        self._db.execute("DELETE FROM problem WHERE app = ? AND place = ?", (self.app_id, place))
+
+    def mark_recomputed(self, task: TaskId) -> None:
+        """Where two committed attempts at a partition differ, their merged flows are supersets.
+
+        Rows of an incarnation keep the attempts apart; only flows by key merge.
+        """
+        digests = self._db.execute(
+            "SELECT count(DISTINCT digest) FROM task "
+            "WHERE app = ? AND node = ? AND partition = ? AND committed",
+            (self.app_id, task.node, task.partition),
+        ).fetchone()[0]
+        if digests < 2:
+            return
+        rows = self._db.execute(
+            "SELECT DISTINCT block.id, origin.text, target.text FROM task "
+            "JOIN block ON block.task = task.id JOIN space origin ON origin.id = block.in_space "
+            "JOIN section ON section.block = block.id JOIN space target "
+            "ON target.id = section.space WHERE task.app = ? AND task.node = ? "
+            "AND task.partition = ? AND task.committed AND block.exact",
+            (self.app_id, task.node, task.partition),
+        ).fetchall()
+        merged = {
+            row_id
+            for row_id, origin, target in rows
+            if parse_space(origin).incarnation is None and _by_key(parse_space(target))
+        }
+        self._db.executemany(
+            "UPDATE block SET exact = 0, reason = ? WHERE id = ?",
+            [(RECOMPUTED, row_id) for row_id in merged],
+        )
+
+
+def _key(block_id: BlockId) -> tuple[str, int, int, int]:
+    return block_id.node, block_id.partition, block_id.attempt, block_id.seq
+
+
+def _by_key(space: Space) -> bool:
+    return space.kind is SpaceKind.KEYS
