@@ -74,6 +74,21 @@ def canonical(path: str, base: str | None = None) -> str:
     return os.path.realpath(absolute)
 
 
+def plain_path(path: str) -> str:
+    """A path as people write it: without ``file:``."""
+    scheme, rest = split_scheme(path)
+    return rest if scheme == "file" else path
+
+
+def shown_path(path: str, given: str | None) -> str:
+    """A plain absolute path in the way the program named it: relative if it was given so."""
+    relative = given is not None and split_scheme(given) == ("file", given) and given[:1] != "/"
+    if relative and path.startswith("/"):
+        near = os.path.relpath(path)
+        return path if near.startswith("..") else near
+    return path
+
+
 def is_compressed(path: str) -> bool:
     """Whether Hadoop reads the file through a codec, which it chooses by the name's end.
 

@@ -1,0 +1,150 @@
+"""What a trace answers to a person or a tool: items by node, with their lines and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lineage_core.address import parse_space
+from lineage_core.graph import NodeRecord
+from lineage_core.region import Region
+from lineage_core.trace_result import Direction, NodeItems, TraceResult
+from lineage_store.locations import Locations, Rows
+from lineage_store.names import Names
+from lineage_store.paths import shown_path
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item; ``location`` and ``text`` are None where it lies in no readable file."""
+
+    address: str
+    location: str | None
+    text: str | None
+
+    def to_json(self) -> dict[str, str | None]:
+        """As tools read it."""
+        return {"address": self.address, "location": self.location, "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Items of one node; ``items`` may be the first of many, ``count`` is always of all."""
+
+    node: str
+    label: str
+    op: str
+    path: str | None
+    count: int
+    items: tuple[Item, ...]
+    changed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """As tools read it."""
+        return {
+            "node": self.node,
+            "name": self.label,
+            "path": self.path,
+            "count": self.count,
+            "changed": self.changed,
+            "items": [item.to_json() for item in self.items],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A traced question. ``changed``: a file of it is not any more as the application left it."""
+
+    app: str
+    direction: Direction
+    asked: tuple[str, ...]
+    start: tuple[Group, ...]
+    exact: bool
+    reasons: tuple[str, ...]
+    groups: tuple[Group, ...]
+    warnings: tuple[str, ...]
+    changed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that tools rely on; keys are only ever added."""
+        key = "sources" if self.direction is Direction.BACKWARD else "sinks"
+        return {
+            "app": self.app,
+            "direction": self.direction.value,
+            "from": list(self.asked),
+            "start": [group.to_json() for group in self.start],
+            "exact": self.exact,
+            "reasons": list(self.reasons),
+            "changed": self.changed,
+            "warnings": list(self.warnings),
+            key: [group.to_json() for group in self.groups],
+        }
+
+
+class Composer:
+    """Turns regions into items of one application; collects what is to be warned of."""
+
+    def __init__(self, nodes: Sequence[NodeRecord], names: Names, locations: Locations) -> None:
+        self._nodes = {node.node: node for node in nodes}
+        self._order = {node.node: at for at, node in enumerate(nodes)}
+        self._names = names
+        self._locations = locations
+        self.warnings: dict[str, None] = {}
+
+    def groups(self, result: TraceResult, limit: int | None, *, texts: bool) -> tuple[Group, ...]:
+        """What a trace found, by node in order of creation."""
+        found = sorted(result.found.values(), key=lambda items: self._order.get(items.node, -1))
+        return tuple(self.group(items, limit, texts=texts) for items in found if items.count)
+
+    def group(self, found: NodeItems, limit: int | None, *, texts: bool) -> Group:
+        """The items of one node, the first ``limit`` of them or all."""
+        record = self._nodes.get(found.node)
+        items: list[Item] = []
+        changed = False
+        for space in sorted(found.spaces, key=_order_of):
+            region = found.spaces[space]
+            if limit is not None:
+                region = region.slice(0, limit - len(items))
+            if region.count == 0:
+                continue
+            more, file_changed = self._items(space, region, record, texts=texts)
+            items += more
+            changed |= file_changed
+        return Group(
+            found.node,
+            self._names.label(found.node),
+            "" if record is None else record.op,
+            None if record is None else record.path,
+            found.count,
+            tuple(items),
+            changed,
+        )
+
+    def _items(
+        self, space: str, region: Region, record: NodeRecord | None, *, texts: bool
+    ) -> tuple[list[Item], bool]:
+        shown = self._names.space(space)
+        positions = region.positions().tolist()
+        rows = self._locations.rows_of(space, region, texts=texts)
+        if rows is None:
+            return [Item(f"{shown}#{position}", None, None) for position in positions], False
+        path = shown_path(rows.path, None if record is None else record.path)
+        self._warn(path, rows)
+        lines = [None] * len(positions) if rows.lines is None else rows.lines.tolist()
+        items = [
+            Item(f"{shown}#{position}", None if line is None else f"{path}:{line}", text)
+            for position, line, text in zip(positions, lines, rows.texts, strict=True)
+        ]
+        return items, rows.changed
+
+    def _warn(self, path: str, rows: Rows) -> None:
+        if rows.changed:
+            self.warnings[f"{path} has changed since: lines and texts are as it is now"] = None
+        if rows.note:
+            self.warnings[rows.note] = None
+
+
+def _order_of(space: str) -> tuple[int, int, str]:
+    parsed = parse_space(space)
+    return parsed.partition, parsed.incarnation or 0, space

@@ -1,0 +1,150 @@
+"""Questions as people ask them: where do these lines or items come from, where did they go?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lineage_core.address import parse_space
+from lineage_core.graph import FlowGraph
+from lineage_core.region import Region
+from lineage_core.trace_result import Direction, NodeItems
+from lineage_core.tracing import Tracer
+from lineage_store.answers import Answer, Composer
+from lineage_store.finding import FileUse, NotFoundError, find_application, find_uses
+from lineage_store.locations import Locations, parse_location
+from lineage_store.names import Names, looks_like_address
+from lineage_store.paths import canonical
+from lineage_store.port import GraphStore
+from lineage_store.rows import RowReader
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """``places``: ``path:line`` or item addresses. ``limit`` bounds the items listed by node."""
+
+    direction: Direction
+    places: tuple[str, ...]
+    app: str | None = None
+    until: str | None = None
+    steps: int | None = None
+    limit: int | None = None
+    texts: bool = True
+
+
+class Asker:
+    """Answers questions over a store; keeps what it opened of the application asked last."""
+
+    def __init__(self, store: GraphStore, reader: RowReader) -> None:
+        self._store = store
+        self._reader = reader
+        self._opened: _Opened | None = None
+
+    def ask(self, question: Question) -> Answer:
+        """Trace what a question names.
+
+        Raises:
+            NotFoundError: no such application, or none knows the file.
+            LocationError: a place names no row.
+            AddressError: an address can't be read, or names no node.
+            RowsError: rows must be counted in a file that can't be read.
+            TraceError: ``until`` does not lie that way.
+        """
+        uses = {
+            place: self._uses(place, question)
+            for place in question.places
+            if not looks_like_address(place)
+        }
+        app = self._application(question, uses)
+        opened = self._open(app)
+        composer = Composer(opened.graph.nodes(), opened.names, opened.locations)
+        start: dict[str, list[Region]] = {}
+        for place in question.places:
+            for space, region in self._start(opened, place, uses.get(place)).items():
+                start.setdefault(space, []).append(region)
+        begun = {space: Region.union(regions) for space, regions in start.items()}
+        result = opened.tracer.trace(
+            question.direction,
+            begun,
+            until="ends" if question.until is None else opened.names.node(question.until),
+            steps=question.steps,
+        )
+        for place, found in uses.items():
+            _warn_of_use(composer, place, found[0], question.direction)
+        starts = tuple(
+            composer.group(items, question.limit, texts=question.texts) for items in _by_node(begun)
+        )
+        groups = composer.groups(result, question.limit, texts=question.texts)
+        return Answer(
+            app=app,
+            direction=question.direction,
+            asked=question.places,
+            start=starts,
+            exact=result.exact,
+            reasons=result.reasons,
+            groups=groups,
+            warnings=tuple(composer.warnings),
+            changed=any(group.changed for group in (*starts, *groups))
+            or any(use.changed for found in uses.values() for use in found),
+        )
+
+    def _uses(self, place: str, question: Question) -> list[FileUse]:
+        app = question.app and find_application(self._store, question.app)
+        path = parse_location(place).path
+        back = question.direction is Direction.BACKWARD
+        return find_uses(self._store, path, wrote=back, app=app)
+
+    def _application(self, question: Question, uses: dict[str, list[FileUse]]) -> str:
+        apps = {found[0].app: place for place, found in uses.items()}
+        if len(apps) > 1:
+            named = ", ".join(f"{place} belongs to {app}" for app, place in apps.items())
+            raise NotFoundError(f"one application at a time: {named}; --app chooses one")
+        return next(iter(apps), "") or find_application(self._store, question.app)
+
+    def _open(self, app: str) -> _Opened:
+        if self._opened is None or self._opened.app != app:
+            graph = self._store.graph(app)
+            self._opened = _Opened(
+                app, graph, Names(graph.nodes()), Locations(graph, self._reader), Tracer(graph)
+            )
+        return self._opened
+
+    def _start(self, opened: _Opened, place: str, uses: list[FileUse] | None) -> dict[str, Region]:
+        if uses is None:
+            return opened.names.find(place, opened.graph)
+        location = parse_location(place)
+        found: dict[str, Region] = {}
+        for use in uses:
+            found |= opened.locations.items_at(use.node, canonical(location.path), location.line)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """One application, with what is kept between questions about it."""
+
+    app: str
+    graph: FlowGraph
+    names: Names
+    locations: Locations
+    tracer: Tracer
+
+
+def _warn_of_use(composer: Composer, place: str, use: FileUse, direction: Direction) -> None:
+    if use.changed:
+        verb = "wrote" if use.wrote else "read"
+        composer.warnings[
+            f"{place}: the file has changed since {use.app} {verb} it; "
+            "the answer is about the row that was there then"
+        ] = None
+    if direction is Direction.BACKWARD and not use.wrote:
+        composer.warnings[f"{place} is an input of {use.app}: nothing lies before it"] = None
+    if direction is Direction.FORWARD and use.wrote:
+        composer.warnings[f"{place} is an output of {use.app}: nothing lies after it"] = None
+
+
+def _by_node(spaces: dict[str, Region]) -> Sequence[NodeItems]:
+    found: dict[str, dict[str, Region]] = {}
+    for space, region in spaces.items():
+        found.setdefault(parse_space(space).name, {})[space] = region
+    return [NodeItems(node, of_node) for node, of_node in found.items()]

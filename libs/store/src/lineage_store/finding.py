@@ -1,0 +1,112 @@
+"""Which application a file belongs to: the latest that wrote or read it as it is now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lineage_core.message import SinkFiles, Splits
+from lineage_store.errors import StoreError
+from lineage_store.paths import FileState, canonical, state_of
+from lineage_store.port import GraphStore
+
+
+class NotFoundError(StoreError):
+    """No such application, or none that knows the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileUse:
+    """An application's node that read (``wrote`` False) or wrote a file.
+
+    ``changed``: the file is not any more as the application left or saw it.
+    """
+
+    app: str
+    node: str
+    wrote: bool
+    changed: bool
+
+
+def find_application(store: GraphStore, name: str | None) -> str:
+    """The application that an id, an unambiguous prefix of one, or ``latest`` (None) names.
+
+    Raises:
+        NotFoundError: there is none, or more than one.
+    """
+    known = [record.app for record in store.applications()]
+    if not known:
+        raise NotFoundError("the store holds no application yet; `lineage run JOB` makes one")
+    if name in (None, "latest"):
+        return known[0]
+    assert name is not None
+    if name in known:
+        return name
+    fitting = [app for app in known if app.startswith(name)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise NotFoundError(f"{name!r} fits {', '.join(fitting[:5])}: give more of it")
+    raise NotFoundError(f"there is no application {name!r}; `lineage apps` lists them")
+
+
+def find_uses(
+    store: GraphStore, path: str, *, wrote: bool, app: str | None = None
+) -> list[FileUse]:
+    """How the application that a file belongs to used it: by one node or several.
+
+    The latest application that used the file as it is now comes first, one that wrote it
+    (``wrote``, asking where rows came from) or read it (asking where they went) before others;
+    after those the ones for which the file has changed since. ``app`` allows just one.
+
+    Raises:
+        NotFoundError: no application read or wrote the file.
+    """
+    canonical_path = canonical(path)
+    state = state_of(canonical_path)
+    best: list[FileUse] = []
+    rank = (2, 2)
+    for record in store.applications():
+        if app is not None and record.app != app:
+            continue
+        uses = _uses(store, record.app, canonical_path, state)
+        for changed, other in ((False, False), (False, True), (True, False), (True, True)):
+            fitting = [u for u in uses if u.changed == changed and (u.wrote != wrote) == other]
+            if fitting and (changed, other) < rank:
+                best, rank = fitting, (changed, other)
+        if rank == (False, False):
+            break
+    if not best:
+        raise NotFoundError(_unknown(path, state, app))
+    return best
+
+
+def _uses(store: GraphStore, app: str, path: str, state: FileState | None) -> list[FileUse]:
+    found: dict[tuple[str, bool], FileUse] = {}
+    spelled: dict[str, bool] = {}
+
+    def is_it(noted: str) -> bool:
+        if noted not in spelled:
+            spelled[noted] = canonical(noted) == path
+        return spelled[noted]
+
+    for message in store.messages(app, "splits"):
+        if isinstance(message, Splits):
+            for split in message.splits:
+                if is_it(split.path):
+                    changed = state is None or not state.is_still(split.file_size, split.mtime)
+                    found[message.node, False] = FileUse(app, message.node, False, changed)
+    for message in store.messages(app, "sink_files"):
+        if isinstance(message, SinkFiles):
+            for file in message.files:
+                if is_it(file.path):
+                    changed = state is None or not state.is_still(file.size, file.mtime)
+                    found[message.node, True] = FileUse(app, message.node, True, changed)
+    return list(found.values())
+
+
+def _unknown(path: str, state: FileState | None, app: str | None) -> str:
+    who = "no application" if app is None else f"application {app}"
+    if state is None:
+        return f"{path}: no such file, and {who} knows it"
+    verb = "did not read or write" if app is not None else "read or wrote"
+    return f"{path}: {who} {verb} this file; `lineage apps` lists the applications of the store"
