@@ -8,6 +8,7 @@ what is not captured (other sources, DataFrames) is named in the verdict.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import types
@@ -54,28 +55,28 @@ def _wrap(name: str, make: Callable[..., Any]) -> None:
 
 def _wrap_init() -> None:
     stock = SparkContext._do_init
+    signature = inspect.signature(stock)
 
     @functools.wraps(stock)
-    def initialise(self: SparkContext, *arguments: Any, **named: Any) -> None:
-        arguments, named = _with_daemon(arguments, named)
-        stock(self, *arguments, **named)
-        _session(self)
+    def initialise(*arguments: Any, **named: Any) -> None:
+        bound = signature.bind(*arguments, **named)
+        _preload(bound.arguments)
+        stock(*bound.args, **bound.kwargs)
+        _session(bound.arguments["self"])
 
     SparkContext._do_init = initialise  # type: ignore[method-assign]
 
 
-def _with_daemon(
-    arguments: tuple[Any, ...], named: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Preload capture's libraries in the workers, where the workers are this machine's."""
-    master = arguments[0] if arguments else named.get("master")
-    conf = next(
-        (a for a in (*arguments, *named.values()) if isinstance(a, SparkConf)), None
-    )
-    where = master or (conf.get("spark.master", None) if conf is not None else None) or ""
-    if conf is not None and where.startswith("local") and not conf.contains(DAEMON):
+def _preload(arguments: dict[str, Any]) -> None:
+    """Load capture's libraries before workers are forked, where workers are this machine's."""
+    if arguments.get("jsc") is not None:
+        return
+    conf = arguments.get("conf")
+    if conf is None:
+        conf = arguments["conf"] = SparkConf()
+    where = arguments.get("master") or conf.get("spark.master", "") or ""
+    if where.startswith("local") and not conf.contains(DAEMON):
         conf.set(DAEMON, "lineage_emitter.daemon")
-    return arguments, named
 
 
 def _session(sc: SparkContext) -> Session | None:

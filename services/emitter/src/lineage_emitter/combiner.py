@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from lineage_core.positions import key_positions
+from pyspark.errors import PySparkRuntimeError
 from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
 
 from lineage_emitter import segment as segments
@@ -38,6 +39,11 @@ UNCANONICAL_REASON = "keys of a type without a canonical form are told apart by 
 COLLISION_REASON = "two keys fell on one position"
 
 _END = object()
+
+Combiners = tuple[
+    Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any, Any], Any]
+]
+"""createCombiner, mergeValue, mergeCombiners, as the user gave them."""
 
 
 class KeyFlows:
@@ -142,19 +148,33 @@ def _ascending(
 class LineageMerger(ExternalMerger):
     """An ``ExternalMerger`` whose ``mergeValues`` notes which rows went into each key."""
 
-    def __init__(self, flows: KeyFlows, memory_bytes: int, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(
+        self, flows: KeyFlows, combiners: Combiners, memory_mb: float, serializer: Any
+    ) -> None:
+        super().__init__(Aggregator(*combiners), memory_mb, serializer)
+        self.create, self.combine, _ = combiners
         self.flows = flows
+        memory_bytes = flows.segment.config.memory_bytes
         self.positions_max = max(memory_bytes // (3 * BYTES_A_POSITION), 10_000)
         self.keys_max = max(min(KEYS_MAX, memory_bytes // 512), 1_000)
         self.entries: dict[Any, list[Any]] = {}
 
     def mergeValues(self, iterator: Iterable[Any]) -> None:  # noqa: N802  PySpark's name
         """Combine values by key, as PySpark does, and emit the flows."""
-        create, combine = self.agg.createCombiner, self.agg.mergeValue
+        try:
+            self._merge(iter(iterator))
+        except StopIteration as stop:
+            # The functions come unwrapped (a call less a record), so what PySpark's
+            # fail_on_stopiteration does around each call is done here around them all.
+            raise PySparkRuntimeError(
+                errorClass="STOP_ITERATION_OCCURRED", messageParameters={"exc": str(stop)}
+            ) from stop
+
+    def _merge(self, records: Iterator[Any]) -> None:
+        create, combine = self.create, self.combine
         cell, entries, get = self.flows.frame.cell, self.entries, self.entries.get
-        records = iter(iterator)
-        batch, held = self.batch, 0
+        guard = self.flows.segment.guard
+        batch, held = float(self.batch), 0
         while True:
             chunk = min(int(batch), self.positions_max)
             for key, value in islice(records, chunk):
@@ -164,11 +184,17 @@ class LineageMerger(ExternalMerger):
                 else:
                     entry[0] = combine(entry[0], value)
                     entry[1].append(cell[0])
-            record = next(records, _END)
-            if record is _END:
+            following = next(records, _END)
+            if following is _END:
                 break
-            records = chain((record,), records)
-            held += chunk
+            held += chunk + 1
+            key, value = following
+            entry = get(key)
+            if entry is None:
+                entries[key] = [create(value), array("Q", cell)]
+            else:
+                entry[0] = combine(entry[0], value)
+                entry[1].append(cell[0])
             if get_used_memory() >= self.memory_limit:
                 self._leave_entries()
                 self._spill()
@@ -179,10 +205,10 @@ class LineageMerger(ExternalMerger):
                 self._merge_beside(records, self.memory_limit, batch)
                 return
             if held + chunk > self.positions_max:
-                self.flows.segment.guard(self._emit_entries)
+                guard(self._emit_entries)
                 held = 0
             batch = min(batch * 1.5, 1_000_000)
-        self.flows.segment.guard(self._emit_entries)
+        guard(self._emit_entries)
         if get_used_memory() >= self.memory_limit:
             self._leave_entries()
             self._spill()
@@ -212,7 +238,7 @@ class LineageMerger(ExternalMerger):
 
     def _merge_beside(self, records: Iterator[Any], limit: float, batch: float) -> None:
         """PySpark's loop, with keys and rows in two buffers that are emitted when full."""
-        create, combine, cell = self.agg.createCombiner, self.agg.mergeValue, self.flows.frame.cell
+        create, combine, cell = self.create, self.combine, self.flows.frame.cell
         data, pdata, hfun = self.data, self.pdata, self._partition
         keys: list[Any] = []
         rows = array("Q")
@@ -263,7 +289,7 @@ class CombineMapSide:
     def __init__(
         self,
         node: str,
-        aggregator: Aggregator,
+        combiners: Combiners,
         memory_mb: float,
         serializer: Any,
         num_partitions: int,
@@ -271,7 +297,7 @@ class CombineMapSide:
         in_place: bool,
     ) -> None:
         self.node = node
-        self.aggregator = aggregator
+        self.combiners = combiners
         self.memory_mb = memory_mb
         self.serializer = serializer
         self.num_partitions = num_partitions
@@ -282,9 +308,7 @@ class CombineMapSide:
         segment = segments.current()
         function = None if self.in_place else self.partition_function
         flows = KeyFlows(segment, segment.frame, self.node, self.num_partitions, function)
-        merger = LineageMerger(
-            flows, segment.config.memory_bytes, self.aggregator, self.memory_mb * 0.9, self.serializer
-        )
+        merger = LineageMerger(flows, self.combiners, self.memory_mb * 0.9, self.serializer)
         merger.mergeValues(iterator)
         if not self.in_place:
             segment.end_node = self.node

@@ -14,7 +14,7 @@ from pyspark.shuffle import Aggregator, ExternalGroupBy, ExternalMerger
 from pyspark.traceback_utils import SCCallSiteSync
 
 from lineage_emitter import scope
-from lineage_emitter.combiner import CombineMapSide, ReadKeys
+from lineage_emitter.combiner import CombineMapSide, Combiners, ReadKeys
 from lineage_emitter.operators import Exchange, ReadExchange, SortExchanged, SortInPlace
 from lineage_emitter.session import Node
 from lineage_emitter.stamps import PositionedSerializer, TracedSerializer
@@ -63,11 +63,9 @@ def combine_by_key(
     partition_function: Callable[[Any], int],
 ) -> RDD[Any]:
     """``combineByKey``: one flow a key on each map task, no identifier in the shuffle."""
-    aggregator = Aggregator(create, merge_value, merge_combiners)
-    memory_mb = rdd._memory_limit()
-    serializer = rdd.ctx.serializer
-    merge = MergeCombiners(aggregator, memory_mb, serializer)
-    return _combine(rdd, aggregator, serializer, merge, num_partitions, partition_function)
+    combiners = (create, merge_value, merge_combiners)
+    merge = MergeCombiners(Aggregator(*combiners), rdd._memory_limit(), rdd.ctx.serializer)
+    return _combine(rdd, combiners, merge, num_partitions, partition_function)
 
 
 def group_by_key(
@@ -86,16 +84,14 @@ def group_by_key(
         values.extend(others)
         return values
 
-    aggregator = Aggregator(create, merge_value, merge_combiners)
-    serializer = rdd.ctx.serializer
-    merge = MergeGroups(aggregator, rdd._memory_limit(), serializer)
-    return _combine(rdd, aggregator, serializer, merge, num_partitions, partition_function)
+    combiners = (create, merge_value, merge_combiners)
+    merge = MergeGroups(Aggregator(*combiners), rdd._memory_limit(), rdd.ctx.serializer)
+    return _combine(rdd, combiners, merge, num_partitions, partition_function)
 
 
 def _combine(
     rdd: LineageRDD,
-    aggregator: Aggregator,
-    serializer: Any,
+    combiners: Combiners,
     merge: MergeCombiners,
     num_partitions: int | None,
     partition_function: Callable[[Any], int],
@@ -106,9 +102,9 @@ def _combine(
     node = rdd.session.register("shuffle", "combineByKey", [rdd.node])
     map_side = CombineMapSide(
         node.name,
-        aggregator,
+        combiners,
         rdd._memory_limit(),
-        serializer,
+        rdd.ctx.serializer,
         num_partitions,
         partition_function,
         in_place,
