@@ -232,7 +232,12 @@ class Walk:
     def _end_at(self, name: str, space: str, runs: Runs) -> None:
         record = self.topology.by_id.get(name)
         if record is not None and record.kind == "unknown":
-            self._die(name, space, runs, f"what {record.op} does is not known: {record.reason}")
+            self._die(
+                name,
+                space,
+                runs,
+                f"what {record.name or record.op} does is not known: {record.reason}",
+            )
         elif self.topology.is_end(name, upstream=self.backward):
             if self.goal is None or self.goal == name:
                 self._find(name, space, runs)
@@ -262,7 +267,7 @@ class Walk:
 
     def _doubt(self, node: str, reason: str) -> None:
         record = self.topology.by_id.get(node)
-        what = f"node {node}" if record is None else f"node {node} ({record.op})"
+        what = f"node {node}" if record is None else f"node {node} ({record.name or record.op})"
         self.reasons[f"{what}: {reason}"] = None
 
     def _result(self) -> TraceResult:
@@ -291,7 +296,7 @@ class Walk:
         for node in unknown:
             for owner in self.topology.owners_above(node.node, self._owns_items):
                 for space, region in passed[owner].spaces.items() if owner in passed else ():
-                    reason = f"{node.op} (node {node.node}) reads on from here and is not known"
+                    reason = f"{node.name or node.op} (node {node.node}) reads on from here and is not known"
                     self._die(owner, space, _runs(region), reason)
 
     def _owns_items(self, node: NodeRecord) -> bool:

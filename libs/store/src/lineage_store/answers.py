@@ -34,7 +34,7 @@ class Group:
 
     node: str
     label: str
-    op: str
+    what: str
     path: str | None
     count: int
     items: tuple[Item, ...]
@@ -54,7 +54,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A traced question. ``changed``: a file of it is not any more as the application left it."""
+    """A traced question.
+
+    ``changed``: a file of it is not any more as the application left it. ``complete``: the
+    application's lineage is all there; otherwise items may be missing.
+    """
 
     app: str
     direction: Direction
@@ -65,6 +69,7 @@ class Answer:
     groups: tuple[Group, ...]
     warnings: tuple[str, ...]
     changed: bool
+    complete: bool
 
     def to_json(self) -> dict[str, Any]:
         """The shape that tools rely on; keys are only ever added."""
@@ -76,6 +81,7 @@ class Answer:
             "start": [group.to_json() for group in self.start],
             "exact": self.exact,
             "reasons": list(self.reasons),
+            "complete": self.complete,
             "changed": self.changed,
             "warnings": list(self.warnings),
             key: [group.to_json() for group in self.groups],
@@ -114,7 +120,7 @@ class Composer:
         return Group(
             found.node,
             self._names.label(found.node),
-            "" if record is None else record.op,
+            "" if record is None else record.name or record.op,
             None if record is None else record.path,
             found.count,
             tuple(items),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lineage_core.address import parse_space
 from lineage_core.graph import FlowGraph
 from lineage_core.region import Region
-from lineage_core.trace_result import Direction, NodeItems
+from lineage_core.trace_result import Direction, NodeItems, TraceError, TraceResult
 from lineage_core.tracing import Tracer
+from lineage_core.verdict import judge
 from lineage_store.answers import Answer, Composer
 from lineage_store.finding import FileUse, NotFoundError, find_application, find_uses
 from lineage_store.locations import Locations, parse_location
@@ -69,8 +71,14 @@ class Asker:
             until="ends" if question.until is None else opened.names.node(question.until),
             steps=question.steps,
         )
+        if question.until is not None and not result.found:
+            _refuse_itemless(opened, opened.names.node(question.until), result)
         for place, found in uses.items():
             _warn_of_use(composer, place, found[0], question.direction)
+        verdict = judge(self._store.messages(app), self._store.counts(app), now=time.time())
+        if not verdict.complete:
+            first = verdict.reasons[0] if verdict.reasons else "see lineage verify"
+            composer.warnings[f"the lineage of {app} is incomplete: {first}"] = None
         starts = tuple(
             composer.group(items, question.limit, texts=question.texts) for items in _by_node(begun)
         )
@@ -86,6 +94,7 @@ class Asker:
             warnings=tuple(composer.warnings),
             changed=any(group.changed for group in (*starts, *groups))
             or any(use.changed for found in uses.values() for use in found),
+            complete=verdict.complete,
         )
 
     def _uses(self, place: str, question: Question) -> list[FileUse]:
@@ -128,6 +137,21 @@ class _Opened:
     names: Names
     locations: Locations
     tracer: Tracer
+
+
+def _refuse_itemless(opened: _Opened, node: str, result: TraceResult) -> None:
+    """Nodes in the middle of a segment keep no items: an empty answer would say something else.
+
+    Raises:
+        TraceError: the node keeps none.
+    """
+    record = next(one for one in opened.graph.nodes() if one.node == node)
+    if record.kind == "operator" and not opened.graph.spaces_of(node):
+        others = ", ".join(opened.names.label(other) for other in result.passed)
+        raise TraceError(
+            f"node {node} ({record.name or record.op}) keeps no items of its own; "
+            f"nodes on the way that do: {others}"
+        )
 
 
 def _warn_of_use(composer: Composer, place: str, use: FileUse, direction: Direction) -> None:

@@ -1,0 +1,96 @@
+"""``lineage link``: from the spool into the store, with progress when it takes long."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from lineage.options import print_json
+from lineage_store.ingest import IngestReport, Progress, ingest_all
+from lineage_store.opening import open_store, spool_folder
+
+
+def spool_of(url: str, spool: str = "") -> Path:
+    """The spool that is named, or else the one beside the store."""
+    named = spool or os.environ.get("LINEAGE_SPOOL", "")
+    return Path(named.removeprefix("file://")) if named else spool_folder(url)
+
+
+def link_spool(url: str, spool: str, *, as_json: bool) -> None:
+    """Link what waits in the spool and say what was done."""
+    reports = link_all(url, spool_of(url, spool))
+    if as_json:
+        print_json([_report_json(report) for report in reports])
+        return
+    if not reports:
+        typer.echo("nothing to link: all that was captured is in the store")
+    for report in reports:
+        typer.echo(
+            f"{report.app}: {report.tasks} tasks, {report.blocks:,} blocks, "
+            f"{report.flows:,} flows, {report.edges:,} edges"
+        )
+        for place, reason in report.problems.items():
+            typer.echo(f"  {place}: {reason}", err=True)
+
+
+def link_all(url: str, spool: Path) -> list[IngestReport]:
+    """Link every application of a spool; shows progress on a terminal.
+
+    Raises:
+        StoreError: the store can't be written.
+    """
+    if not spool.is_dir():
+        return []
+    with open_store(url, create=True) as store, _progress() as progress:
+        reports = ingest_all(store, spool, progress=progress)
+    return [report for report in reports if report.app]
+
+
+def remove_spool(url: str, app: str) -> None:
+    """Remove what an application left in the spool."""
+    folder = spool_of(url) / app
+    if app and folder.is_dir():
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("linking {task.description}"), BarColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(report: IngestReport) -> None:
+            bar.update(
+                task,
+                description=report.app,
+                total=report.bytes_total or None,
+                completed=report.bytes_done,
+            )
+
+        yield show
+
+
+def _report_json(report: IngestReport) -> dict[str, object]:
+    return {
+        "app": report.app,
+        "messages": report.messages,
+        "tasks": report.tasks,
+        "blocks": report.blocks,
+        "flows": report.flows,
+        "associations": report.associations,
+        "edges": report.edges,
+        "problems": report.problems,
+    }

@@ -1,0 +1,257 @@
+"""``lineage``: capture a PySpark job, ask where rows come from and where they go.
+
+Everything heavy is imported inside the commands that need it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lineage.options import (
+    EXIT_INCOMPLETE,
+    JsonOption,
+    StoreOption,
+    chosen_store,
+    opened,
+    print_json,
+    reported,
+)
+
+app = typer.Typer(
+    name="lineage",
+    help="Record-level lineage of PySpark jobs: which input rows made an output row, and back.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+AppArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[APP]",
+        help="An application's id, the beginning of it, or latest.",
+        show_default=False,
+    ),
+]
+Places = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="LOCATION_OR_ADDRESS...",
+        help="PATH:LINE as grep -n prints it, or an item's address such as write#0#1.",
+    ),
+]
+AppOption = Annotated[
+    str,
+    typer.Option("--app", metavar="APP", help="Another application than the latest that fits."),
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", min=0, help="Items listed for each node (default: 20; with --json all)."
+    ),
+]
+StepOption = Annotated[bool, typer.Option("--step", help="Just one step: to the items next to it.")]
+ToOption = Annotated[
+    str, typer.Option("--to", metavar="NODE", help="To the items of a node on the way.")
+]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"lineage {version('lineage')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    context: typer.Context,
+    store: StoreOption = "",
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Record-level lineage of PySpark jobs."""
+    context.obj = {"store": store}
+
+
+@app.command(
+    "run",
+    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+)
+@reported
+def run(
+    context: typer.Context,
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The PySpark program, unchanged.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ARGS]...", help="Its arguments, handed over untouched."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Run a PySpark job as it is and capture its lineage.
+
+    Options of lineage come before JOB. The exit code, stdout and stderr are the job's own; a
+    short summary follows on stderr.
+    """
+    from lineage.running import run_job
+
+    code = run_job(chosen_store(context, store), job, arguments or [], quiet=quiet, as_json=as_json)
+    raise typer.Exit(code)
+
+
+@app.command("link")
+@reported
+def link(
+    context: typer.Context,
+    spool: Annotated[
+        str,
+        typer.Option(
+            "--spool",
+            envvar="LINEAGE_SPOOL",
+            metavar="FOLDER",
+            help="Where captured blocks wait (default: spool beside the store).",
+            show_envvar=False,
+        ),
+    ] = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Link and store what was captured but is not in the store yet (after a crash, say)."""
+    from lineage.linking import link_spool
+
+    link_spool(chosen_store(context, store), spool, as_json=as_json)
+
+
+@app.command("apps")
+@reported
+def apps(context: typer.Context, store: StoreOption = "", as_json: JsonOption = False) -> None:
+    """List the applications of the store, the latest first."""
+    with opened(chosen_store(context, store)) as lineage_store:
+        records = lineage_store.applications()
+    if as_json:
+        print_json([{field: getattr(one, field) for field in one.__slots__} for one in records])
+    else:
+        from lineage.tables import show_apps
+
+        show_apps(records)
+
+
+@app.command("graph")
+@reported
+def graph(
+    context: typer.Context,
+    name: AppArgument = "latest",
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show the nodes of an application, their counts and whether they are exact."""
+    from lineage.tables import graph_json, mermaid_text, show_graph
+    from lineage_store.finding import find_application
+
+    with opened(chosen_store(context, store)) as lineage_store:
+        found = find_application(lineage_store, name)
+        lineage = lineage_store.graph(found)
+        nodes, links = lineage.nodes(), lineage.links()
+    if as_json:
+        print_json(graph_json(found, nodes, links))
+    elif mermaid:
+        typer.echo(mermaid_text(nodes, links), nl=False)
+    else:
+        show_graph(found, nodes, links)
+
+
+@app.command("back")
+@reported
+def back(
+    context: typer.Context,
+    places: Places,
+    application: AppOption = "",
+    limit: LimitOption = None,
+    step: StepOption = False,
+    to: ToOption = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show which input rows made a row: lineage back out/part-00003:2."""
+    from lineage.tracing import ask
+
+    url = chosen_store(context, store)
+    ask(url, "backward", places, application, limit, step=step, to=to, as_json=as_json)
+
+
+@app.command("forward")
+@reported
+def forward(
+    context: typer.Context,
+    places: Places,
+    application: AppOption = "",
+    limit: LimitOption = None,
+    step: StepOption = False,
+    to: ToOption = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show which output rows a row went into: lineage forward flights.csv:1187."""
+    from lineage.tracing import ask
+
+    url = chosen_store(context, store)
+    ask(url, "forward", places, application, limit, step=step, to=to, as_json=as_json)
+
+
+@app.command("verify")
+@reported
+def verify(
+    context: typer.Context,
+    name: AppArgument = "latest",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether an application's lineage is complete; exit code 1 when it is not."""
+    from lineage.verdicts import show_verdict, verdict_of
+    from lineage_store.finding import find_application
+
+    with opened(chosen_store(context, store)) as lineage_store:
+        found = find_application(lineage_store, name)
+        verdict = verdict_of(lineage_store, found)
+    if as_json:
+        print_json({"app": found} | verdict.to_json())
+    else:
+        show_verdict(found, verdict)
+    if not verdict.complete:
+        raise typer.Exit(EXIT_INCOMPLETE)
+
+
+@app.command("rm")
+@reported
+def rm(
+    context: typer.Context,
+    names: Annotated[
+        list[str], typer.Argument(metavar="APP...", help="Applications, as `lineage apps` lists.")
+    ],
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Delete all lineage of an application (its files stay as they are)."""
+    from lineage.linking import remove_spool
+    from lineage_store.finding import find_application
+
+    url = chosen_store(context, store)
+    with opened(url) as lineage_store:
+        found = list(dict.fromkeys(find_application(lineage_store, name) for name in names))
+        for one in found:
+            lineage_store.delete(one)
+            remove_spool(url, one)
+    if as_json:
+        print_json({"removed": found})
+    else:
+        typer.echo("\n".join(f"removed {one}" for one in found))

@@ -1,0 +1,91 @@
+"""Options that several commands share, and how errors reach a person or a tool."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+
+import typer
+
+from lineage_core.errors import LineageError
+
+if TYPE_CHECKING:
+    from lineage_store.asking import Asker
+    from lineage_store.sqlite import SqliteStore
+
+P = ParamSpec("P")
+
+DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
+EXIT_INCOMPLETE = 1
+EXIT_ERROR = 2
+
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        envvar="LINEAGE_STORE",
+        metavar="URL",
+        help=f"Where the lineage is (default: {DEFAULT_STORE}).",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for tools.")]
+
+
+def chosen_store(context: typer.Context, store: str) -> str:
+    """The store named after the command, before it, or by default."""
+    given: str = context.obj.get("store", "") if context.obj else ""
+    return store or given or DEFAULT_STORE
+
+
+def reported(command: Callable[P, None]) -> Callable[P, None]:
+    """Turn expected errors into one line on stderr (with --json also an object) and exit code 2."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: P.args, **options: P.kwargs) -> None:
+        try:
+            command(*arguments, **options)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader has seen enough (| head): nothing is left to tell it.
+            sys.stdout = None
+            raise typer.Exit(0) from None
+        except (LineageError, OSError, sqlite3.Error) as error:
+            if options.get("as_json"):
+                kind = type(error).__name__
+                print_json({"error": {"type": kind, "message": str(error)}})
+            typer.echo(f"lineage: {error}", err=True)
+            raise typer.Exit(EXIT_ERROR) from None
+
+    return wrapped
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on stdout: indented for a terminal, one line for a pipe."""
+    indent = 2 if sys.stdout.isatty() else None
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def opened(url: str) -> SqliteStore:
+    """The store at ``url``.
+
+    Raises:
+        StoreError: there is none.
+    """
+    from lineage_store.opening import open_store
+
+    return open_store(url)
+
+
+def asker(store: SqliteStore, url: str) -> Asker:
+    """Answers questions over a store."""
+    from lineage_store.asking import Asker
+    from lineage_store.opening import index_folder
+    from lineage_store.rows import RowReader
+
+    return Asker(store, RowReader(index_folder(url)))

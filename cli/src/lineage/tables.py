@@ -1,0 +1,112 @@
+"""Applications and graphs as tables, JSON and Mermaid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from lineage_core.graph import LinkRecord, NodeRecord
+from lineage_store.names import Names
+from lineage_store.port import ApplicationRecord
+
+_SHAPES = {"source": ("[(", ")]"), "sink": ("[/", "/]"), "shuffle": ("{{", "}}")}
+
+
+def show_apps(records: Sequence[ApplicationRecord]) -> None:
+    """One line for each application."""
+    table = _table("application", "name", "started", "status", "flows")
+    table.columns[-1].justify = "right"
+    for record in records:
+        started = datetime.fromtimestamp(record.started_at).astimezone()
+        table.add_row(
+            record.app,
+            record.name,
+            f"{started:%Y-%m-%d %H:%M}",
+            record.status,
+            f"{record.flows:,}",
+        )
+    _console().print(table)
+
+
+def show_graph(app: str, nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]) -> None:
+    """One line for each node, in order of creation."""
+    names = Names(nodes)
+    above: dict[str, list[str]] = {}
+    for link in links:
+        above.setdefault(link.dest, []).append(link.src)
+    table = _table("node", "from", "what", "where", "parts", "flows", "exact")
+    for column in (4, 5):
+        table.columns[column].justify = "right"
+    for node in nodes:
+        label = names.label(node.node)
+        name = node.name or node.op
+        what = name if label == node.node else f"{name} ({label})"
+        table.add_row(
+            node.node,
+            ",".join(above.get(node.node, ())),
+            what,
+            node.path or node.call_site,
+            "" if node.partitions is None else str(node.partitions),
+            f"{node.flows:,}" if node.flows else "",
+            "unknown" if node.kind == "unknown" else "yes" if node.exact else "superset",
+        )
+    console = _console()
+    console.print(table)
+    for node in nodes:
+        if not node.exact and node.reason:
+            console.print(f"node {node.node}: {node.reason}", highlight=False, markup=False)
+
+
+def graph_json(
+    app: str, nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]
+) -> dict[str, Any]:
+    """Nodes and links as tools read them."""
+    fields = NodeRecord.__slots__
+    return {
+        "app": app,
+        "nodes": [{field: getattr(node, field) for field in fields} for node in nodes],
+        "links": [{"src": link.src, "dest": link.dest} for link in links],
+    }
+
+
+def mermaid_text(nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]) -> str:
+    """The graph as a Mermaid flowchart."""
+    names = Names(nodes)
+    ids = {node.node: f"n{at}" for at, node in enumerate(nodes)}
+    lines = ["flowchart LR"]
+    for node in nodes:
+        opening, closing = _SHAPES.get(node.kind, ("[", "]"))
+        parts = [names.label(node.node), node.name or node.op, node.path or node.call_site]
+        if node.flows:
+            parts.append(f"{node.flows:,} flows")
+        if not node.exact:
+            parts.append("unknown" if node.kind == "unknown" else "superset")
+        text = "<br/>".join(_quoted(part) for part in dict.fromkeys(parts) if part)
+        lines.append(f'    {ids[node.node]}{opening}"{text}"{closing}')
+    for link in links:
+        if link.src in ids and link.dest in ids:
+            lines.append(f"    {ids[link.src]} --> {ids[link.dest]}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Text inside a quoted Mermaid label: entities for what would end it."""
+    for plain, entity in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
+        text = text.replace(plain, entity)
+    return " ".join(text.split())
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=False)

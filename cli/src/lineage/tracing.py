@@ -1,0 +1,89 @@
+"""``lineage back`` and ``lineage forward``."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from lineage.options import asker, opened, print_json
+from lineage_core.trace_result import Direction
+from lineage_store.answers import Answer, Group, Item
+from lineage_store.asking import Question
+
+TABLE_ITEMS = 20
+"""Items listed for each node when people read."""
+START_ITEMS = 5
+
+
+def ask(
+    url: str,
+    direction: str,
+    places: Sequence[str],
+    app: str,
+    limit: int | None,
+    *,
+    step: bool,
+    to: str,
+    as_json: bool,
+) -> None:
+    """Trace and print."""
+    question = Question(
+        direction=Direction(direction),
+        places=tuple(places),
+        app=app or None,
+        until=to or None,
+        steps=1 if step else None,
+        limit=limit if limit is not None or as_json else TABLE_ITEMS,
+    )
+    with opened(url) as store:
+        answer = asker(store, url).ask(question)
+    if as_json:
+        print_json(answer.to_json())
+    else:
+        _show(answer)
+
+
+def _show(answer: Answer) -> None:
+    for warning in answer.warnings:
+        typer.echo(f"lineage: {warning}", err=True)
+    for group in answer.start:
+        for item in group.items[:START_ITEMS]:
+            typer.secho(_line(item), bold=True)
+    towards = "from" if answer.direction is Direction.BACKWARD else "into"
+    if not answer.groups:
+        typer.echo(f"{towards} nothing: no item was found")
+    for group in answer.groups:
+        typer.echo("")
+        typer.secho(f"{towards} {_heading(group)}", fg=typer.colors.CYAN)
+        for item in group.items:
+            typer.echo(_line(item))
+        left = group.count - len(group.items)
+        if left:
+            typer.secho(f"... and {left:,} more (--limit N lists more)", dim=True)
+    if not answer.exact:
+        typer.echo("")
+        typer.secho("not exact:", fg=typer.colors.YELLOW)
+        for reason in answer.reasons:
+            typer.echo(f"  {reason}")
+
+
+def _heading(group: Group) -> str:
+    of = f" of {group.path}" if group.path else f" of {group.what or 'node'}"
+    rows = "1 row" if group.count == 1 else f"{group.count:,} rows"
+    changed = ", changed since" if group.changed else ""
+    return f"{rows}{of} ({group.label}{changed})"
+
+
+def _line(item: Item) -> str:
+    """As grep -n prints it, cut to the width of a terminal."""
+    text = item.location or item.address
+    if item.text is not None:
+        text = f"{text}: {item.text}"
+    text = "\\n".join(text.splitlines()) if "\n" in text or "\r" in text else text
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        text = text if len(text) <= width else f"{text[: width - 1]}…"
+    return text

@@ -1,0 +1,34 @@
+"""The completeness verdict of an application, computed and shown."""
+
+from __future__ import annotations
+
+import time
+
+import typer
+
+from lineage_core.verdict import Verdict, judge
+from lineage_store.port import GraphStore
+
+
+def verdict_of(store: GraphStore, app: str) -> Verdict:
+    """The verdict as things stand now."""
+    return judge(store.messages(app), store.counts(app), now=time.time())
+
+
+def show_verdict(app: str, verdict: Verdict) -> None:
+    """Print a verdict for people."""
+    typer.echo(f"{app}: {'complete' if verdict.complete else 'incomplete'} ({verdict.status})")
+    typer.echo(f"  tasks   {verdict.tasks_committed:,} of {verdict.tasks_expected:,} committed")
+    typer.echo(
+        f"  blocks  {verdict.blocks_received:,} of {verdict.blocks_expected:,} received, "
+        f"{verdict.blocks_linked:,} linked"
+    )
+    typer.echo(f"  flows   {verdict.flows:,}")
+    if verdict.collisions:
+        typer.echo(f"  keys    {verdict.collisions:,} share a position with another key")
+    for reason in verdict.reasons:
+        typer.echo(f"  - {reason}")
+    if verdict.superset:
+        typer.echo("not exact (more inputs named than were used, never fewer):")
+        for node, reasons in verdict.superset.items():
+            typer.echo(f"  - node {node}: {'; '.join(reasons)}")
