@@ -323,11 +323,13 @@ class ReadKeys:
         self,
         config: TaskConfig,
         node: str,
+        source: str,
         merge: Callable[[Iterable[Any]], Iterator[tuple[Any, Any]]],
         in_place: bool,
     ) -> None:
         self.config = config
         self.node = node
+        self.source = source
         self.merge = merge
         self.in_place = in_place
 
@@ -336,7 +338,7 @@ class ReadKeys:
             segment = segments.current()
         else:
             segment = segments.begin(self.config, self.node, split)
-        reader = KeyReader(segment, self.node, split)
+        reader = KeyReader(segment, self.node, f"{self.source}@{split}")
         segment.frame = Frame.of_space(segment.space(self.node))
         return reader.records(self.merge(iterator), segment.frame)
 
@@ -344,9 +346,9 @@ class ReadKeys:
 class KeyReader:
     """Flows from a shuffle's key positions to the ordinals of the combined records."""
 
-    def __init__(self, segment: Segment, node: str, partition: int) -> None:
+    def __init__(self, segment: Segment, node: str, in_space: str) -> None:
         self.segment = segment
-        self.recorder = GivenRecorder(segment, node, f"{node}@{partition}", segment.space(node))
+        self.recorder = GivenRecorder(segment, node, in_space, segment.space(node))
         self.keys: list[Any] = []
         self.first = 0
         self.seen: list[np.ndarray[Any, Any]] = []

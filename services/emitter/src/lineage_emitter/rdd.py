@@ -74,7 +74,7 @@ class LineageRDD(RDD[Any]):
             return super().mapPartitionsWithIndex(f, preservesPartitioning)
         with scope.operator("mapPartitionsWithIndex"):
             if scope.works_by_record():
-                node = self.session.register("operator", "record", [self.node])
+                node = self.session.register("operator", _innermost("map"), [self.node])
                 return self.pipe_function(f, preservesPartitioning, node)
             node = self.session.register(
                 "operator", "mapPartitions", [self.node], exact=False, reason=PREFIX_REASON
@@ -302,6 +302,12 @@ def adopt(rdd: RDD[Any], session: Session) -> LineageRDD:
 def batch_of_ten(sc: Any) -> BatchedSerializer:
     """The serializer of PySpark's own repartition."""
     return BatchedSerializer(CPickleSerializer(), min(10, sc._batchSize or 1024))
+
+
+def _innermost(default: str) -> str:
+    """The record-by-record operator that PySpark makes of a whole-partition function now."""
+    running = scope.by_record_operator()
+    return running.name if running is not None else default
 
 
 def _plain(rdd: LineageRDD, name: str) -> bool:

@@ -68,6 +68,11 @@ def outermost() -> Operator | None:
     return stack[0] if stack else None
 
 
+def by_record_operator() -> Operator | None:
+    """The outermost running operator that works record by record."""
+    return next((op for op in _stack() if op.by_record), None)
+
+
 def works_by_record() -> bool:
     """What the outermost operator that says so says of the primitive now being made."""
     return next((op.by_record for op in _stack() if op.by_record is not None), False)

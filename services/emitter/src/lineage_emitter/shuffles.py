@@ -99,7 +99,7 @@ def _combine(
     if num_partitions is None:
         num_partitions = rdd._defaultReducePartitions()
     in_place = rdd.partitioner == Partitioner(num_partitions, partition_function)
-    node = rdd.session.register("shuffle", "combineByKey", [rdd.node])
+    node = rdd.session.register("shuffle", "combineByKey", [rdd.node], description="map side")
     map_side = CombineMapSide(
         node.name,
         combiners,
@@ -110,11 +110,17 @@ def _combine(
         in_place,
     )
     combined = rdd.pipe_function(map_side, True, node)
-    read = ReadKeys(rdd.session.config, node.name, merge, in_place)
+    reduced = _reduce_side(node, rdd, "combineByKey")
+    read = ReadKeys(rdd.session.config, reduced.name, node.name, merge, in_place)
     if in_place:
-        return combined.pipe_function(read, True, node)
+        return combined.pipe_function(read, True, reduced)
     shuffled = _shuffled(combined, node, num_partitions, partition_function)
-    return _behind(rdd, shuffled, read, node)
+    return _behind(rdd, shuffled, read, reduced)
+
+
+def _reduce_side(node: Node, rdd: LineageRDD, op: str) -> Node:
+    """A node of its own for what the reduce tasks put out: its commits are not the map side's."""
+    return rdd.session.register("operator", op, [node], description="reduce side")
 
 
 def _shuffled(
@@ -140,10 +146,11 @@ def partition_by(
     rdd: LineageRDD, num_partitions: int, partition_function: Callable[[Any], int]
 ) -> RDD[Any]:
     """``partitionBy`` with addresses beside the records."""
-    node = rdd.session.register("shuffle", "partitionBy", [rdd.node])
+    node = rdd.session.register("shuffle", "partitionBy", [rdd.node], description="map side")
     shuffled = _exchanged(rdd, node, num_partitions, partition_function)
-    read = ReadExchange(rdd.session.config, node.name, node.name)
-    return _behind(rdd, shuffled, read, node)
+    reduced = _reduce_side(node, rdd, "partitionBy")
+    read = ReadExchange(rdd.session.config, reduced.name, node.name)
+    return _behind(rdd, shuffled, read, reduced)
 
 
 def _exchanged(
@@ -185,7 +192,7 @@ def sort_by_key(
     }
     if num_partitions == 1:
         single = coalesce(rdd, 1, False) if rdd.getNumPartitions() > 1 else rdd
-        node = session.register("shuffle", "sortByKey", [single.node])
+        node = session.register("operator", "sortByKey", [single.node])
         return single.pipe_function(SortInPlace(node=node.name, **sort), True, node)
     bounds = _bounds(rdd, num_partitions, key_function)
     if bounds is None:
