@@ -6,14 +6,15 @@ import dataclasses
 
 import numpy as np
 
-from lineage_core.block import I64, U64, FlowBlock, Relation, Section
-from lineage_core.digits import Mask
+from lineage_core.block import I64, FlowBlock, Relation, Section
+from lineage_core.runs import normal
 
 
 def cut_block(block: FlowBlock, space: str, keep: int) -> FlowBlock | None:
     """The block with just the outputs of ``space`` at positions below ``keep``.
 
     Outputs in other spaces stay. None when nothing is left; the same object when nothing changes.
+    ``space`` is a sink's, so the block has no opaque texts.
     """
     out_last = block.out_first if block.out_last is None else block.out_last
     within = np.zeros(block.rows, np.bool_)
@@ -27,7 +28,7 @@ def cut_block(block: FlowBlock, space: str, keep: int) -> FlowBlock | None:
     if gone.all():
         return None
     if block.relation is Relation.ALL:
-        return _cut_all(block, out_last, beyond, gone, keep)
+        block = _inputs_in_one_row(block, int(np.flatnonzero(~gone)[0]))
     over = np.where(beyond & ~gone, out_last - np.uint64(max(keep - 1, 0)), np.uint64(0))
     block = dataclasses.replace(block, out_last=None if block.out_last is None else out_last - over)
     if block.relation is Relation.IDENTITY and block.in_last is not None:
@@ -36,17 +37,12 @@ def cut_block(block: FlowBlock, space: str, keep: int) -> FlowBlock | None:
     return _rows(block, np.flatnonzero(~gone))
 
 
-def _cut_all(
-    block: FlowBlock, out_last: U64, beyond: Mask, gone: Mask, keep: int
-) -> FlowBlock | None:
-    """Every input counts for every output, so rows that lose their outputs keep their inputs."""
-    stays = int(np.flatnonzero(~gone)[0])
-    last = np.where(beyond, np.uint64(max(keep - 1, 0)), out_last)
-    return dataclasses.replace(
-        block,
-        out_first=np.where(gone, block.out_first[stays], block.out_first),
-        out_last=np.where(gone, last[stays], last),
-    )
+def _inputs_in_one_row(block: FlowBlock, row: int) -> FlowBlock:
+    """The same ``all`` block, every input in ``row``: the others may then be taken away."""
+    first, last = normal(block.in_first, block.in_first if block.in_last is None else block.in_last)
+    in_ptr = np.zeros(block.rows + 1, np.int64)
+    in_ptr[row + 1 :] = len(first)
+    return dataclasses.replace(block, in_first=first, in_last=last, in_ptr=in_ptr)
 
 
 def _rows(block: FlowBlock, rows: I64) -> FlowBlock:
@@ -65,7 +61,7 @@ def _rows(block: FlowBlock, rows: I64) -> FlowBlock:
         first, stop = np.searchsorted(rows, (section.row_first, section.row_stop)).tolist()
         if stop > first:
             sections.append(Section(section.space, first, stop))
-    picked = rows.tolist()
+    values = None if block.values is None else [block.values[row] for row in rows.tolist()]
     return dataclasses.replace(
         block,
         out=tuple(sections),
@@ -74,7 +70,5 @@ def _rows(block: FlowBlock, rows: I64) -> FlowBlock:
         in_ptr=in_ptr,
         out_first=block.out_first[rows],
         out_last=None if block.out_last is None else block.out_last[rows],
-        values=None if block.values is None else [block.values[row] for row in picked],
-        in_text=None if block.in_text is None else [block.in_text[row] for row in picked],
-        out_text=None if block.out_text is None else [block.out_text[row] for row in picked],
+        values=values,
     )

@@ -1,0 +1,253 @@
+"""The SQLite store: what goes in comes out, and it shares its file well."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from lineage_core.address import POSITION_MAX
+from lineage_core.block import BlockId, FlowBlock
+from lineage_core.csv_codec import encode_csv
+from lineage_core.graph import EdgeBatch
+from lineage_core.message import Begin, End, Heartbeat, Register
+from lineage_store import migrations
+from lineage_store.errors import StoreError
+from lineage_store.ingest import ingest
+from lineage_store.packing import pack_edge, unpack_edge
+from lineage_store.sqlite import SqliteStore
+from tests import flow_blocks
+from tests.spool_builder import APP, Spool, block, contents, word_count
+
+pytestmark = pytest.mark.unit
+
+
+def begin(app: str, started_at: float = 1.0) -> Begin:
+    return Begin(app=app, name=f"name of {app}", started_at=started_at)
+
+
+def wide_block(app: str, seq: int) -> FlowBlock:
+    """About 300 KB however well it is packed."""
+    random = np.random.default_rng(seq)
+    ins = np.unique(random.integers(0, 2**63, 40_000, np.uint64))
+    rows = [([position], at) for at, position in enumerate(ins.tolist())]
+    return block(BlockId("9", 0, 1, seq), "1#0", [("9#0", rows)], app=app)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(made=flow_blocks.blocks())
+def test_any_block_comes_back_as_it_was(tmp_path: Path, made: FlowBlock) -> None:
+    path = tmp_path / "any.db"
+    with SqliteStore(path) as store:
+        store.delete(made.app)
+        store.write(made.app, blocks=[made, made])
+        graph = store.graph(made.app)
+        loaded = graph.load([made.block_id])[made.block_id]
+        assert encode_csv(loaded) == encode_csv(made)
+        assert (loaded.app, loaded.exact, loaded.reason) == (made.app, made.exact, made.reason)
+        for section in made.out:
+            if section.row_stop > section.row_first:
+                refs = graph.blocks_into(section.space, 0, POSITION_MAX)
+                assert [ref.block_id for ref in refs] == [made.block_id]
+        refs = graph.blocks_from(made.in_space, 0, POSITION_MAX)
+        assert [ref.block_id for ref in refs] == [made.block_id] * (len(made.in_first) > 0)
+
+
+def test_blocks_are_found_by_the_positions_they_may_hold(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        top = POSITION_MAX
+        low = block(BlockId("4", 0, 1, 0), "1#0", [("4@0", [([0, 9], 5), ([4], 2)])])
+        high = block(BlockId("4", 0, 1, 1), "1#0", [("4@0", [([top], top - 3), ([50], 2**63)])])
+        none = block(BlockId("4", 0, 1, 2), "1#0", [("4@0", [([], 5)])])
+        store.write(APP, blocks=[low, high, none])
+        graph = store.graph(APP)
+
+        def into(first: int, last: int) -> list[int]:
+            return [ref.block_id.seq for ref in graph.blocks_into("4@0", first, last)]
+
+        def taken(first: int, last: int) -> list[int]:
+            return [ref.block_id.seq for ref in graph.blocks_from("1#0", first, last)]
+
+        assert (into(0, 1), into(2, 2), into(5, 5)) == ([], [0], [0, 2])
+        assert (into(6, 2**63 - 1), into(top, top), into(0, top)) == ([], [], [0, 1, 2])
+        assert into(2**63 - 1, 2**63) == [1]
+        assert (taken(9, 9), taken(10, 49), taken(51, 51)) == ([0], [], [1])
+        assert (taken(top, top), taken(0, top)) == ([1], [0, 1])
+        (ref,) = graph.blocks_from("1#0", 0, 0)
+        assert (ref.in_min, ref.in_max, ref.rows, ref.associations) == (0, 9, 2, 3)
+        empty = graph.blocks_into("4@0", 5, 5)[1]
+        assert (empty.in_min, empty.in_max) == (1, 0)
+        assert graph.blocks_into("4@1", 0, top) == graph.blocks_from("4@0", 0, top) == []
+        assert graph.load([BlockId("4", 0, 1, 9)]) == {}
+
+
+@pytest.mark.parametrize("top", [0, 255, 256, 65_536, 2**32 - 1])
+def test_edges_come_back_in_any_width(top: int) -> None:
+    consumer = np.array([0, 0, 1, top], np.uint32)
+    producer = np.array([top, 3 % (top + 1), 0, 1 % (top + 1)], np.uint32)
+    edge = EdgeBatch(BlockId("1", 0, 0, 0), BlockId("2", 0, 0, 0), 4, producer, consumer)
+    packed = pack_edge(edge)
+    assert packed is not None
+    found = unpack_edge(4, packed)
+    assert [column.tolist() for column in found] == [producer.tolist(), consumer.tolist()]
+    assert all(column.dtype == np.uint32 for column in found)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x01", b"\x02\x01\x01abc", b"\x01\x03\x01abc"])
+def test_damaged_edges_are_refused(damage: bytes) -> None:
+    with pytest.raises(StoreError):
+        unpack_edge(4, damage)
+
+
+def test_an_edge_of_a_block_that_is_not_there_stores_nothing(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        made = block(BlockId("4", 0, 1, 0), "1#0", [("4@0", [([0], 5)])])
+        edge = EdgeBatch(BlockId("1", 0, 0, 0), made.block_id, 1)
+        with pytest.raises(KeyError, match=r"1#0\.0#0"):
+            store.write(APP, [begin(APP)], [made], [edge])
+        assert store.applications() == []
+
+
+def test_applications_are_listed_with_their_status(tmp_path: Path) -> None:
+    now = 1_000.0
+    with SqliteStore(tmp_path / "lineage.db", clock=lambda: now) as store:
+        store.write("ended", [begin("ended", 1.0), End(app="ended", ended_at=5.0, status="failed")])
+        store.write("dead", [begin("dead", 2.0), Heartbeat(app="dead", at=now - 61)])
+        store.write("alive", [begin("alive", 3.0), Heartbeat(app="alive", at=now - 59)])
+        store.write("alive", blocks=[block(BlockId("4", 0, 1, 0), "1#0", [("4@0", [([1, 3], 5)])])])
+        records = {record.app: record for record in store.applications()}
+        assert list(records) == ["alive", "dead", "ended"]
+        assert [record.status for record in records.values()] == ["running", "abandoned", "failed"]
+        assert (records["alive"].flows, records["alive"].associations) == (1, 2)
+        assert (records["ended"].ended_at, records["ended"].name) == (5.0, "name of ended")
+        with pytest.raises(KeyError, match="no application other"):
+            store.graph("other")
+
+
+def test_the_same_message_twice_is_one(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        node = Register(app=APP, node="4", kind="shuffle", op="reduceByKey", call_site="job.py:3")
+        store.write(APP, [begin(APP), node, node])
+        store.write(APP, [node])
+        assert store.messages(APP) == [begin(APP), node]
+        assert store.messages(APP, "register") == [node]
+        assert [record.call_site for record in store.graph(APP).nodes()] == ["job.py:3"]
+
+
+def test_deleting_gives_the_space_back_and_leaves_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "lineage.db"
+    with SqliteStore(path) as store:
+        word_count(Spool(tmp_path / "spool"))
+        ingest(store, tmp_path / "spool" / APP)
+        expected = contents(store)
+    before = path.stat().st_size
+    with SqliteStore(path) as store:
+        store.write("big", [begin("big")], [wide_block("big", seq) for seq in range(8)])
+        store.delete("big")
+        store.delete("never there")
+        assert [record.app for record in store.applications()] == [APP]
+        assert contents(store) == expected
+    assert path.stat().st_size <= before + 4096
+    with SqliteStore(path) as store:
+        store.delete(APP)
+        tables = store._db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        for (table,) in tables:
+            assert store._db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+
+
+def test_nothing_is_left_beside_the_file(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "deep" / "lineage.db") as store:
+        store.write("big", [begin("big")], [wide_block("big", 0)])
+        with SqliteStore(store.path) as reader:
+            assert reader.applications()
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["lineage.db"]
+
+
+def read_until_full(path: Path, sender: Any) -> None:
+    """Reads over and over; whatever it sees is whole."""
+    sizes = set()
+    with SqliteStore(path) as store:
+        while True:
+            blocks = store.graph("big").blocks_into("9#0", 0, POSITION_MAX)
+            assert len(store.graph("big").load([ref.block_id for ref in blocks])) == len(blocks)
+            sizes.add(len(blocks))
+            if len(blocks) == 20:
+                sender.send(sorted(sizes))
+                return
+
+
+def write_ten(path: Path, app: str, offset: int) -> None:
+    with SqliteStore(path) as store:
+        for seq in range(offset, offset + 10):
+            store.write(app, blocks=[wide_block(app, seq)])
+
+
+def test_processes_read_while_others_write(tmp_path: Path) -> None:
+    path = tmp_path / "lineage.db"
+    with SqliteStore(path) as store:
+        store.write("big", [begin("big")])
+    spawn = multiprocessing.get_context("spawn")
+    receiver, sender = spawn.Pipe(duplex=False)
+    reader = spawn.Process(target=read_until_full, args=(path, sender))
+    writers = [spawn.Process(target=write_ten, args=(path, "big", 10 * at)) for at in range(2)]
+    for process in (reader, *writers):
+        process.start()
+    for process in (*writers, reader):
+        process.join(60)
+        assert process.exitcode == 0
+    assert receiver.recv()[-1] == 20
+    receiver.close()
+    sender.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["lineage.db"]
+
+
+def test_an_older_file_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lineage.db"
+    with SqliteStore(path) as store:
+        store.write(APP, [begin(APP)])
+    step = ("ALTER TABLE application ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue'",)
+    monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS, step))
+    with SqliteStore(path) as store:
+        assert store.applications()[0].app == APP
+        assert store._db.execute("SELECT colour FROM application").fetchone() == ("blue",)
+        assert migrations.version_of(store._db) == 2
+
+
+def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lineage.db"
+    SqliteStore(path).close()
+    step = ("CREATE TABLE half (a)", "not SQL at all")
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", (*migrations.STEPS, step))
+        with pytest.raises(StoreError, match="can't be used"):
+            SqliteStore(path)
+    with SqliteStore(path) as store:
+        assert migrations.version_of(store._db) == 1
+        tables = store._db.execute("SELECT name FROM sqlite_schema").fetchall()
+        assert ("half",) not in tables
+
+
+def test_files_that_are_no_lineage_store_are_refused(tmp_path: Path) -> None:
+    newer, other, noise = (tmp_path / name for name in ("newer.db", "other.db", "noise.db"))
+    SqliteStore(newer).close()
+    for path, statement in ((newer, "PRAGMA user_version = 99"), (other, "CREATE TABLE mine (a)")):
+        connection = sqlite3.connect(path)
+        connection.execute(statement)
+        connection.commit()
+        connection.close()
+    noise.write_bytes(b"no database " * 1000)
+    with pytest.raises(StoreError, match=r"version 99.*update the program"):
+        SqliteStore(newer)
+    with pytest.raises(StoreError, match="not a lineage store"):
+        SqliteStore(other)
+    with pytest.raises(StoreError, match=r"noise\.db"):
+        SqliteStore(noise)
+    with pytest.raises(StoreError, match="can't open"):
+        SqliteStore(noise / "below" / "a.db")

@@ -1,0 +1,175 @@
+"""The completeness verdict: nothing is called complete that is not known to be."""
+
+from __future__ import annotations
+
+import pytest
+
+from lineage_core.message import (
+    Begin,
+    Commit,
+    End,
+    Expected,
+    Heartbeat,
+    Job,
+    Message,
+    Register,
+    Totals,
+    Unknown,
+)
+from lineage_core.verdict import StoreCounts, Verdict, judge
+
+pytestmark = pytest.mark.unit
+
+APP = "app"
+BEGIN = Begin(app=APP, name="job", started_at=10.0)
+SINK = Register(app=APP, node="9", kind="sink", op="collect", call_site="job.py:7")
+JOB = Job(
+    app=APP,
+    job=1,
+    action="collect",
+    sink="9",
+    expected=(Expected(node="4", partitions=(0, 1)), Expected(node="9", partitions=(0,))),
+)
+END = End(app=APP, ended_at=20.0, status="ok", totals=Totals(tasks=3, blocks=4))
+ALL = StoreCounts(received=4, unlinked=0, unmatched=0, flows=70)
+
+
+def commit(node: str, partition: int, attempt: int = 0, blocks: int = 1, **more: object) -> Commit:
+    fields = {"node": node, "partition": partition, "attempt": attempt, "blocks": blocks}
+    return Commit.model_validate({"app": APP, **fields, **more})
+
+
+COMMITS = (commit("4", 0), commit("4", 1, blocks=2), commit("9", 0))
+WHOLE: tuple[Message, ...] = (BEGIN, SINK, *COMMITS, JOB, END)
+
+
+def verdict(*messages: Message, counts: StoreCounts = ALL, now: float = 1000.0) -> Verdict:
+    return judge(messages, counts, now=now)
+
+
+def test_all_that_was_expected_is_there() -> None:
+    found = verdict(*WHOLE)
+    assert found.complete
+    assert found.to_json() == {
+        "complete": True,
+        "status": "ok",
+        "tasks": {"expected": 3, "committed": 3},
+        "blocks": {"expected": 4, "received": 4, "linked": 4},
+        "flows": 70,
+        "unmatched": 0,
+        "collisions": 0,
+        "unknown": [],
+        "superset": {},
+        "reasons": [],
+    }
+
+
+def test_repeated_messages_and_jobs_count_once() -> None:
+    again = JOB.model_copy(update={"job": 2})
+    assert verdict(*WHOLE, *WHOLE, again).tasks_expected == 3
+    assert verdict(*WHOLE, *WHOLE, again).complete
+
+
+@pytest.mark.parametrize("left_out", range(len(WHOLE)))
+def test_no_message_can_be_missing(left_out: int) -> None:
+    if WHOLE[left_out] is SINK:
+        return  # the job names the sink as well
+    found = verdict(*WHOLE[:left_out], *WHOLE[left_out + 1 :])
+    assert not found.complete
+    assert found.reasons
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (commit("7", 0, 5, blocks=0, failed="disk full"), "task 7#0.5: capture failed: disk full"),
+        (commit("7", 0, 5, blocks=0, undelivered=3), "task 7#0.5: 3 blocks could not be delivered"),
+        (commit("7", 0, 5), "1 of 5 blocks are missing"),
+        (
+            Unknown(app=APP, what="toDF", reason="a DataFrame", call_site="job.py:3"),
+            "unknown part: toDF at job.py:3: a DataFrame",
+        ),
+        (
+            SINK.model_copy(update={"node": "12", "op": "saveAsTextFile", "call_site": ""}),
+            "saveAsTextFile did not finish: its lineage may be partial",
+        ),
+        (
+            Job(app=APP, job=3, action="count", expected=(Expected(node="4", partitions=(5, 6)),)),
+            "2 of 5 tasks sent no lineage: 4#5, 4#6",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(more: Message, reason: str) -> None:
+    found = verdict(*WHOLE, more)
+    assert not found.complete
+    assert reason in found.reasons
+
+
+@pytest.mark.parametrize(
+    ("counts", "reason"),
+    [
+        (StoreCounts(3, 0, 0, 60), "1 of 4 blocks are missing"),
+        (
+            StoreCounts(4, 2, 7, 70),
+            "2 blocks are not fully linked: 7 input positions that no block puts out",
+        ),
+        (StoreCounts(4, 0, 0, 70, problems={"4-0-1.lmf": "torn"}), "4-0-1.lmf: torn"),
+    ],
+)
+def test_what_the_store_lacks_is_named(counts: StoreCounts, reason: str) -> None:
+    found = verdict(*WHOLE, counts=counts)
+    assert not found.complete
+    assert found.reasons == (reason,)
+
+
+def test_a_claimed_task_counts_as_committed() -> None:
+    messages = [message for message in WHOLE if message is not COMMITS[1]]
+    messages[-1] = END.model_copy(update={"totals": Totals(tasks=2)})
+    counts = StoreCounts(3, 0, 0, 70, claimed=frozenset({("4", 1)}), claimed_blocks=1)
+    found = verdict(*messages, counts=counts)
+    assert found.complete, found.reasons
+    assert (found.tasks_committed, found.blocks_expected) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("now", "status", "reason"),
+    [
+        (85.0, "running", "the application is still running: the verdict is final when it ends"),
+        (86.0, "abandoned", "the application never ended: nothing was heard of it for 61 s"),
+    ],
+)
+def test_an_application_without_an_end(now: float, status: str, reason: str) -> None:
+    found = verdict(*WHOLE[:-1], Heartbeat(app=APP, at=25.0), now=now)
+    assert not found.complete
+    assert (found.status, found.reasons) == (status, (reason,))
+
+
+def test_a_failed_application_whose_actions_returned_is_complete() -> None:
+    found = verdict(*WHOLE[:-1], END.model_copy(update={"status": "failed"}))
+    assert (found.complete, found.status) == (True, "failed")
+
+
+@pytest.mark.parametrize("messages", [(), (BEGIN, END), (BEGIN, SINK, JOB, END)])
+def test_an_empty_graph_is_never_complete(messages: tuple[Message, ...]) -> None:
+    found = verdict(*messages, counts=StoreCounts(0, 0, 0, 0))
+    assert not found.complete
+    assert "nothing was captured" in found.reasons
+
+
+def test_an_output_without_rows_can_be_complete() -> None:
+    commits = [commit("9", 0, blocks=0)]
+    job = JOB.model_copy(update={"expected": (Expected(node="9", partitions=(0,)),)})
+    end = END.model_copy(update={"totals": Totals(tasks=1)})
+    found = verdict(BEGIN, SINK, *commits, job, end, counts=StoreCounts(0, 0, 0, 0))
+    assert found.complete, found.reasons
+
+
+def test_supersets_and_collisions_are_told_but_complete() -> None:
+    node = Register(app=APP, node="4", kind="operator", op="mapPartitions", exact=False, reason="a")
+    more = commit("4", 0, collisions=2, superset_reasons=("b", "a"))
+    messages = [more if message is COMMITS[0] else message for message in WHOLE]
+    counts = StoreCounts(4, 0, 0, 70, inexact={"4": ("c",), "5": ("d",)})
+    found = verdict(node, *messages, counts=counts)
+    assert found.complete
+    assert found.collisions == 2
+    assert found.superset == {"4": ("a", "b", "c"), "5": ("d",)}
