@@ -1,7 +1,7 @@
 """Splitting CSV (RFC 4180) into cells, in columns.
 
 Strict where RFC 4180 is: every line has the same number of cells, quotes stand around a whole
-cell, quotes inside are doubled. Lines end with LF or CRLF, the last one too.
+cell, quotes inside are doubled. Lines end with LF or all with CRLF, the last one too.
 """
 
 from __future__ import annotations
@@ -130,11 +130,15 @@ def _without_returns(
     """Stops with the CR of a CRLF left off.
 
     Raises:
-        BlockError: a CR stands alone outside quotes.
+        BlockError: a CR stands alone outside quotes, or just some lines end with CRLF (some
+            writers do not quote a value for its CR: it would be lost at a line's end).
     """
     stop = stop.copy()
     last = stop[:, -1]
     ends = (last > start[:, -1]) & (text[last - 1] == _CR)
+    if ends.any() and not ends.all():
+        line = int((~ends).argmax()) or int(ends.argmax())
+        raise BlockError("lines end with LF and with CRLF", where=_row_name(line))
     allowed = (last - 1)[ends]
     last -= ends
     returns = text == _CR

@@ -1,0 +1,224 @@
+import json
+import math
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from lineage_core import message as messages
+from lineage_core.errors import ContractError, MessageError, VersionError
+from lineage_core.message import (
+    Begin,
+    Commit,
+    End,
+    Expected,
+    Fail,
+    Heartbeat,
+    Job,
+    Link,
+    Message,
+    Read,
+    Register,
+    SinkFile,
+    SinkFiles,
+    Split,
+    Splits,
+    Totals,
+    Trim,
+    Unknown,
+    dump_message,
+    parse_message,
+)
+
+pytestmark = pytest.mark.unit
+
+EXAMPLES: list[Message] = [
+    Begin(
+        app="app-1",
+        name="flights",
+        started_at=1.5,
+        spark_version="4.0.0",
+        user="ada",
+        cwd="/work",
+        argv=("job.py", "é"),
+    ),
+    Register(
+        app="app-1",
+        node="4",
+        kind="shuffle",
+        op="reduceByKey",
+        name="reduceByKey",
+        description="",
+        call_site="job.py:12",
+        alias=None,
+        exact=False,
+        reason="a filter of the user's",
+        partitions=8,
+        path=None,
+    ),
+    Link(app="app-1", src="1", dest="4"),
+    Splits(
+        app="app-1",
+        node="1",
+        splits=(
+            Split(
+                partition=0,
+                path="file:/a.csv",
+                start=0,
+                length=9,
+                file_size=9,
+                mtime=2.0,
+                compressed=True,
+            ),
+        ),
+    ),
+    Commit(
+        app="app-1",
+        node="4",
+        partition=0,
+        attempt=17,
+        file="4-0-17.lmf",
+        blocks=1,
+        flows=2,
+        associations=2**70,
+        bytes=100,
+        rows=2,
+        digest="x",
+        undelivered=0,
+        failed="",
+        reads=(Read(space="1#0", rows=9, exhausted=True),),
+        superset_reasons=("keys",),
+        newlines=((3, 1),),
+        collisions=0,
+    ),
+    Fail(app="app-1", node="4", partition=0, attempt=16, reason="lost"),
+    Trim(app="app-1", node="7", partition=0, keep=5),
+    Job(
+        app="app-1",
+        job=0,
+        action="collect",
+        sink="7",
+        call_site="job.py:14",
+        expected=(Expected(node="4", partitions=(0, 1)),),
+    ),
+    SinkFiles(
+        app="app-1",
+        node="7",
+        path="out",
+        files=(SinkFile(partition=0, path="out/part-00000", size=9, mtime=3.0, rows=None),),
+    ),
+    Unknown(app="app-1", node=None, what="zip", reason="not captured", call_site="job.py:9"),
+    Heartbeat(app="app-1", at=4.0),
+    End(app="app-1", ended_at=5.0, status="ok", totals=Totals(blocks=1, flows=2, tasks=1)),
+]
+
+
+def test_there_is_an_example_of_each() -> None:
+    assert {type(example) for example in EXAMPLES} == set(get_args(Message))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: str(example.type))
+def test_messages_come_back(example: Message) -> None:
+    line = dump_message(example)
+    assert "\n" not in line
+    assert parse_message(line) == parse_message(line.encode()) == example
+    fields = json.loads(line)
+    assert (fields["v"], fields["type"], fields["app"]) == (1, example.type, "app-1")
+    assert parse_message(json.dumps(fields | {"new": [1]})) == example
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: str(example.type))
+def test_other_versions_and_types_are_told_apart(example: Message) -> None:
+    fields = json.loads(dump_message(example))
+    with pytest.raises(VersionError, match="known: 1"):
+        parse_message(json.dumps(fields | {"v": 2}))
+    with pytest.raises(MessageError) as caught:
+        parse_message(json.dumps(fields | {"type": "other"}))
+    assert caught.value.where == "type"
+    with pytest.raises(MessageError) as caught:
+        parse_message(json.dumps(fields | {"app": ""}))
+    assert caught.value.where == "app"
+
+
+@pytest.mark.parametrize(
+    ("changed", "where"),
+    [
+        ({"partition": "0"}, "partition"),
+        ({"partition": -1}, "partition"),
+        ({"partition": 0.5}, "partition"),
+        ({"attempt": 2**63}, "attempt"),
+        ({"flows": True}, "flows"),
+        ({"failed": None}, "failed"),
+        ({"failed": "x" * (2**16 + 1)}, "failed"),
+        ({"reads": [{"space": "1#0", "rows": -1, "exhausted": True}]}, "reads.0.rows"),
+        ({"newlines": [[1]]}, "newlines.0.1"),
+        ({"newlines": [[1, 2, 3]]}, "newlines.0"),
+        ({"v": "1"}, "v"),
+        ({"v": True}, "v"),
+        ({"v": None}, "v"),
+    ],
+)
+def test_errors_name_the_field(changed: dict[str, Any], where: str) -> None:
+    commit = next(example for example in EXAMPLES if isinstance(example, Commit))
+    with pytest.raises(MessageError) as caught:
+        parse_message(json.dumps(json.loads(dump_message(commit)) | changed))
+    assert caught.value.where == where
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "null",
+        "[]",
+        "{}",
+        "{",
+        "\ud800",
+        b"\xff",
+        "[" * 10**5,
+        '{"v":1,"v":1}',
+        '{"v":NaN}',
+        "9" * 9999,
+    ],
+)
+def test_what_is_no_message_is_refused(line: str | bytes) -> None:
+    with pytest.raises(MessageError):
+        parse_message(line)
+
+
+def test_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "MESSAGE_BYTES_MAX", 40)
+    with pytest.raises(MessageError, match="longer"):
+        parse_message(dump_message(Heartbeat(app="a", at=1.0)) + " " * 40)
+    with pytest.raises(MessageError, match="longer"):
+        dump_message(EXAMPLES[0])
+
+
+def test_text_that_json_cannot_carry_is_replaced() -> None:
+    begin = Begin(app="a", name="caf\udce9", started_at=1, argv=("\udcff",))
+    assert begin.name == "caf?"
+    assert parse_message(dump_message(begin)) == begin
+
+
+def test_messages_are_frozen_and_checked_when_made() -> None:
+    with pytest.raises(ValidationError):
+        Heartbeat(app="a", at=1.0).at = 2.0  # type: ignore[misc]
+    with pytest.raises(ValidationError):
+        Heartbeat(app="a", at=math.nan)
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from(EXAMPLES))
+def test_damaged_messages_are_refused_or_read(chance: Any, example: Message) -> None:
+    raw = bytearray(dump_message(example).encode())
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(raw))
+        raw[at : at + chance.randrange(3)] = chance.choice(
+            [b"", b'"', b"{", b"0", b"\xff", b"null", b"-"]
+        )
+    try:
+        found = parse_message(bytes(raw))
+    except ContractError:
+        return
+    assert parse_message(dump_message(found)) == found
