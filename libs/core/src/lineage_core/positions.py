@@ -1,286 +1,31 @@
 """Positions of keys: equal keys get equal positions in every process.
 
-Equal means Python's equality, as a dict sees it: ``1 == 1.0 == True == Decimal(1)``. A key is
-encoded so that two built-in keys have one encoding if, and only if, they are equal; the position
-is the 64-bit XXH3 of the encoding. Every encoding begins with the tag of its type and says its
-own length.
+Equal means Python's equality, as a dict sees it: ``1 == 1.0 == True == Decimal(1)``. The position
+is the 64-bit XXH3 of the key's encoding (:mod:`lineage_core.key_encoding`). A text alone is
+hashed as its UTF-8 with seed 1, a whole number of 64 bits as its eight bytes with seed 2, without
+the tag: the common cases are fast. Everything else has seed 0.
 
-==========================  ======================================================================
-keys                        encoding
-==========================  ======================================================================
-``None``                    ``N``
-text                        ``s``, length, UTF-8 (lone surrogates as three bytes each)
-bytes                       ``b``, length, bytes
-whole numbers               ``i`` and 8 bytes signed, beyond these ``I``, length, signed bytes
-other real numbers          ``q``, numerator and denominator in lowest terms, each encoded;
-                            ``+`` and ``-`` infinite
-complex, imaginary not 0    ``c``, real part, imaginary part
-tuples                      ``(``, length, elements
-frozensets                  ``{``, length, encodings of the elements in order
-date, naive datetime        ``d``, ``D``: days, days and microseconds
-aware datetime              ``U``: microseconds from year 1 in UTC
-naive and aware time        ``t``, ``T``: microseconds
-timedelta                   ``-t``: microseconds
-UUID                        ``u``, 16 bytes
-anything else               ``o``, Python's hash: *not canonical*
-==========================  ======================================================================
-
-Subclasses count as their base if they take over its equality and hash (named tuples, pyspark's
-Row); NumPy's scalars count as the Python numbers that they equal. For keys that are not canonical
-equality of positions is only as good as ``hash``: their lineage is a superset. So are NaN (it
-does not equal itself), numbers beyond 2**16384, times whose UTC offset is ambiguous, and tuples
-nested deeper than 32. Two keys in 2**64 may share a position by chance; whoever holds all keys
-of a space can notice it.
-
-A text alone is hashed without tag and length but with its own seed: the common case is fast.
+For keys that are not canonical equality of positions is only as good as ``hash``: their lineage
+is a superset. These are keys of other types, or of subclasses with an equality of their own, and
+NaN (it does not equal itself), numbers beyond 2**16384, times whose UTC offset is ambiguous,
+NumPy's times, tuples nested deeper than 32, and tuples and sets that hold any of these. Two keys
+in 2**64 may share a position by chance; whoever holds all keys of a space can notice it.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Sequence
-from decimal import Decimal
-from fractions import Fraction
 from itertools import repeat
-from typing import Any, Final
-from uuid import UUID
+from typing import Final
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from lineage_core.block import U64
+from lineage_core.key_encoding import SIGNED_MAX, Encoder, plain_tuple, utf8
 
 _SEED_TEXT: Final = 1
 _SEED_INT: Final = 2
-_BITS_MAX: Final = 2**14
-"""Numbers with a longer numerator or denominator are not canonical: encoding them costs too much."""
-_DEPTH_MAX: Final = 32
-_DECIMAL_DIGITS_MAX: Final = 20_000
-"""A decimal exponent beyond this implies a number beyond ``_BITS_MAX``."""
-_SIGNED_MAX: Final = 2**63
-_UNSIGNED_MASK: Final = 2**64 - 1
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
-_YEAR_1: Final = dt.datetime.min  # noqa: DTZ901 - naive on purpose, as the keys are
-
-
-class _NotCanonicalError(Exception):
-    """The key has no canonical encoding."""
-
-
-class _Encoder:
-    """Encodes one key; ``canonical`` turns False when a part of it has no canonical encoding."""
-
-    __slots__ = ("canonical",)
-
-    def __init__(self) -> None:
-        self.canonical = True
-
-    def encode(self, key: Any, depth: int = 0) -> bytes:
-        kind = type(key)
-        if kind is str:
-            return _text(key)
-        if kind is tuple:
-            return self._tuple(key, depth)
-        try:
-            handler = _BY_TYPE.get(kind) or _handler_of(kind)
-            if handler is not None:
-                return handler(self, key, depth)
-        except (_NotCanonicalError, ArithmeticError, ValueError):
-            pass
-        return self.other(key)
-
-    def other(self, key: object) -> bytes:
-        self.canonical = False
-        return b"o" + (hash(key) & _UNSIGNED_MASK).to_bytes(8, "little")
-
-    def _tuple(self, key: Any, depth: int) -> bytes:
-        if depth >= _DEPTH_MAX:
-            return self.other(key)
-        parts = [b"(" + len(key).to_bytes(8, "little")]
-        parts += [self.encode(part, depth + 1) for part in tuple.__iter__(key)]
-        return b"".join(parts)
-
-    def _frozenset(self, key: Any, depth: int) -> bytes:
-        if depth >= _DEPTH_MAX:
-            return self.other(key)
-        parts = sorted(self.encode(part, depth + 1) for part in frozenset.__iter__(key))
-        return b"".join([b"{" + len(parts).to_bytes(8, "little"), *parts])
-
-    def _float(self, key: Any, depth: int) -> bytes:
-        number = float.__float__(key)
-        if number.is_integer():
-            return _int(int(number))
-        if number - number != 0:
-            return self._not_finite(number)
-        return _ratio(*number.as_integer_ratio())
-
-    def _not_finite(self, number: Any) -> bytes:
-        if np.isnan(number):  # NaN has one position, though no NaN is the key that another is.
-            self.canonical = False
-            return b"n"
-        return b"+" if number > 0 else b"-"
-
-    def _decimal(self, key: Decimal, depth: int) -> bytes:
-        if Decimal.is_nan(key):
-            self.canonical = False
-            return b"n"
-        if Decimal.is_infinite(key):
-            return b"-" if Decimal.is_signed(key) else b"+"
-        exponent = _exponent(key)
-        if Decimal.is_zero(key):
-            return _int(0)
-        if Decimal.adjusted(key) > _DECIMAL_DIGITS_MAX or exponent < -_DECIMAL_DIGITS_MAX:
-            raise _NotCanonicalError
-        return _ratio(*Decimal.as_integer_ratio(key))
-
-    def _complex(self, key: Any, depth: int) -> bytes:
-        real, imaginary = key.real, key.imag
-        if imaginary == 0:
-            return self._float(float(real), depth)
-        return b"c" + self._float(float(real), depth) + self._float(float(imaginary), depth)
-
-    def _longdouble(self, key: Any, depth: int) -> bytes:
-        if not np.isfinite(key):
-            return self._not_finite(key)
-        return _ratio(*key.as_integer_ratio())
-
-    def _datetime(self, key: Any, depth: int) -> bytes:
-        base = dt.datetime.replace(key, tzinfo=None, fold=0)
-        naive: int = (base - _YEAR_1) // _MICROSECOND
-        offset = _offset(self, key)
-        if offset is None:
-            return b"D" + naive.to_bytes(8, "little", signed=True)
-        return b"U" + (naive - offset // _MICROSECOND).to_bytes(8, "little", signed=True)
-
-    def _time(self, key: Any, depth: int) -> bytes:
-        naive = ((key.hour * 60 + key.minute) * 60 + key.second) * 10**6 + key.microsecond
-        offset = _offset(self, key)
-        if offset is None:
-            return b"t" + int(naive).to_bytes(8, "little", signed=True)
-        return b"T" + int(naive - offset // _MICROSECOND).to_bytes(8, "little", signed=True)
-
-    def _datetime64(self, key: Any, depth: int) -> bytes:
-        self.canonical = False
-        moment = key.astype("M8[us]")
-        if np.isnat(moment) or moment != key or not isinstance(moment.item(), dt.datetime):
-            return self.other(key)
-        return self._datetime(moment.item(), depth)
-
-    def _timedelta64(self, key: Any, depth: int) -> bytes:
-        self.canonical = False
-        span = key.astype("m8[us]")
-        if np.isnat(span) or span != key or not isinstance(span.item(), dt.timedelta):
-            return self.other(key)
-        return _timedelta(self, span.item(), depth)
-
-
-def _text(key: str) -> bytes:
-    text = _utf8(key)
-    return b"s" + len(text).to_bytes(8, "little") + text
-
-
-def _utf8(key: str) -> bytes:
-    try:
-        return str.encode(key)
-    except UnicodeEncodeError:
-        return str.encode(key, "utf-8", "surrogatepass")
-
-
-def _int(key: int) -> bytes:
-    if -_SIGNED_MAX <= key < _SIGNED_MAX:
-        return b"i" + key.to_bytes(8, "little", signed=True)
-    bits = key.bit_length()
-    if bits > _BITS_MAX:
-        raise _NotCanonicalError
-    size = bits // 8 + 1
-    return b"I" + size.to_bytes(8, "little") + key.to_bytes(size, "little", signed=True)
-
-
-def _ratio(numerator: int, denominator: int) -> bytes:
-    if denominator == 1:
-        return _int(numerator)
-    return b"q" + _int(numerator) + _int(denominator)
-
-
-def _exponent(key: Decimal) -> int:
-    """The exponent of a finite decimal without trailing zeros in its digits."""
-    _, digits, exponent = Decimal.as_tuple(key)
-    trailing = 0
-    for digit in reversed(digits):
-        if digit:
-            break
-        trailing += 1
-    return int(exponent) + trailing
-
-
-def _offset(encoder: _Encoder, key: Any) -> dt.timedelta | None:
-    """The UTC offset that equality and hash use; ambiguous ones are not canonical."""
-    if key.tzinfo is None:
-        return None
-    first: dt.timedelta | None = key.replace(fold=0).utcoffset()
-    if first != key.replace(fold=1).utcoffset():
-        encoder.canonical = False
-    return first
-
-
-def _timedelta(encoder: _Encoder, key: Any, depth: int) -> bytes:
-    return b"-t" + int(key // _MICROSECOND).to_bytes(16, "little", signed=True)
-
-
-_Handler = Callable[[_Encoder, Any, int], bytes]
-
-_BASES: Final[dict[type, _Handler]] = {
-    type(None): lambda encoder, key, depth: b"N",
-    str: lambda encoder, key, depth: _text(key),
-    bytes: lambda encoder, key, depth: b"b" + len(key).to_bytes(8, "little") + bytes(key),
-    int: lambda encoder, key, depth: _int(int.__int__(key)),
-    float: _Encoder._float,
-    complex: _Encoder._complex,
-    Decimal: _Encoder._decimal,
-    Fraction: lambda encoder, key, depth: _ratio(key.numerator, key.denominator),
-    tuple: _Encoder._tuple,
-    frozenset: _Encoder._frozenset,
-    dt.datetime: _Encoder._datetime,
-    dt.date: lambda encoder, key, depth: b"d" + key.toordinal().to_bytes(4, "little"),
-    dt.time: _Encoder._time,
-    dt.timedelta: _timedelta,
-    UUID: lambda encoder, key, depth: b"u" + key.bytes,
-}
-_NUMPY: Final[tuple[tuple[type, _Handler], ...]] = (
-    (np.bool_, lambda encoder, key, depth: _int(int(key))),
-    (np.datetime64, _Encoder._datetime64),
-    (np.timedelta64, _Encoder._timedelta64),  # before integer, which NumPy derives it from
-    (np.integer, lambda encoder, key, depth: _int(int(key))),
-    (np.longdouble, _Encoder._longdouble),
-    (np.floating, lambda encoder, key, depth: encoder._float(float(key), depth)),
-    (np.clongdouble, lambda encoder, key, depth: encoder.other(key)),
-    (np.complexfloating, lambda encoder, key, depth: encoder._complex(complex(key), depth)),
-    (np.str_, lambda encoder, key, depth: _text(str.__str__(key))),
-    (np.bytes_, lambda encoder, key, depth: encoder.encode(bytes(key), depth)),
-)
-_BY_TYPE: dict[type, _Handler] = {**_BASES, bool: _BASES[int]}
-_BY_TYPE_MAX: Final = 4096
-
-
-def _handler_of(kind: type) -> _Handler | None:
-    """How keys of a type are encoded; None if they are not canonical. Remembers what it finds."""
-    found: _Handler | None = None
-    if issubclass(kind, np.generic):
-        found = next((handler for base, handler in _NUMPY if issubclass(kind, base)), None)
-    else:
-        base = next((base for base in kind.__mro__ if base in _BASES), None)
-        if base is not None and _takes_over(kind, base):
-            found = _BASES[base]
-    if found is not None and len(_BY_TYPE) < _BY_TYPE_MAX:
-        _BY_TYPE[kind] = found
-    return found
-
-
-def _takes_over(kind: type, base: type) -> bool:
-    """Whether a subclass has the equality and the hash of its base."""
-    return kind.__hash__ is base.__hash__ and kind.__eq__ is base.__eq__
-
-
 _xxh3: Callable[[bytes, int], int] = xxh3_64_intdigest
 
 
@@ -292,9 +37,11 @@ def key_position(key: object) -> tuple[int, bool]:
     """
     if type(key) is str:
         return text_position(key), True
-    if type(key) is int and -_SIGNED_MAX <= key < _SIGNED_MAX:
+    if type(key) is int and -SIGNED_MAX <= key < SIGNED_MAX:
         return _xxh3(key.to_bytes(8, "little", signed=True), _SEED_INT), True
-    encoder = _Encoder()
+    if type(key) is tuple and (plain := plain_tuple(key)) is not None:
+        return _xxh3(plain, 0), True
+    encoder = Encoder()
     encoding = encoder.encode(key)
     if encoding[0] == 0x69:  # i: a whole number of another type
         return _xxh3(encoding[1:], _SEED_INT), encoder.canonical
@@ -308,7 +55,7 @@ def text_position(text: str) -> int:
     try:
         return _xxh3(text.encode(), _SEED_TEXT)
     except UnicodeEncodeError:
-        return _xxh3(_utf8(text), _SEED_TEXT)
+        return _xxh3(utf8(text), _SEED_TEXT)
 
 
 def key_positions(keys: Sequence[object]) -> tuple[U64, bool]:
@@ -317,11 +64,24 @@ def key_positions(keys: Sequence[object]) -> tuple[U64, bool]:
     Raises:
         TypeError: a key is not hashable.
     """
-    if set(map(type, keys)) == {str}:
+    kinds = set(map(type, keys))
+    if kinds == {str}:
         return text_positions(keys), True  # type: ignore[arg-type]
+    if kinds == {int} and (whole := _whole_positions(keys)) is not None:  # type: ignore[arg-type]
+        return whole, True
     found = list(map(key_position, keys))
     positions = np.fromiter((position for position, _ in found), np.uint64, len(found))
     return positions, all(canonical for _, canonical in found)
+
+
+def _whole_positions(keys: Sequence[int]) -> U64 | None:
+    """Positions of whole numbers, or None when one does not fit 64 bits."""
+    try:
+        raw = np.array(keys, "<i8").tobytes()
+    except OverflowError:
+        return None
+    parts = (raw[at : at + 8] for at in range(0, len(raw), 8))
+    return np.fromiter(map(_xxh3, parts, repeat(_SEED_INT)), np.uint64, len(keys))
 
 
 def text_positions(texts: Sequence[str]) -> U64:
