@@ -1,6 +1,23 @@
-"""Record-level lineage capture for PySpark."""
+"""Record-level lineage capture for PySpark, and for any program by :class:`LineageApi`."""
 
-from lineage_emitter.context import LineageContext
-from lineage_emitter.rdd import LineageRDD
+from __future__ import annotations
 
-__all__ = ["LineageContext", "LineageRDD"]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lineage_emitter.api import LineageApi
+    from lineage_emitter.context import LineageContext
+    from lineage_emitter.rdd import LineageRDD
+
+__all__ = ["LineageApi", "LineageContext", "LineageRDD"]
+
+_HOMES = {"LineageApi": "api", "LineageContext": "context", "LineageRDD": "rdd"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load PySpark only for those who use it."""
+    import importlib
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

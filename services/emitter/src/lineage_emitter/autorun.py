@@ -82,13 +82,12 @@ def _preload(arguments: dict[str, Any]) -> None:
 def _session(sc: SparkContext) -> Session | None:
     """The context's session; None when capture is off or can't begin (which is said)."""
     try:
-        session = session_of(sc)
+        return session_of(sc)
     except LineageError as problem:
         print(f"lineage: not captured: {problem}", file=sys.stderr)
         if os.environ.get("LINEAGE_ON_ERROR") == "fail":
             raise
         return None
-    return session if session.settings.enabled else None
 
 
 def _active_session() -> Session | None:

@@ -31,25 +31,32 @@ class LineageContext:
     @property
     def app(self) -> str:
         """The application's id, as ``lineage apps`` lists it."""
-        return self.session.app
+        return self.sc.applicationId
 
     def textFile(  # noqa: N802  PySpark's name
         self, name: str, minPartitions: int | None = None, use_unicode: bool = True
     ) -> RDD[Any]:
         """``SparkContext.textFile`` with lineage: an item is a line."""
+        if self.session is None:
+            return self.sc.textFile(name, minPartitions, use_unicode)
         return text_file(self.session, name, minPartitions, use_unicode)
 
     def parallelize(self, c: Iterable[Any], numSlices: int | None = None) -> RDD[Any]:  # noqa: N803
         """``SparkContext.parallelize`` with lineage: an item is an element."""
+        if self.session is None:
+            return self.sc.parallelize(c, numSlices)
         return parallelize(self.session, c, numSlices)
 
     def union(self, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
         """``SparkContext.union`` with lineage."""
+        if self.session is None:
+            return self.sc.union(list(rdds))
         return union(self.session, rdds)
 
     def close(self) -> None:
         """End the application's lineage; ``sc.stop()`` and the end of the program do so too."""
-        self.session.close()
+        if self.session is not None:
+            self.session.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sc, name)

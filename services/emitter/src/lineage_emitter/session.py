@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import getpass
+import functools
 import logging
 import os
 import sys
@@ -18,26 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_core.message import (
     Begin,
-    Commit,
-    End,
     Expected,
     Heartbeat,
-    Job,
-    Link,
     Message,
-    Register,
     SinkFiles,
     Splits,
-    Totals,
     Trim,
     Unknown,
 )
 
 from lineage_emitter import hadoop, scope
+from lineage_emitter.api import LineageApi
 from lineage_emitter.commits import Marker, MarkerParam
-from lineage_emitter.dispatch.driver_spool import DriverSpool
 from lineage_emitter.errors import CaptureFailedError, UnsupportedOperatorError
-from lineage_emitter.linking import BackgroundLinker
 from lineage_emitter.settings import Settings, read_settings
 from lineage_emitter.shared_folder import check_shared
 from lineage_emitter.task_config import TaskConfig
@@ -69,41 +62,28 @@ class Session:
         self.sc = sc
         self.settings = settings
         self.app = sc.applicationId
+        self.problem = ""
         self._lock = threading.RLock()
         self._nodes = 0
-        self._jobs = 0
         self._aliases: set[str] = set()
         self._closed = False
         self._failed_jobs = 0
-        self._totals = {"blocks": 0, "flows": 0, "tasks": 0}
         self._rows: dict[tuple[str, int], int] = {}
-        self._newlines: dict[tuple[str, int], int] = {}
-        self._queue: SimpleQueue[Any] = SimpleQueue()
         self._noted: set[tuple[str, str]] = set()
-        self.problem = ""
-        self.spool = DriverSpool(settings.spool_folder(), self.app)
-        self._guard("open the spool", self.spool.open)
-        self.markers = sc.accumulator([], MarkerParam(self._queue))
+        self._queue: SimpleQueue[Any] = SimpleQueue()
+        self.api = LineageApi(
+            sc.appName, app=self.app, settings=settings, spark_version=sc.version
+        )
         self.config = TaskConfig(
             app=self.app,
-            blocks_dir=str(self.spool.blocks_dir),
-            markers=self.markers,
+            blocks_dir=str(self.api.spool.blocks_dir),
+            markers=sc.accumulator([], MarkerParam(self._queue)),
             memory_bytes=settings.memory_mb << 20,
             fail_job=settings.on_error == "fail",
         )
-        self.linker = BackgroundLinker(settings, self.spool.folder)
-        self._send(
-            Begin(
-                app=self.app,
-                name=sc.appName,
-                started_at=time.time(),
-                spark_version=sc.version,
-                user=_user(),
-                cwd=os.getcwd(),
-                argv=tuple(sys.argv),
-            )
+        self._guard(
+            "share the spool with the executors", lambda: check_shared(sc, self.api.spool.blocks_dir)
         )
-        self._guard("share the spool with the executors", lambda: check_shared(sc, self.spool))
         self._thread = threading.Thread(target=self._pass_on, name="lineage-commits", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -129,23 +109,21 @@ class Session:
             node = Node(str(self._nodes), parents)
             self._nodes += 1
             name = running.name if running is not None else op
-            self._send(
-                Register(
-                    app=self.app,
-                    node=node.name,
-                    kind=kind,
-                    op=op,
-                    name=name,
-                    description=description,
-                    call_site=running.call_site if running is not None else scope.call_site(),
-                    alias=self._alias(alias, path),
-                    exact=exact,
-                    reason=reason,
-                    path=path,
-                )
+            fields = {
+                "kind": kind,
+                "op": op,
+                "call_site": running.call_site if running is not None else scope.call_site(),
+                "alias": self._alias(alias, path),
+                "exact": exact,
+                "reason": reason,
+                "path": path,
+            }
+            self._guard(
+                "register a node",
+                lambda: self.api.register(node.name, name, description, **fields),
             )
             for parent in dict.fromkeys(parents):
-                self._send(Link(app=self.app, src=parent.name, dest=node.name))
+                self._guard("link a node", functools.partial(self.api.link, parent.name, node.name))
         return node
 
     def _alias(self, alias: str | None, path: str | None) -> str | None:
@@ -181,7 +159,7 @@ class Session:
             if (what, site) in self._noted:
                 return
             self._noted.add((what, site))
-            self._send(Unknown(app=self.app, what=what, reason=reason, call_site=site))
+            self._guard("note it", lambda: self.api.unknown(what, reason, site))
 
     # -- jobs --------------------------------------------------------------------------------
 
@@ -196,7 +174,7 @@ class Session:
         except Exception as problem:
             self._failed_jobs += 1
             self.unknown(name, f"the action failed: {type(problem).__name__}")
-            self._guard("note a failed action", self._after_job)
+            self._guard("note a failed action", self._after_failure)
             raise
         self._guard("note a job", lambda: self._note_job(name, sink, tuple(partitions())))
 
@@ -212,24 +190,12 @@ class Session:
                     node.expected = tuple(range(node.map_side.getNumPartitions()))
                 expected.append(Expected(node=node.name, partitions=node.expected))
         running = scope.outermost()
-        with self._lock:
-            self._jobs += 1
-            self._send(
-                Job(
-                    app=self.app,
-                    job=self._jobs,
-                    action=name,
-                    sink=sink.name,
-                    call_site=running.call_site if running is not None else "",
-                    expected=tuple(expected),
-                )
-            )
-        self._after_job()
+        self.api.job(name, expected, sink.name, running.call_site if running is not None else "")
 
-    def _after_job(self) -> None:
+    def _after_failure(self) -> None:
         self.drain()
-        self.spool.sync()
-        self.linker.wake()
+        self.api.spool.sync()
+        self.api.linker.wake()
 
     def _note_splits(self, node: Node, source: Any) -> None:
         try:
@@ -284,21 +250,17 @@ class Session:
             if time.monotonic() - heartbeat_at >= self.settings.heartbeat_s:
                 heartbeat_at = time.monotonic()
                 self._send(Heartbeat(app=self.app, at=time.time()))
-                self.spool.push()
+                self._guard("send a heartbeat", self.api.spool.push)
 
     def _commit(self, marker: Marker) -> None:
-        with self._lock:
-            self._rows[(marker["node"], marker["partition"])] = marker["rows"]
-            self._totals["tasks"] += 1
-            self._totals["blocks"] += marker["blocks"]
-            self._totals["flows"] += marker["flows"]
-        self._send(Commit(app=self.app, **marker))
+        self._rows[(marker["node"], marker["partition"])] = marker["rows"]
+        self.api.committed(marker)
         if marker["failed"] and not self.problem:
             self.problem = marker["failed"]
             logger.warning("lineage of a task is incomplete: %s", marker["failed"])
 
     def _send(self, message: Message) -> None:
-        self._guard("write to the spool", lambda: self.spool.write(message))
+        self._guard("write to the spool", lambda: self.api.send(message))
 
     def _guard(self, what: str, action: Callable[[], None]) -> None:
         """Capture never breaks the job, unless the user wants it to."""
@@ -309,7 +271,7 @@ class Session:
                 self.problem = f"could not {what}: {problem}"
                 logger.warning("lineage is incomplete: %s", self.problem)
                 with contextlib.suppress(Exception):
-                    self.spool.write(Unknown(app=self.app, what="capture", reason=self.problem[:500]))
+                    self.api.unknown("capture", self.problem[:500])
             if self.settings.on_error == "fail":
                 raise CaptureFailedError(self.problem) from problem
 
@@ -326,23 +288,8 @@ class Session:
         self.drain()
         self._queue.put(_STOP)
         self._thread.join(timeout=60)
-        self._send(
-            End(
-                app=self.app,
-                ended_at=time.time(),
-                status=status or ("failed" if self._failed_jobs else "ok"),
-                totals=Totals(**self._totals),
-            )
-        )
-        self._guard("close the spool", self.spool.close)
-        self._guard("link the lineage", self.linker.close)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
+        ended = status or ("failed" if self._failed_jobs else "ok")
+        self._guard("link the lineage", lambda: self.api.close(ended))
 
 
 def _upstream(node: Node) -> list[Node]:
@@ -356,30 +303,56 @@ def _upstream(node: Node) -> list[Node]:
     return list(found.values())
 
 
-_sessions: dict[str, Session] = {}
+_sessions: dict[str, Session | None] = {}
 _sessions_lock = threading.Lock()
 
 
-def session_of(sc: SparkContext, **arguments: Any) -> Session:
+def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
     """The session of a SparkContext, begun on first use.
+
+    None when capture is switched off, or when it can't begin: then the program goes on without
+    lineage, says so on the log, and the store (if it can be written) names the reason.
 
     Raises:
         SettingsError: a setting can't be used.
+        CaptureFailedError: capture can't begin, and ``on_error`` is ``fail``.
     """
     with _sessions_lock:
-        session = _sessions.get(sc.applicationId)
-        if session is None:
-            if "PYSPARK_PYTHON" not in os.environ and not sc._conf.contains("spark.pyspark.python"):
-                sc.pythonExec = sys.executable
-            settings = read_settings(dict(sc._conf.getAll()), **arguments)
-            session = _sessions[sc.applicationId] = Session(sc, settings)
-            _close_before_stop(sc, session)
+        if sc.applicationId in _sessions:
+            return _sessions[sc.applicationId]
+        settings = read_settings(dict(sc._conf.getAll()), **arguments)
+        if not settings.enabled:
+            return None
+        if "PYSPARK_PYTHON" not in os.environ and not sc._conf.contains("spark.pyspark.python"):
+            sc.pythonExec = sys.executable
+        try:
+            session = Session(sc, settings)
+        except OSError as problem:
+            _sessions[sc.applicationId] = None
+            _note_uncaptured(sc, settings, problem)
+            if settings.on_error == "fail":
+                raise CaptureFailedError(f"capture can't begin: {problem}") from problem
+            return None
+        _sessions[sc.applicationId] = session
+        _close_before_stop(sc, session)
         return session
+
+
+def _note_uncaptured(sc: SparkContext, settings: Settings, problem: OSError) -> None:
+    logger.warning("no lineage is captured: %s", problem)
+    begin = Begin(app=sc.applicationId, name=sc.appName, started_at=time.time())
+    unknown = Unknown(app=sc.applicationId, what="capture", reason=f"it can't begin: {problem}")
+    with contextlib.suppress(Exception):
+        from lineage_store.sqlite import SqliteStore
+
+        store = SqliteStore(settings.store_file())
+        store.write(sc.applicationId, [begin, unknown])
+        store.close()
 
 
 def open_sessions() -> list[Session]:
     """Sessions that have not ended."""
-    return list(_sessions.values())
+    return [session for session in _sessions.values() if session is not None]
 
 
 def _close_before_stop(sc: SparkContext, session: Session) -> None:

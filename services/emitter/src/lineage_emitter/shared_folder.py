@@ -11,9 +11,9 @@ from lineage_emitter import scope
 from lineage_emitter.errors import CaptureFailedError
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pathlib import Path
 
-    from lineage_emitter.dispatch.driver_spool import DriverSpool
+    from pyspark import SparkContext
 
 
 class Probe:
@@ -35,7 +35,7 @@ class Probe:
             yield f"an executor can't write: {problem}"
 
 
-def check_shared(sc: SparkContext, spool: DriverSpool) -> None:
+def check_shared(sc: SparkContext, folder: Path) -> None:
     """Check that executors read and write the spool folder of the driver.
 
     Raises:
@@ -44,7 +44,6 @@ def check_shared(sc: SparkContext, spool: DriverSpool) -> None:
     if sc.master == "local" or sc.master.startswith("local["):
         return
     token = f"probe-{uuid.uuid4().hex}"
-    folder = spool.blocks_dir
     (folder / token).touch()
     try:
         tasks = max(2, sc.defaultParallelism)

@@ -87,3 +87,9 @@ class TaskSpool:
         os.close(self._descriptor)
         if not self.blocks:
             os.unlink(self.path)
+
+    def discard(self) -> None:
+        """Close and remove the file."""
+        self._pending.clear()
+        os.close(self._descriptor)
+        os.unlink(self.path)

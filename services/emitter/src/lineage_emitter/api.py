@@ -1,0 +1,274 @@
+"""The framework-agnostic API: any Python program or engine can tell its lineage.
+
+    with LineageApi("nightly") as api:
+        api.register("read", "orders.csv")
+        api.register("total", "total per customer")
+        api.link("read", "total")
+        with api.task("total", partition=0):
+            api.capture("f1", "read#0#6", "total#0#1", value="ann,12")
+
+The PySpark capture is its first user: sessions name nodes and pass commits on through it.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+import threading
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from lineage_core.message import (
+    Begin,
+    Commit,
+    End,
+    EndStatus,
+    Expected,
+    Fail,
+    Job,
+    Link,
+    Message,
+    NodeKind,
+    Register,
+    Totals,
+    Unknown,
+)
+
+from lineage_emitter.dispatch.driver_spool import DriverSpool
+from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.linking import BackgroundLinker
+from lineage_emitter.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from lineage_core.block import I64, U64
+
+    from lineage_emitter.task_capture import TaskCapture
+
+
+class LineageApi:
+    """One application that tells its lineage. Thread-safe; tasks are each one thread's.
+
+    Args:
+        name: what people call the program.
+        app: the application's id; made up when left out.
+        settings: where lineage goes; from the environment when left out.
+        **arguments: single settings, e.g. ``store="sqlite:///lineage.db"``.
+
+    Raises:
+        SettingsError: a setting can't be used.
+        OSError: the spool can't be written.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        app: str | None = None,
+        settings: Settings | None = None,
+        spark_version: str = "",
+        **arguments: Any,
+    ) -> None:
+        self.settings = settings or read_settings(**arguments)
+        self.app = app or f"app-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
+        self.spool = DriverSpool(self.settings.spool_folder(), self.app)
+        self.spool.open()
+        self.linker = BackgroundLinker(self.settings, self.spool.folder)
+        self._lock = threading.RLock()
+        self._local = threading.local()
+        self._totals = {"blocks": 0, "flows": 0, "tasks": 0}
+        self._attempts: defaultdict[tuple[str, int], int] = defaultdict(int)
+        self._sinks: set[str] = set()
+        self._jobs = 0
+        self._closed = False
+        self.send(
+            Begin(
+                app=self.app,
+                name=name,
+                started_at=time.time(),
+                spark_version=spark_version,
+                user=_user(),
+                cwd=os.getcwd(),
+                argv=tuple(sys.argv),
+            )
+        )
+
+    # -- the coarse-grained graph --------------------------------------------------------------
+
+    def register(
+        self,
+        node_id: str,
+        name: str = "",
+        description: str = "",
+        *,
+        kind: NodeKind = "operator",
+        **fields: Any,
+    ) -> None:
+        """Name a node. ``kind``: source, operator, shuffle or sink; ``fields`` as in the contract.
+
+        Raises:
+            pydantic.ValidationError: a field is not of the contract.
+        """
+        fields.setdefault("op", name or node_id)
+        if kind == "sink":
+            self._sinks.add(node_id)
+        self.send(
+            Register(
+                app=self.app,
+                node=node_id,
+                kind=kind,
+                name=name or node_id,
+                description=description,
+                **fields,
+            )
+        )
+
+    def link(self, src_node_id: str, dest_node_id: str) -> None:
+        """The records of one node go to another."""
+        self.send(Link(app=self.app, src=src_node_id, dest=dest_node_id))
+
+    def unknown(self, what: str, reason: str, call_site: str = "") -> None:
+        """A part of the program that has no lineage: the verdict names it."""
+        self.send(Unknown(app=self.app, what=what, reason=reason, call_site=call_site))
+
+    # -- flows -----------------------------------------------------------------------------------
+
+    def begin(self, node_id: str, partition: int = 0) -> TaskCapture:
+        """Begin a task of this thread: captures that follow belong to it."""
+        from lineage_emitter.task_capture import TaskCapture
+
+        with self._lock:
+            attempt = self._attempts[(node_id, partition)]
+            self._attempts[(node_id, partition)] += 1
+        self._local.task = TaskCapture(self, node_id, partition, attempt)
+        return self._task()
+
+    task = begin
+    """``with api.task(node, partition):`` commits at the end, or fails on an exception."""
+
+    def capture(
+        self, flow_id: str, hash_in: str, hash_out: str, value: str | None = None
+    ) -> None:
+        """One flow of the current task (see :meth:`TaskCapture.capture`)."""
+        self._task().capture(flow_id, hash_in, hash_out, value)
+
+    def capture_columns(
+        self,
+        in_space: str,
+        in_first: U64,
+        out_space: str,
+        out: U64,
+        *,
+        in_ptr: I64 | None = None,
+        in_last: U64 | None = None,
+        values: Sequence[str | None] | None = None,
+    ) -> None:
+        """Many flows of the current task (see :meth:`TaskCapture.capture_columns`)."""
+        self._task().capture_columns(
+            in_space, in_first, out_space, out, in_ptr=in_ptr, in_last=in_last, values=values
+        )
+
+    def commit(self) -> None:
+        """Make the current task's flows durable and visible."""
+        self._task().commit()
+
+    def fail(self, reason: str = "") -> None:
+        """Drop the current task: what it captured counts for nothing."""
+        self._task().fail(reason)
+
+    def _task(self) -> TaskCapture:
+        task: TaskCapture | None = getattr(self._local, "task", None)
+        if task is None or task.ended:
+            raise CaptureFailedError("no task has begun: with api.task(node, partition): ...")
+        return task
+
+    # -- messages --------------------------------------------------------------------------------
+
+    def send(self, message: Message) -> None:
+        """Write a message to the spool.
+
+        Raises:
+            OSError: the spool can't be written.
+        """
+        self.spool.write(message)
+
+    def committed(self, fields: dict[str, Any]) -> None:
+        """A task attempt ended: ``fields`` of the contract's ``commit`` message."""
+        with self._lock:
+            self._totals["tasks"] += 1
+            self._totals["blocks"] += fields["blocks"]
+            self._totals["flows"] += fields["flows"]
+        self.send(Commit(app=self.app, **fields))
+
+    def failed(self, node: str, partition: int, attempt: int, reason: str) -> None:
+        """A task attempt failed."""
+        self.send(
+            Fail(app=self.app, node=node, partition=partition, attempt=attempt, reason=reason[:500])
+        )
+
+    def job(
+        self, action: str, expected: Sequence[Expected], sink: str | None = None, call_site: str = ""
+    ) -> None:
+        """A piece of work returned; ``expected`` are the tasks that its lineage needs."""
+        with self._lock:
+            self._jobs += 1
+            number = self._jobs
+        self.send(
+            Job(
+                app=self.app,
+                job=number,
+                action=action,
+                sink=sink,
+                call_site=call_site,
+                expected=tuple(expected),
+            )
+        )
+        self.spool.sync()
+        self.linker.wake()
+
+    # -- end ---------------------------------------------------------------------------------------
+
+    def close(self, status: EndStatus = "ok") -> None:
+        """End the application and link what is left. May be called again."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        for expected in self._expected():
+            sink = expected.node if expected.node in self._sinks else None
+            self.job("close", [expected], sink)
+        self.send(
+            End(
+                app=self.app, ended_at=time.time(), status=status, totals=Totals(**self._totals)
+            )
+        )
+        self.spool.close()
+        self.linker.close()
+
+    def _expected(self) -> list[Expected]:
+        partitions: defaultdict[str, list[int]] = defaultdict(list)
+        for node, partition in sorted(self._attempts):
+            partitions[node].append(partition)
+        return [Expected(node=node, partitions=tuple(ps)) for node, ps in partitions.items()]
+
+    def __enter__(self) -> LineageApi:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close("ok" if problem is None else "failed")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
