@@ -1,0 +1,263 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from lineage_core.errors import AddressError
+from lineage_core.graph import SinkFileRecord
+from lineage_core.region import Region
+from lineage_core.trace_result import Direction, TraceError
+from lineage_store.answers import Answer
+from lineage_store.asking import Asker, Question
+from lineage_store.finding import NotFoundError, find_application
+from lineage_store.locations import LocationError, Locations, parse_location
+from lineage_store.names import Names, looks_like_address
+from lineage_store.paths import RowsError, shown_path
+from lineage_store.rows import RowReader
+from lineage_store.sqlite import SqliteStore
+from tests.memory_graph import MemoryGraph, node
+from tests.stored_lineage import StoredRun, store_run
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    return f"sqlite:///{tmp_path}/lineage.db"
+
+
+def ask(url: str, *places: str, forward: bool = False, **more: object) -> Answer:
+    direction = Direction.FORWARD if forward else Direction.BACKWARD
+    with SqliteStore(url.removeprefix("sqlite:///")) as store:
+        return Asker(store, RowReader()).ask(Question(direction, places, **more))  # type: ignore[arg-type]
+
+
+def lines(answer: Answer) -> list[str]:
+    return [f"{item.location}: {item.text}" for group in answer.groups for item in group.items]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_back_and_forward_by_line(url: str, tmp_path: Path, counted: bool) -> None:
+    store_run(url, tmp_path, counted=counted)
+    back = ask(url, "out/part-00000:2")
+    assert lines(back) == ["in.txt:1: a b", "in.txt:2: b", "in.txt:4: b"]
+    (group,) = back.groups
+    assert [item.address for item in group.items] == ["read#0#0", "read#0#1", "read#1#2"]
+    assert (group.path, group.count, back.exact, back.changed) == ("in.txt", 3, True, False)
+    assert any("carriage return" in warning for warning in back.warnings)
+    assert lines(ask(url, "in.txt:1", forward=True)) == [
+        "out/part-00000:1: a",
+        "out/part-00000:2: b",
+    ]
+    # A lone carriage return cuts the line in two rows: both are meant.
+    assert lines(ask(url, "in.txt:4", forward=True)) == [
+        "out/part-00000:2: b",
+        "out/part-00000:5: d",
+    ]
+
+
+def test_a_record_with_a_newline_spans_two_lines(url: str, tmp_path: Path) -> None:
+    store_run(url, tmp_path)
+    for line in (3, 4):
+        back = ask(url, f"out/part-00000:{line}")
+        assert back.start[0].items[0].address == "write#0#2"
+        assert back.start[0].items[0].text == "two\nlines"
+        assert lines(back) == ["in.txt:2: b"]
+    assert lines(ask(url, "out/part-00000:5")) == ["in.txt:4: d"]
+    with pytest.raises(LocationError, match="has 5 lines; there is no line 6"):
+        ask(url, "out/part-00000:6")
+    with pytest.raises(LocationError, match="no line 6"):
+        ask(url, "in.txt:6", forward=True)
+
+
+def test_paths_as_people_type_them(url: str, tmp_path: Path) -> None:
+    run = store_run(url, tmp_path)
+    (tmp_path / "link").symlink_to(run.sink.parent)
+    for path in (run.sink, f"file:{run.sink}", f"file://{run.sink}", "./out//part-00000"):
+        assert ask(url, f"{path}:2").groups[0].count == 3
+    assert ask(url, "link/part-00000:2").groups[0].count == 3
+
+
+def test_addresses_and_several_places(url: str, tmp_path: Path) -> None:
+    store_run(url, tmp_path)
+    assert ask(url, "write#0#1").groups == ask(url, "3#0#1").groups
+    assert lines(ask(url, "write#0#3", "out/part-00000:3")) == ["in.txt:2: b", "in.txt:4: d"]
+    step = ask(url, "write#0#1", steps=1)
+    assert step.groups[0].what == "reduceByKey"
+    assert step.groups[0].items[0].address.startswith("2@0#")
+    assert ask(url, "write#0#1", until="2").groups == step.groups
+    with pytest.raises(AddressError, match="known: read, write"):
+        ask(url, "nothing#0#1")
+    with pytest.raises(TraceError, match=r"flatMap\) keeps no items"):
+        ask(url, "write#0#1", until="1")
+
+
+def test_the_limit_bounds_items_not_counts(url: str, tmp_path: Path) -> None:
+    store_run(url, tmp_path)
+    for limit in (0, 1, 2, 3, 9):
+        (group,) = ask(url, "write#0#1", limit=limit).groups
+        assert (group.count, len(group.items)) == (3, min(limit, 3))
+
+
+def test_a_changed_source_is_said_to_have_changed(url: str, tmp_path: Path) -> None:
+    run = store_run(url, tmp_path)
+    with run.source.open("a") as file:
+        file.write("more\n")
+    back = ask(url, "out/part-00000:1")
+    assert back.changed
+    assert back.groups[0].changed
+    assert any("in.txt has changed" in warning for warning in back.warnings)
+    run.source.unlink()
+    gone = ask(url, "out/part-00000:1")
+    assert gone.changed
+    assert [item.location for item in gone.groups[0].items] == ["in.txt:1", "in.txt:3", "in.txt:6"]
+    assert [item.text for item in gone.groups[0].items] == [None] * 3
+
+
+def test_rows_that_can_not_be_counted_any_more_have_no_line(url: str, tmp_path: Path) -> None:
+    run = store_run(url, tmp_path, counted=False)
+    run.source.unlink()
+    items = ask(url, "out/part-00000:1").groups[0].items
+    assert [item.location for item in items] == ["in.txt:1", None, None]
+    with pytest.raises(RowsError, match="has changed"):
+        ask(url, "in.txt:4", forward=True)
+
+
+def test_an_overwritten_output_is_said_to_be_one(url: str, tmp_path: Path) -> None:
+    run = store_run(url, tmp_path)
+    run.sink.write_text("something else\n")
+    back = ask(url, "out/part-00000:1")
+    assert back.changed
+    assert any("has changed since app-1 wrote it" in warning for warning in back.warnings)
+
+
+def touch(run: StoredRun, mtime: float) -> None:
+    os.utime(run.sink, (mtime, mtime))
+
+
+def test_the_run_that_wrote_the_file_as_it_is_now_is_chosen(url: str, tmp_path: Path) -> None:
+    run = store_run(url, tmp_path, "app-1", started_at=1000.0)
+    touch(run, 5000.0)
+    store_run(url, tmp_path, "app-2", started_at=2000.0)
+    assert ask(url, "out/part-00000:1").app == "app-2"
+    first = ask(url, "out/part-00000:1", app="app-1")
+    assert first.app == "app-1"
+    assert first.changed
+    touch(run, 6000.0)
+    store_run(url, tmp_path, "app-0", started_at=500.0)
+    assert ask(url, "out/part-00000:1").app == "app-0"
+    assert ask(url, "write#0#1").app == "app-2"
+    assert ask(url, "in.txt:1", forward=True).app == "app-2"
+
+
+def test_an_input_traced_back_is_itself(url: str, tmp_path: Path) -> None:
+    store_run(url, tmp_path)
+    back = ask(url, "in.txt:2")
+    assert lines(back) == ["in.txt:2: b"]
+    assert any("nothing lies before it" in warning for warning in back.warnings)
+
+
+def test_what_is_not_there_is_refused(url: str, tmp_path: Path) -> None:
+    run = store_run(url, tmp_path)
+    (tmp_path / "other.txt").write_text("x\n")
+    with pytest.raises(NotFoundError, match="no application read or wrote"):
+        ask(url, "other.txt:1")
+    with pytest.raises(NotFoundError, match="no such file"):
+        ask(url, "gone.txt:1")
+    with pytest.raises(NotFoundError, match="did not read or write"):
+        ask(url, "other.txt:1", app="app-1")
+    with pytest.raises(LocationError, match="PATH:LINE"):
+        ask(url, str(run.sink))
+    with pytest.raises(LocationError, match="from 1"):
+        ask(url, f"{run.sink}:0")
+
+
+def test_incomplete_lineage_is_said_to_be_incomplete(url: str, tmp_path: Path) -> None:
+    store_run(url, tmp_path, committed=False)
+    back = ask(url, "write#0#1")
+    assert not back.complete
+    assert any("is incomplete" in warning for warning in back.warnings)
+    other = f"{url}2"
+    store_run(other, tmp_path)
+    assert ask(other, "write#0#1").complete
+
+
+def test_applications_by_prefix(url: str, tmp_path: Path) -> None:
+    for number, app in enumerate(("local-11", "local-12", "other")):
+        store_run(url, tmp_path, app, started_at=float(number))
+    with SqliteStore(url.removeprefix("sqlite:///")) as store:
+        assert find_application(store, None) == "other"
+        assert find_application(store, "latest") == "other"
+        assert find_application(store, "local-11") == "local-11"
+        assert find_application(store, "o") == "other"
+        with pytest.raises(NotFoundError, match="local-12, local-11"):
+            find_application(store, "local")
+        with pytest.raises(NotFoundError, match="lineage apps"):
+            find_application(store, "x")
+
+
+def test_names_of_several_sources() -> None:
+    names = Names(
+        [
+            node("0", "source", alias="read", path="data/flights.csv"),
+            node("1", "source", alias="read:airports", path="airports.csv"),
+            node("2"),
+            node("3", "sink", alias="write", path="out"),
+        ]
+    )
+    assert [names.label(n) for n in "0123"] == ["read:flights", "read:airports", "2", "write"]
+    assert [names.node(n) for n in ("read:flights", "read", "2", "write")] == ["0", "0", "2", "3"]
+    assert names.space("0#4") == "read:flights#4"
+    graph = MemoryGraph([], [], [])
+    assert names.find("read:flights#0#6", graph) == {"0#0": Region.from_positions([6])}
+    assert names.find("*@0#6", graph) == {"*@0": Region.from_positions([6])}
+    with pytest.raises(AddressError):
+        names.find("read#x#6", graph)
+    assert looks_like_address("read:flights#0#6")
+    assert looks_like_address("4@3#123")
+    assert not looks_like_address("out/part-00000:2")
+    assert not looks_like_address("a#b:2")
+
+
+@pytest.mark.parametrize(
+    ("newlines", "expected"),
+    [
+        ((), [1, 2, 3, 4]),
+        (((0, 2),), [1, 4, 5, 6]),
+        (((1, 1), (2, 3)), [1, 2, 4, 8]),
+        (((3, 1),), [1, 2, 3, 4]),
+    ],
+)
+def test_lines_of_output_rows(newlines: tuple[tuple[int, int], ...], expected: list[int]) -> None:
+    file = SinkFileRecord("3", 0, "/gone/part-00000", 9, 1.0, 4, newlines)
+    graph = MemoryGraph([node("3", "sink")], [], [], file_list=[file])
+    places = Locations(graph, RowReader())
+    rows = places.rows_of("3#0", Region.from_positions(range(4)))
+    assert rows is not None
+    assert rows.lines is not None
+    assert rows.lines.tolist() == expected
+    assert rows.texts == [None] * 4
+    assert rows.changed
+    for row, line in enumerate(expected):
+        for within in range(dict(newlines).get(row, 0) + 1):
+            found = places.items_at("3", "/gone/part-00000", line + within)
+            assert found == {"3#0": Region.from_positions([row])}
+
+
+def test_locations_are_read_as_grep_writes_them() -> None:
+    assert parse_location("a:b/c:12").path == "a:b/c"
+    assert parse_location("a:b/c:12").line == 12
+    assert str(parse_location("x:3")) == "x:3"
+
+
+def test_paths_are_shown_as_the_program_named_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inside = f"{Path.cwd()}/data/a.csv"
+    assert shown_path(inside, "data") == "data/a.csv"
+    assert shown_path(inside, str(tmp_path / "data")) == inside
+    assert shown_path(inside, f"file:{tmp_path}") == inside
+    assert shown_path("/elsewhere/a.csv", "data") == "/elsewhere/a.csv"
+    assert shown_path("hdfs://host/a", "a") == "hdfs://host/a"
