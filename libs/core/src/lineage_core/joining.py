@@ -34,7 +34,7 @@ class Side:
 
     ``first``/``last``: uint64, ``last is first`` when every run is one position. ``row``: uint32,
     the block's row of each run. ``dense``: positions ``low..high`` belong to rows ``row_low``
-    onwards, one each; the arrays are then empty.
+    onwards, one each; the arrays are then empty. ``distinct``: single positions, none twice.
     """
 
     first: U64
@@ -43,6 +43,7 @@ class Side:
     low: int
     high: int
     row_low: int = -1
+    distinct: bool = False
 
     @property
     def dense(self) -> bool:
@@ -69,7 +70,7 @@ class Side:
         count = self.high - self.low + 1
         first = np.arange(count, dtype=np.uint64) + np.uint64(self.low)
         row = np.arange(self.row_low, self.row_low + count, dtype=np.uint32)
-        return Side(first, first, row, self.low, self.high)
+        return Side(first, first, row, self.low, self.high, distinct=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,21 +151,18 @@ def _plain(space: Space) -> bool:
 
 
 def _outputs(block: FlowBlock, space: str) -> Side | None:
-    sections = [
-        part for part in block.out if part.space == space and part.row_stop > part.row_first
-    ]
-    if not sections:
+    parts = [part for part in block.out if part.space == space and part.row_stop > part.row_first]
+    if not parts:
         return None
-    first = np.concatenate([block.out_first[part.row_first : part.row_stop] for part in sections])
+    first = np.concatenate([block.out_first[part.row_first : part.row_stop] for part in parts])
     last = first
     if block.out_last is not None:
-        last = np.concatenate([block.out_last[part.row_first : part.row_stop] for part in sections])
+        last = np.concatenate([block.out_last[part.row_first : part.row_stop] for part in parts])
     row = np.concatenate(
-        [np.arange(part.row_first, part.row_stop, dtype=np.uint32) for part in sections]
+        [np.arange(part.row_first, part.row_stop, dtype=np.uint32) for part in parts]
     )
     # Two sections of one space are one run of rows only when nothing stands between them.
-    dense = block.out_last is None and int(row[-1]) - int(row[0]) + 1 == len(row)
-    return _side(first, last, row, dense_allowed=dense)
+    return _side(first, last, row, in_turn=int(row[-1]) - int(row[0]) + 1 == len(row))
 
 
 def _inputs(block: FlowBlock) -> Side | None:
@@ -173,27 +171,27 @@ def _inputs(block: FlowBlock) -> Side | None:
         return None
     last = first if block.in_last is None else block.in_last
     if block.in_ptr is None:
-        row = np.arange(block.rows, dtype=np.uint32)
-    else:
-        row = np.repeat(np.arange(block.rows, dtype=np.uint32), np.diff(block.in_ptr))
-    dense = block.in_ptr is None and block.in_last is None
-    return _side(first, last, row, dense_allowed=dense)
+        return _side(first, last, np.arange(block.rows, dtype=np.uint32), in_turn=True)
+    counts = np.diff(block.in_ptr)
+    row = np.repeat(np.arange(block.rows, dtype=np.uint32), counts)
+    return _side(first, last, row, in_turn=bool((counts == 1).all()))
 
 
-def _side(first: U64, last: U64, row: U32, *, dense_allowed: bool) -> Side:
-    """``dense_allowed``: rows count up by one and every run is a single position."""
-    if dense_allowed and bool((first[1:] - first[:-1] == 1).all()) and first[-1] >= first[0]:
-        nothing = EMPTY[0]
-        row_low = int(row[0])
-        return Side(nothing, nothing, row[:0], int(first[0]), int(first[-1]), row_low)
+def _side(first: U64, last: U64, row: U32, *, in_turn: bool) -> Side:
+    """``in_turn``: rows count up by one."""
     if last is not first and bool((last == first).all()):
         last = first
-    if not bool((first[1:] >= first[:-1]).all()):
+    low, points = int(first[0]), last is first
+    rising = bool((first[1:] > first[:-1]).all())
+    if points and in_turn and rising and int(first[-1]) - low == len(first) - 1:
+        nothing = EMPTY[0]
+        return Side(nothing, nothing, row[:0], low, int(first[-1]), int(row[0]), distinct=True)
+    if not rising:
         order = np.argsort(first, kind="stable")
-        points = last is first
         first, row = first[order], row[order]
         last = first if points else last[order]
-    return Side(first, last, row, int(first[0]), int(last.max()))
+        rising = bool((first[1:] > first[:-1]).all())
+    return Side(first, last, row, int(first[0]), int(last.max()), distinct=points and rising)
 
 
 def _shared_positions(dense: Side, other: Side) -> int:
@@ -215,12 +213,16 @@ def _shared_positions(dense: Side, other: Side) -> int:
 def _spelled_out(
     producer: BlockId, consumer: BlockId, outputs: Side, inputs: Side
 ) -> EdgeBatch | None:
-    counts = _Matches(outputs, inputs)
-    if counts.total == 0:
+    points = outputs.last is outputs.first and inputs.last is inputs.first
+    if points and (outputs.distinct or inputs.distinct):
+        keys = _equal_points(outputs, inputs)
+    else:
+        matches = _Matches(outputs, inputs)
+        if matches.total > PAIRS_MAX:
+            return EdgeBatch(producer, consumer, matches.distinct())
+        keys = matches.keys()
+    if len(keys) == 0:
         return None
-    if counts.total > PAIRS_MAX:
-        return EdgeBatch(producer, consumer, counts.distinct())
-    keys = counts.keys()
     return EdgeBatch(
         producer,
         consumer,
@@ -228,6 +230,19 @@ def _spelled_out(
         (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32),
         (keys >> _ROW_BITS).astype(np.uint32),
     )
+
+
+def _equal_points(outputs: Side, inputs: Side) -> U64:
+    """:meth:`_Matches.keys` where no pair can be found twice: half the searches, on fewer keys."""
+    few, many = sorted((outputs, inputs), key=lambda side: len(side.first))
+    if not many.distinct:
+        few, many = many, few
+    at = np.searchsorted(many.first, few.first)
+    at[at == len(many.first)] = 0
+    hit = many.first[at] == few.first
+    few_rows, many_rows = few.row[hit], many.row[at[hit]]
+    found = _keys(few_rows, many_rows) if few is inputs else _keys(many_rows, few_rows)
+    return np.sort(found)
 
 
 class _Matches:
