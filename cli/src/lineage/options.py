@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import sqlite3
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
@@ -55,7 +54,9 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
             # The reader has seen enough (| head): nothing is left to tell it.
             sys.stdout = None
             raise typer.Exit(0) from None
-        except (LineageError, OSError, sqlite3.Error) as error:
+        except Exception as error:
+            if not _is_expected(error):
+                raise
             if options.get("as_json"):
                 kind = type(error).__name__
                 print_json({"error": {"type": kind, "message": str(error)}})
@@ -63,6 +64,11 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(EXIT_ERROR) from None
 
     return wrapped
+
+
+def _is_expected(error: Exception) -> bool:
+    """What a command may meet: told in a line. All else is a bug and shows where it is."""
+    return isinstance(error, (LineageError, OSError)) or type(error).__module__ == "sqlite3"
 
 
 def print_json(value: Any) -> None:

@@ -1,0 +1,292 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from lineage import linking, running
+from lineage.main import app
+from tests.stored_lineage import spool_run, store_run
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the default store."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("LINEAGE_STORE", "LINEAGE_SPOOL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".lineage").mkdir()
+    store_run("sqlite:///.lineage/lineage.db", tmp_path)
+    return tmp_path
+
+
+def lineage(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def as_json(*arguments: str) -> Any:
+    result = lineage(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_back_as_json_has_the_shape_that_tools_rely_on(here: Path) -> None:
+    found = as_json("back", "out/part-00000:2")
+    assert found["app"] == "app-1"
+    assert found["direction"] == "backward"
+    assert found["from"] == ["out/part-00000:2"]
+    assert found["exact"] is True
+    (source,) = found["sources"]
+    assert (source["node"], source["path"], source["count"]) == ("0", "in.txt", 3)
+    assert source["items"] == [
+        {"address": "read#0#0", "location": "in.txt:1", "text": "a b"},
+        {"address": "read#0#1", "location": "in.txt:2", "text": "b"},
+        {"address": "read#1#2", "location": "in.txt:4", "text": "b"},
+    ]
+    (sink,) = as_json("forward", "in.txt:2")["sinks"]
+    assert [item["location"] for item in sink["items"]] == ["out/part-00000:2", "out/part-00000:3"]
+    (short,) = as_json("back", "out/part-00000:2", "--limit", "1")["sources"]
+    assert (short["count"], len(short["items"])) == (3, 1)
+
+
+def test_back_reads_like_grep(here: Path) -> None:
+    result = lineage("back", "out/part-00000:2", "--limit", "2")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "out/part-00000:2: b",
+        "",
+        "from 3 rows of in.txt (read)",
+        "in.txt:1: a b",
+        "in.txt:2: b",
+        "... and 1 more (--limit N lists more)",
+    ]
+    assert "carriage returns" in result.stderr
+    assert "one\\ntwo" not in lineage("back", "write#0#2").stdout
+    assert "out/part-00000:3: two\\nlines" in lineage("back", "write#0#2").stdout
+
+
+def test_one_step_and_a_node_on_the_way(here: Path) -> None:
+    step = as_json("back", "write#0#1", "--step")
+    assert step["sources"] == as_json("back", "write#0#1", "--to", "2")["sources"]
+    assert step["sources"][0]["items"][0]["location"] is None
+    refused = lineage("back", "write#0#1", "--to", "1")
+    assert refused.exit_code == 2
+    assert "keeps no items of its own" in refused.stderr
+
+
+def test_apps_and_graph(here: Path) -> None:
+    (one,) = as_json("apps")
+    assert (one["app"], one["name"], one["status"], one["flows"]) == ("app-1", "job", "ok", 10)
+    assert "app-1" in lineage("apps").stdout
+    found = as_json("graph")
+    assert [node["node"] for node in found["nodes"]] == ["0", "1", "2", "3"]
+    assert found["links"][0] == {"src": "0", "dest": "1"}
+    table = lineage("graph", "app-1").stdout
+    assert "reduceByKey" in table
+    assert max(map(len, table.splitlines())) <= 80
+    mermaid = lineage("graph", "--mermaid", "app").stdout.splitlines()
+    assert mermaid[0] == "flowchart LR"
+    assert '    n0[("read<br/>textFile<br/>in.txt")]' in mermaid
+    assert "    n2 --> n3" in mermaid
+
+
+def test_verify_says_complete_or_not(here: Path) -> None:
+    found = as_json("verify")
+    assert found["complete"] is True
+    assert found["tasks"] == {"expected": 3, "committed": 3}
+    assert found["blocks"] == {"expected": 3, "received": 3, "linked": 3}
+    assert (found["flows"], found["reasons"]) == (10, [])
+    assert "complete" in lineage("verify", "latest").stdout
+    store_run("sqlite:///.lineage/lineage.db", here, "app-2", started_at=2e9, committed=False)
+    for arguments in (("verify",), ("verify", "app-2"), ("verify", "--json")):
+        assert lineage(*arguments).exit_code == 1
+    told = json.loads(lineage("verify", "--json").stdout)
+    assert told["complete"] is False
+    assert told["reasons"]
+    assert "incomplete" in lineage("back", "write#0#1", "--app", "app-2").stderr
+
+
+def test_rm_removes_all_of_it(here: Path) -> None:
+    store_run("sqlite:///.lineage/lineage.db", here, "app-2", started_at=2000.0)
+    left = here / ".lineage" / "spool" / "app-1"
+    left.mkdir(parents=True)
+    assert as_json("rm", "app-1") == {"removed": ["app-1"]}
+    assert [one["app"] for one in as_json("apps")] == ["app-2"]
+    assert not left.exists()
+    assert lineage("rm", "app-1").exit_code == 2
+    assert lineage("rm", "latest").stdout == "removed app-2\n"
+    assert as_json("apps") == []
+    assert "no application yet" in lineage("verify").stderr
+
+
+def test_link_stores_what_waits_and_can_be_repeated(here: Path) -> None:
+    assert "nothing to link" in lineage("link").stdout
+    spool_run(here / ".lineage" / "spool", here, "app-2", started_at=2000.0)
+    (report,) = as_json("link")
+    assert (report["app"], report["tasks"], report["blocks"]) == ("app-2", 3, 3)
+    assert as_json("link") == []
+    assert as_json("back", "out/part-00000:2")["app"] == "app-2"
+    spool_run(here / "elsewhere", here, "app-3", started_at=3000.0)
+    assert "app-3: 3 tasks" in lineage("link", "--spool", str(here / "elsewhere")).stdout
+
+
+def test_the_store_is_named_before_or_after_the_command_or_in_the_environment(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{here}/other.db"
+    store_run(url, here, "other")
+    assert as_json("--store", url, "apps")[0]["app"] == "other"
+    assert as_json("apps", "--store", url)[0]["app"] == "other"
+    monkeypatch.setenv("LINEAGE_STORE", url)
+    assert as_json("apps")[0]["app"] == "other"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("back", "gone.txt:1"), "no such file"),
+        (("back", "out/part-00000:99"), "there is no line 99"),
+        (("back", "out"), "PATH:LINE"),
+        (("back", "nobody#0#1"), "known: read, write"),
+        (("verify", "nobody"), "lineage apps"),
+        (("graph", "--store", "mysql://x"), "sqlite:///PATH"),
+        (("apps", "--store", "sqlite:///nowhere.db"), "lineage run JOB"),
+    ],
+)
+def test_errors_say_what_to_do(here: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = lineage(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    told = lineage(*arguments, "--json")
+    assert told.exit_code == 2
+    assert message in json.loads(told.stdout)["error"]["message"]
+
+
+def test_a_store_that_is_none_is_refused(here: Path) -> None:
+    (here / "text.db").write_text("no database at all, but long enough to be looked at" * 30)
+    result = lineage("apps", "--store", f"sqlite:///{here}/text.db")
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+
+
+JOB = """
+import os, signal, sys
+print("args", sys.argv[1:], os.environ["LINEAGE_STORE"])
+print("to stderr", file=sys.stderr)
+data = sys.stdin.read()
+print("stdin", data)
+how = sys.argv[1]
+if how == "kill":
+    os.kill(os.getpid(), signal.SIGKILL)
+sys.exit(int(how))
+"""
+
+
+@pytest.fixture
+def stand_in(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module in place of capture's: the command starts it as it would the real one."""
+    package = here / "modules" / "lineage_emitter"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "autorun.py").write_text("import sys; exec(open(sys.argv.pop(1)).read())")
+    monkeypatch.setenv("PYTHONPATH", str(here / "modules"))
+    job = here / "job.py"
+    job.write_text(JOB)
+    return job
+
+
+def run_command(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from lineage.main import app; app()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **more)
+
+
+def test_run_leaves_the_job_as_it_is(stand_in: Path, here: Path) -> None:
+    result = run_command("run", "job.py", "3", "--json", "-q", "--", "x y", input="given")
+    assert result.returncode == 3
+    store = f"sqlite:///{here}/.lineage/lineage.db"
+    assert result.stdout == f"args ['3', '--json', '-q', '--', 'x y'] {store}\nstdin given\n"
+    assert result.stderr.startswith("to stderr\n")
+    assert "no SparkContext was started" in result.stderr
+    quiet = run_command("run", "--quiet", "job.py", "0", input="")
+    assert (quiet.returncode, quiet.stderr) == (0, "to stderr\n")
+    assert run_command("run", "-q", "job.py", "kill", input="").returncode == 128 + signal.SIGKILL
+
+
+def test_run_sums_up_what_was_captured(stand_in: Path, here: Path) -> None:
+    stand_in.write_text(
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path; from tests.stored_lineage import spool_run\n"
+        "spool_run(Path('.lineage/spool'), Path.cwd(), 'new', started_at=2000.0)\n"
+    )
+    root = str(Path(__file__).parents[2])
+    result = run_command("run", "job.py", root)
+    assert result.stderr.startswith(
+        "lineage: new: complete, 10 flows in 3 blocks; next: lineage back"
+    )
+    assert as_json("back", "write#0#1")["app"] == "new"
+
+
+def test_run_passes_signals_on(stand_in: Path, here: Path) -> None:
+    stand_in.write_text(
+        "import signal, sys, time\n"
+        "def stop(number, frame):\n    sys.exit(40 + number)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
+        "signal.signal(signal.SIGINT, stop)\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", "from lineage.main import app; app()", "run", "-q", "job.py"]
+    for number, to_group in ((signal.SIGTERM, False), (signal.SIGINT, True)):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            if to_group:
+                os.killpg(process.pid, number)
+            else:
+                process.send_signal(number)
+            assert process.wait(30) == 40 + number
+
+
+def test_the_version_and_help_come_quickly() -> None:
+    begin = time.perf_counter()
+    result = run_command("--version")
+    assert result.stdout.startswith("lineage ")
+    assert time.perf_counter() - begin < 10
+    loaded = run_command("--help")
+    assert loaded.returncode == 0
+    for command in ("run", "link", "apps", "graph", "back", "forward", "verify", "rm"):
+        assert command in loaded.stdout
+
+
+def test_start_up_loads_nothing_heavy() -> None:
+    code = "import sys, lineage.main; print([m for m in ('numpy', 'pyarrow', 'pyspark', 'sqlite3', 'pydantic') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+def test_a_reader_that_leaves_early_is_no_error(here: Path) -> None:
+    command = f"{sys.executable} -c 'from lineage.main import app; app()' back write#0#1 | true"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, check=False
+    )
+    assert b"Traceback" not in done.stderr
+
+
+def test_the_spool_is_beside_the_store_or_where_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("LINEAGE_SPOOL", raising=False)
+    assert linking.spool_of("sqlite:////a/b.db") == Path("/a/spool")
+    monkeypatch.setenv("LINEAGE_SPOOL", "file:///c/d")
+    assert linking.spool_of("sqlite:////a/b.db") == Path("/c/d")
+    assert running.FORWARDED
