@@ -3,19 +3,24 @@ from pathlib import Path
 
 import pytest
 
+from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.errors import AddressError
 from lineage_core.graph import SinkFileRecord
+from lineage_core.message import Link
+from lineage_core.positions import text_positions
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, TraceError
 from lineage_store.answers import Answer
 from lineage_store.asking import Asker, Question
 from lineage_store.finding import NotFoundError, find_application
+from lineage_store.ingest import ingest_all
 from lineage_store.locations import LocationError, Locations, parse_location
 from lineage_store.names import Names, looks_like_address
 from lineage_store.paths import RowsError, shown_path
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
 from tests.memory_graph import MemoryGraph, node
+from tests.spool_builder import Spool
 from tests.stored_lineage import StoredRun, store_run
 
 pytestmark = pytest.mark.unit
@@ -195,6 +200,38 @@ def test_applications_by_prefix(url: str, tmp_path: Path) -> None:
             find_application(store, "local")
         with pytest.raises(NotFoundError, match="lineage apps"):
             find_application(store, "x")
+
+
+def test_opaque_strings_of_a_program_instrumented_by_hand(url: str, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", "by-hand")
+    spool.begin()
+    for name in ("orders", "bills"):
+        spool.node(name, "operator", name)
+    spool.send(Link(app="by-hand", src="orders", dest="bills"))
+    given = {"bill:7": ["order-1", "order 2"], "bill:8": ["order 2"]}
+    pairs = [(source, bill) for bill, sources in given.items() for source in sources]
+    flows = FlowBlock(
+        BlockId("bills", 0, 0, 0),
+        Relation.ROWS,
+        "*@0",
+        (Section("*@0", 0, 3),),
+        text_positions([source for source, _ in pairs]),
+        text_positions([bill for _, bill in pairs]),
+        in_text=[source for source, _ in pairs],
+        out_text=[bill for _, bill in pairs],
+        app="by-hand",
+    )
+    spool.task("bills", 0, 0, [flows])
+    spool.end()
+    with SqliteStore(url.removeprefix("sqlite:///")) as store:
+        ingest_all(store, tmp_path / "spool")
+    back = ask(url, "bill:7")
+    assert [group.node for group in back.groups] == ["orders"]
+    assert sorted(str(item.text) for item in back.groups[0].items) == ["order 2", "order-1"]
+    (group,) = ask(url, "order 2", forward=True).groups
+    assert (group.node, group.count) == ("bills", 2)
+    with pytest.raises(NotFoundError):
+        ask(url, "bill:9")
 
 
 def test_names_of_several_sources() -> None:

@@ -24,13 +24,14 @@ app = typer.Typer(
     help="Record-level lineage of PySpark jobs: which input rows made an output row, and back.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 AppArgument = Annotated[
     str,
     typer.Argument(
-        metavar="[APP]",
+        metavar="APP",
         help="An application's id, the beginning of it, or latest.",
         show_default=False,
     ),
@@ -38,7 +39,7 @@ AppArgument = Annotated[
 Places = Annotated[
     list[str],
     typer.Argument(
-        metavar="LOCATION_OR_ADDRESS...",
+        metavar="LOCATION_OR_ADDRESS",
         help="PATH:LINE as grep -n prints it, or an item's address such as write#0#1.",
     ),
 ]
@@ -91,7 +92,7 @@ def run(
     job: Annotated[str, typer.Argument(metavar="JOB", help="The PySpark program, unchanged.")],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ARGS]...", help="Its arguments, handed over untouched."),
+        typer.Argument(metavar="ARGS", help="Its arguments, handed over untouched."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
     store: StoreOption = "",
@@ -236,7 +237,7 @@ def verify(
 def rm(
     context: typer.Context,
     names: Annotated[
-        list[str], typer.Argument(metavar="APP...", help="Applications, as `lineage apps` lists.")
+        list[str], typer.Argument(metavar="APP", help="Applications, as `lineage apps` lists.")
     ],
     store: StoreOption = "",
     as_json: JsonOption = False,

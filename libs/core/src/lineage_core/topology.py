@@ -70,12 +70,19 @@ class Topology:
         record = self.by_id.get(node)
         return record is not None and record.kind == "source"
 
-    def end_near(self, node: str, *, upstream: bool) -> str:
-        """The one source (sink) next to a node of an SDK, or else the node itself."""
-        near = (self._above if upstream else self._below).get(node, [])
-        kind = "source" if upstream else "sink"
-        ends = [other for other in near if self.by_id[other].kind == kind]
-        return ends[0] if len(ends) == 1 else node
+    def end_near(self, node: str, *, upstream: bool) -> tuple[str, bool]:
+        """Who owns opaque items that a node took in (put out) and no flow puts out (takes in).
+
+        The node, and whether the items end there by rights. Programs instrumented by hand often
+        tell flows of the nodes in the middle only: then the items are their neighbours'.
+        """
+        near = list(dict.fromkeys((self._above if upstream else self._below).get(node, ())))
+        ends = [other for other in near if self.is_end(other, upstream=upstream)]
+        if len(ends) == 1:
+            return ends[0], True
+        if upstream and len(near) == 1:
+            return near[0], False
+        return node, bool(ends) or self.is_end(node, upstream=upstream)
 
     def owners_above(self, node: str, owns: Callable[[NodeRecord], bool]) -> list[str]:
         """The nearest nodes upstream of ``node`` that own items."""

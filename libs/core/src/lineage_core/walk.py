@@ -218,18 +218,19 @@ class Walk:
         """Items that no block continues: found, lost, or (forward) simply not used further."""
         name = _space(space).name
         if name != OPAQUE:
-            self._end_at(name, space, runs)
+            is_end = self.topology.is_end(name, upstream=self.backward)
+            self._end_at(name, space, runs, is_end=is_end)
             return
         for node, asked in wanted.asked_at.items():
             here = intersect(union(asked), runs)
             if len(here[0]):
-                owner = self.topology.end_near(node, upstream=self.backward)
+                owner, is_end = self.topology.end_near(node, upstream=self.backward)
                 self._pass(owner, space, here)
-                self._end_at(owner, space, here)
+                self._end_at(owner, space, here, is_end=is_end)
         if not wanted.asked_at and self.backward:
             self._die(name, space, runs, NOT_RECORDED)
 
-    def _end_at(self, name: str, space: str, runs: Runs) -> None:
+    def _end_at(self, name: str, space: str, runs: Runs, *, is_end: bool) -> None:
         record = self.topology.by_id.get(name)
         if record is not None and record.kind == "unknown":
             self._die(
@@ -238,7 +239,7 @@ class Walk:
                 runs,
                 f"what {record.name or record.op} does is not known: {record.reason}",
             )
-        elif self.topology.is_end(name, upstream=self.backward):
+        elif is_end:
             if self.goal is None or self.goal == name:
                 self._find(name, space, runs)
         elif self.backward:
@@ -252,7 +253,7 @@ class Walk:
             self._pass(name, space, runs)
             self._find(name, space, runs)
         for node, asked in wanted.asked_at.items():
-            owner = self.topology.end_near(node, upstream=True) if self.backward else node
+            owner = self.topology.end_near(node, upstream=True)[0] if self.backward else node
             self._find(owner, space, union(asked))
 
     def _pass(self, node: str, space: str, runs: Runs) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lineage_core.address import parse_space
-from lineage_core.graph import NodeRecord
+from lineage_core.address import OPAQUE_SPACE, parse_space
+from lineage_core.graph import FlowGraph, NodeRecord
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceResult
 from lineage_store.locations import Locations, Rows
 from lineage_store.names import Names
+from lineage_store.opaque import opaque_texts
 from lineage_store.paths import shown_path
 
 
@@ -91,7 +91,9 @@ class Answer:
 class Composer:
     """Turns regions into items of one application; collects what is to be warned of."""
 
-    def __init__(self, nodes: Sequence[NodeRecord], names: Names, locations: Locations) -> None:
+    def __init__(self, graph: FlowGraph, names: Names, locations: Locations) -> None:
+        nodes = graph.nodes()
+        self._graph = graph
         self._nodes = {node.node: node for node in nodes}
         self._order = {node.node: at for at, node in enumerate(nodes)}
         self._names = names
@@ -132,6 +134,9 @@ class Composer:
     ) -> tuple[list[Item], bool]:
         shown = self._names.space(space)
         positions = region.positions().tolist()
+        if space == OPAQUE_SPACE:
+            named = opaque_texts(self._graph, region.positions())
+            return [Item(f"{shown}#{p}", None, named.get(p)) for p in positions], False
         rows = self._locations.rows_of(space, region, texts=texts)
         if rows is None:
             return [Item(f"{shown}#{position}", None, None) for position in positions], False

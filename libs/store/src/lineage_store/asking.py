@@ -6,16 +6,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lineage_core.address import parse_space
+from lineage_core.address import OPAQUE_SPACE, parse_space
 from lineage_core.graph import FlowGraph
+from lineage_core.positions import text_position
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceError, TraceResult
 from lineage_core.tracing import Tracer
 from lineage_core.verdict import judge
 from lineage_store.answers import Answer, Composer
 from lineage_store.finding import FileUse, NotFoundError, find_application, find_uses
-from lineage_store.locations import Locations, parse_location
+from lineage_store.locations import LocationError, Locations, parse_location
 from lineage_store.names import Names, looks_like_address
+from lineage_store.opaque import find_opaque
 from lineage_store.paths import canonical
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
@@ -23,7 +25,7 @@ from lineage_store.rows import RowReader
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``places``: ``path:line`` or item addresses. ``limit`` bounds the items listed by node."""
+    """``places``: ``path:line``, item addresses or opaque strings. ``limit`` bounds the items listed by node."""
 
     direction: Direction
     places: tuple[str, ...]
@@ -52,19 +54,11 @@ class Asker:
             RowsError: rows must be counted in a file that can't be read.
             TraceError: ``until`` does not lie that way.
         """
-        uses = {
-            place: self._uses(place, question)
-            for place in question.places
-            if not looks_like_address(place)
-        }
-        app = self._application(question, uses)
-        opened = self._open(app)
-        composer = Composer(opened.graph.nodes(), opened.names, opened.locations)
-        start: dict[str, list[Region]] = {}
-        for place in question.places:
-            for space, region in self._start(opened, place, uses.get(place)).items():
-                start.setdefault(space, []).append(region)
-        begun = {space: Region.union(regions) for space, regions in start.items()}
+        uses = self._all_uses(question)
+        opened = self._open(self._application(question, uses))
+        app = opened.app
+        composer = Composer(opened.graph, opened.names, opened.locations)
+        begun = self._begin(opened, question, uses)
         result = opened.tracer.trace(
             question.direction,
             begun,
@@ -97,6 +91,31 @@ class Asker:
             complete=verdict.complete,
         )
 
+    def _begin(
+        self, opened: _Opened, question: Question, uses: dict[str, list[FileUse]]
+    ) -> dict[str, Region]:
+        start: dict[str, list[Region]] = {}
+        for place in question.places:
+            for space, region in self._start(opened, place, uses.get(place)).items():
+                start.setdefault(space, []).append(region)
+        return {space: Region.union(regions) for space, regions in start.items()}
+
+    def _all_uses(self, question: Question) -> dict[str, list[FileUse]]:
+        """Uses of the files that places name; those that name a string of an SDK have none."""
+        found: dict[str, list[FileUse]] = {}
+        for place in question.places:
+            if not looks_like_address(place):
+                try:
+                    found[place] = self._uses(place, question)
+                except (LocationError, NotFoundError):
+                    if not self._is_opaque(place, question):
+                        raise
+        return found
+
+    def _is_opaque(self, place: str, question: Question) -> bool:
+        opened = self._open(find_application(self._store, question.app))
+        return find_opaque(opened.graph, place) is not None
+
     def _uses(self, place: str, question: Question) -> list[FileUse]:
         app = question.app and find_application(self._store, question.app)
         path = parse_location(place).path
@@ -119,8 +138,10 @@ class Asker:
         return self._opened
 
     def _start(self, opened: _Opened, place: str, uses: list[FileUse] | None) -> dict[str, Region]:
-        if uses is None:
+        if uses is None and looks_like_address(place):
             return opened.names.find(place, opened.graph)
+        if uses is None:
+            return {OPAQUE_SPACE: Region.from_positions([text_position(place)])}
         location = parse_location(place)
         found: dict[str, Region] = {}
         for use in uses:
