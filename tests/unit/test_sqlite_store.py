@@ -243,10 +243,12 @@ def test_files_that_are_no_lineage_store_are_refused(tmp_path: Path) -> None:
         connection.commit()
         connection.close()
     noise.write_bytes(b"no database " * 1000)
+    before = other.read_bytes()
     with pytest.raises(StoreError, match=r"version 99.*update the program"):
         SqliteStore(newer)
     with pytest.raises(StoreError, match="not a lineage store"):
         SqliteStore(other)
+    assert other.read_bytes() == before
     with pytest.raises(StoreError, match=r"noise\.db"):
         SqliteStore(noise)
     with pytest.raises(StoreError, match="can't open"):

@@ -9,6 +9,7 @@ killed, the next call begins again at the last transaction: what is there alread
 from __future__ import annotations
 
 import fcntl
+import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -99,16 +100,17 @@ def ingest(
     """
     folder = Path(spool_app_dir)
     try:
-        with (folder / spool.DRIVER_FILE).open("rb") as stream:
-            # One process at a time reads a folder; the other finds its work done.
-            fcntl.flock(stream, fcntl.LOCK_EX)
-            app = _application(stream)
-            if app is None:
-                return IngestReport()
-            with ThreadPoolExecutor(THREADS, "lineage-ingest") as pool:
-                return _Ingest(store, folder, app, stream, pool, progress).run()
+        stream = (folder / spool.DRIVER_FILE).open("rb")
     except FileNotFoundError:
         return IngestReport()
+    with stream:
+        # One process at a time reads a folder; the other finds its work done.
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        app = _application(stream)
+        if app is None:
+            return IngestReport()
+        with ThreadPoolExecutor(THREADS, "lineage-ingest") as pool:
+            return _Ingest(store, folder, app, stream, pool, progress).run()
 
 
 def _application(stream: IO[bytes]) -> str | None:
@@ -138,13 +140,12 @@ class _Ingest:
         """Files whose blocks are stored when the open transaction ends."""
         with store.transaction() as connection:
             self._loader = Loader(connection, app, self._report)
-        size = (folder / spool.DRIVER_FILE).stat().st_size
-        if self._loader.offset > size:
+        if self._loader.offset > os.fstat(stream.fileno()).st_size:
             self._loader.offset = 0  # another file than last time: repetitions change nothing
 
     def run(self) -> IngestReport:
         files = spool.block_files(self._folder)
-        self._report.bytes_total = sum(path.stat().st_size for path in files)
+        self._report.bytes_total = sum(max(0, _size(path)) for path in files)
         self._delete([path for path in files if self._loader.is_done(path.name)])
         self._store_all(self._again())
         self._store_all(self._new())
@@ -195,15 +196,15 @@ class _Ingest:
         None when there is no more to find. Reading one may claim others, also in the same file.
         """
         found = []
-        for path in spool.block_files(self._folder):
-            if self._loader.is_committed(path.name):
-                continue
-            header = spool.first_header(path)
-            if header is None or header.app != self._app:
-                continue
-            task = self._loader.claimant(path.name, _size(path), header)
-            if task is not None:
-                found.append((task, path))
+        with self._store.transaction():
+            for path in spool.block_files(self._folder):
+                header = None
+                if not self._loader.is_committed(path.name):
+                    header = spool.first_header(path)
+                if header is not None and header.app == self._app:
+                    task = self._loader.claimant(path.name, _size(path), header)
+                    if task is not None:
+                        found.append((task, path))
         if not found:
             return None
         return (step for task, path in found for step in self._file(task, None, path))
@@ -252,8 +253,7 @@ class _Ingest:
 
     def _delete(self, paths: list[Path]) -> None:
         for path in paths:
-            with suppress(FileNotFoundError):
-                path.unlink()
+            path.unlink(missing_ok=True)
 
     def _sweep(self) -> None:
         """After the end: remove files that nobody needs, and the folder when it is empty."""
@@ -263,7 +263,7 @@ class _Ingest:
         self._delete([path for path in files if not self._loader.is_committed(path.name)])
         # A damaged file stays for whoever wants to look, and for another try.
         if not spool.block_files(self._folder):
-            (self._folder / spool.DRIVER_FILE).unlink()
+            (self._folder / spool.DRIVER_FILE).unlink(missing_ok=True)
             for empty in (self._folder / spool.BLOCKS_FOLDER, self._folder):
                 with suppress(OSError):
                     empty.rmdir()

@@ -142,6 +142,7 @@ def connect(path: Path) -> sqlite3.Connection:
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"can't open the lineage store {path}: {error}") from error
     try:
+        _check(connection, path)  # before anything in a file that may be someone else's is changed
         _set_up(connection)
         migrate(connection, path)
     except sqlite3.Error as error:
@@ -175,16 +176,8 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         return
     connection.execute("BEGIN EXCLUSIVE")
     try:
-        version = version_of(connection)  # another process may have been quicker
-        if version > newest:
-            raise StoreError(
-                f"{path} is of version {version}, this program knows {newest}: "
-                "update the program, or choose another store"
-            )
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-        if version == 0 and tables:
-            raise StoreError(f"{path} is an SQLite database, but not a lineage store")
-        for step in STEPS[version:]:
+        _check(connection, path)  # another process may have been quicker
+        for step in STEPS[version_of(connection) :]:
             for statement in step:
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {newest}")
@@ -192,6 +185,18 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    version = version_of(connection)
+    if version > len(STEPS):
+        raise StoreError(
+            f"{path} is of version {version}, this program knows {len(STEPS)}: "
+            "update the program, or choose another store"
+        )
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if version == 0 and tables:
+        raise StoreError(f"{path} is an SQLite database, but not a lineage store")
 
 
 def version_of(connection: sqlite3.Connection) -> int:

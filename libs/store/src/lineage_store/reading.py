@@ -22,6 +22,7 @@ from lineage_core.graph import (
 from lineage_core.joining import may_be_root
 from lineage_core.message import Link, Message, Register, SinkFiles, Splits, parse_message
 from lineage_core.verdict import StoreCounts
+from lineage_store.errors import StoreError
 from lineage_store.packing import BIAS, unpack_edge
 
 _REF_COLUMNS = (
@@ -322,8 +323,11 @@ class SqliteGraph:
         return {partition: tuple(sorted(by_row.items())) for partition, by_row in found.items()}
 
     def _all(self, query: str, *values: object) -> list[Any]:
-        with self._lock:
-            return self._db.execute(query, values).fetchall()
+        try:
+            with self._lock:
+                return self._db.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"can't read the lineage store: {error}") from error
 
 
 def _is_root(text: str, produced: bool, sources: set[str]) -> bool:

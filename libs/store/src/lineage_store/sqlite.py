@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from lineage_core.block import FlowBlock
 from lineage_core.graph import EdgeBatch
@@ -58,13 +59,12 @@ class SqliteStore:
             writer.edges(edges)
 
     def applications(self) -> Sequence[ApplicationRecord]:
-        with self._lock:
-            rows = self._db.execute(
-                "SELECT app, name, started_at, ended_at, status, seen_at, "
-                "(SELECT coalesce(sum(count), 0) FROM block WHERE block.app = application.id), "
-                "(SELECT total(associations) FROM block WHERE block.app = application.id) "
-                "FROM application ORDER BY started_at DESC, id DESC"
-            ).fetchall()
+        rows = self._query(
+            "SELECT app, name, started_at, ended_at, status, seen_at, "
+            "(SELECT coalesce(sum(count), 0) FROM block WHERE block.app = application.id), "
+            "(SELECT total(associations) FROM block WHERE block.app = application.id) "
+            "FROM application ORDER BY started_at DESC, id DESC"
+        )
         found = []
         for app, name, started_at, ended_at, status, seen_at, flows, associations in rows:
             gone = status == "running" and self._clock() - seen_at > ABANDONED_AFTER_S
@@ -85,11 +85,10 @@ class SqliteStore:
         return self.graph(app).messages(kind)
 
     def graph(self, app: str) -> SqliteGraph:
-        with self._lock:
-            found = self._db.execute("SELECT id FROM application WHERE app = ?", (app,)).fetchone()
-        if found is None:
+        found = self._query("SELECT id FROM application WHERE app = ?", app)
+        if not found:
             raise KeyError(f"there is no application {app} in {self.path}")
-        return SqliteGraph(self._db, self._lock, found[0])
+        return SqliteGraph(self._db, self._lock, found[0][0])
 
     def counts(self, app: str) -> StoreCounts:
         return self.graph(app).counts()
@@ -138,11 +137,12 @@ class SqliteStore:
             except sqlite3.Error as error:
                 raise StoreError(f"can't write the lineage store {self.path}: {error}") from error
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for queries."""
-        with self._lock:
-            yield self._db
+    def _query(self, query: str, *values: str) -> list[Any]:
+        try:
+            with self._lock:
+                return self._db.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"can't read the lineage store {self.path}: {error}") from error
 
     def _give_back(self) -> None:
         """Give free pages back to the file system."""
