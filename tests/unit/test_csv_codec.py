@@ -208,6 +208,12 @@ def test_bytes_that_are_not_text_are_named() -> None:
         decode_csv(CSV.encode().replace(b",a\n", b",\xff\n"), header_of(block()))
 
 
+def test_errors_show_the_cell_also_where_cells_are_quoted() -> None:
+    damaged = CSV.replace("4@4#0", '"4@4#01"').encode()
+    with pytest.raises(BlockError, match="row 2, column hashOut: '4@4#01'"):
+        decode_csv(damaged, header_of(block()))
+
+
 def test_rows_are_counted() -> None:
     lines = CSV.splitlines(keepends=True)
     for rows in (lines[:-1], [*lines, lines[-1]], lines[:1], []):

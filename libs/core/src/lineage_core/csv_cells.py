@@ -12,44 +12,77 @@ import numpy as np
 
 from lineage_core.block import I64
 from lineage_core.block_check import place
-from lineage_core.digits import U8, Mask
+from lineage_core.digits import U8, Mask, places_of
 from lineage_core.errors import BlockError
 
 COLUMNS = ("flowId", "hashIn", "hashOut", "value")
 PAYLOAD_BYTES_MAX = 256 * 2**20
 """Longest CSV of one block in bytes."""
-PAD = 1024
-"""Zero bytes behind the payload, so that words read at a cell's end stay inside the buffer: more
-than the longest prefix of a cell and a word."""
 _COMMA, _LF, _CR, _QUOTE, _SPACE, _DASH = 44, 10, 13, 34, 32, 45
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Cell ``[line, column]`` is ``text[start:stop]``, its quotes left off.
+    """Where the cells of a payload are, without their quotes.
 
-    ``buffer`` is the payload with ``PAD`` zero bytes behind it; ``start`` and ``stop`` are int64
-    matrices of lines by columns; ``quoted`` says which cells had quotes, None if none had.
-    Quotes inside a quoted cell are still doubled.
+    ``begin`` and ``end`` are int64 matrices of lines by columns; ``begin`` is None where every
+    cell begins right behind the end before it. ``quoted`` says which cells had quotes, None if
+    none had. Quotes inside a quoted cell are still doubled.
     """
 
-    buffer: U8
     payload: bytes
-    start: I64
-    stop: I64
+    buffer: U8
+    begin: I64 | None
+    end: I64
     quoted: Mask | None
+    separators: I64
+    """Places of all spaces and dashes."""
 
-    @property
-    def separators(self) -> I64:
-        """Places of all spaces and dashes."""
-        return np.flatnonzero((self.buffer == _SPACE) | (self.buffer == _DASH))
+    def start(self, column: int) -> I64:
+        """Where the cells of a column begin, the header's left out."""
+        if self.begin is not None:
+            return self.begin[1:, column]
+        before = self.end[:-1, -1] if column == 0 else self.end[1:, column - 1]
+        start: I64 = before + 1
+        return start
 
-    def text(self, line: int, column: int) -> str:
-        """Text of a cell; the payload must be UTF-8."""
-        raw = self.payload[self.start[line, column] : self.stop[line, column]]
+    def stop(self, column: int) -> I64:
+        """Where the cells of a column end (exclusive), the header's left out."""
+        return self.end[1:, column]
+
+    def filled(self, column: int) -> Mask:
+        """Which cells of a column hold something, be it just quotes; the header's left out."""
+        filled: Mask = self.stop(column) > self.start(column)
+        if self.quoted is not None:
+            filled |= self.quoted[1:, column]
+        return filled
+
+    def row_text(self, row: int, column: int) -> str:
+        """Text of a cell, its quotes resolved; ``row`` -1 is the header."""
+        line = row + 1
+        if self.begin is not None:
+            begin = int(self.begin[line, column])
+        else:
+            at = line * self.end.shape[1] + column
+            begin = int(self.end.flat[at - 1]) + 1 if at else 0
+        raw = self.payload[begin : int(self.end[line, column])]
         if self.quoted is not None and self.quoted[line, column]:
             raw = raw.replace(b'""', b'"')
         return raw.decode()
+
+    def texts(self, column: int) -> list[str]:
+        """Texts of a column, quotes resolved, the header's left out."""
+        start, stop = self.start(column).tolist(), self.stop(column).tolist()
+        places = zip(start, stop, strict=True)
+        if self.payload.isascii():
+            whole = self.payload.decode("ascii")
+            texts = [whole[begin:end] for begin, end in places]
+        else:
+            texts = [self.payload[begin:end].decode() for begin, end in places]
+        if self.quoted is not None:
+            for row in np.flatnonzero(self.quoted[1:, column]).tolist():
+                texts[row] = texts[row].replace('""', '"')
+        return texts
 
 
 def split_cells(payload: bytes, columns: tuple[str, ...], lines: int) -> Cells:
@@ -59,29 +92,24 @@ def split_cells(payload: bytes, columns: tuple[str, ...], lines: int) -> Cells:
         BlockError: the payload is not such CSV; ``where`` names the row (or the header row).
     """
     _check_characters(payload)
-    buffer = np.frombuffer(payload + bytes(PAD), np.uint8)
-    text = buffer[:-PAD]
+    text = np.frombuffer(payload, np.uint8)
     inside = _inside_quotes(text) if b'"' in payload else None
-    marks = (text == _COMMA) | (text == _LF)
+    at = places_of(text, (_COMMA, _LF))
     if inside is not None:
-        marks &= ~inside
-    at = np.flatnonzero(marks)
+        at = at[~inside[at]]
     if len(at) == 0 or at[-1] != len(text) - 1 or text[-1] != _LF:
         raise BlockError("the last line has no end: truncated", where="payload")
     width = len(columns)
     shape_fits = len(at) == width * lines
     if not shape_fits or not _ends_only_at_last(text, at.reshape(-1, width)):
         raise _wrong_shape(text, at, width, lines)
-    stop = at.reshape(-1, width)
-    start = np.empty_like(stop)
-    start.ravel()[0] = 0
-    start.ravel()[1:] = at[:-1] + 1
-    if b"\r" in payload:
-        stop = _without_returns(text, start, stop, inside, columns)
-    quoted = None
-    if inside is not None:
-        start, stop, quoted = _without_quotes(text, start, stop, columns)
-    return Cells(buffer, payload, start, stop, quoted)
+    begin, quoted, end = None, None, at.reshape(-1, width)
+    if inside is not None or b"\r" in payload:
+        begin = np.concatenate(([0], at[:-1] + 1)).reshape(-1, width)
+        end = _without_returns(text, begin, end, inside, columns)
+    if begin is not None and inside is not None:
+        begin, end, quoted = _without_quotes(text, begin, end, columns)
+    return Cells(payload, text, begin, end, quoted, places_of(text, (_SPACE, _DASH)))
 
 
 def _check_characters(payload: bytes) -> None:

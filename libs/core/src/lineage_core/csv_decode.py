@@ -33,7 +33,7 @@ def decode_csv(payload: bytes, header: BlockHeader) -> FlowBlock:
     if len(payload) > PAYLOAD_BYTES_MAX:
         raise BlockError(f"longer than {PAYLOAD_BYTES_MAX} bytes", where="payload")
     cells = split_cells(payload, COLUMNS, header.rows + 1)
-    found = tuple(cells.text(0, column) for column in range(len(COLUMNS)))
+    found = tuple(cells.row_text(-1, column) for column in range(len(COLUMNS)))
     if found != COLUMNS:
         raise BlockError(f"{','.join(found)!r:.80} is not {','.join(COLUMNS)}", where="header row")
     _check_flow_ids(cells, header)
@@ -64,13 +64,13 @@ def decode_csv(payload: bytes, header: BlockHeader) -> FlowBlock:
 
 
 def _check_flow_ids(cells: Cells, header: BlockHeader) -> None:
-    start, stop = cells.start[1:, _FLOW_ID], cells.stop[1:, _FLOW_ID]
+    start, stop = cells.start(_FLOW_ID), cells.stop(_FLOW_ID)
     start = _behind_prefix(cells, start, f"{header.block_id}/", _FLOW_ID)
     row, bad = parse_numbers(cells.buffer, start, stop)
     bad |= row != np.arange(header.rows, dtype=np.uint64)
     if bad.any():
         wrong = int(bad.argmax())
-        message = f"{cells.text(wrong + 1, _FLOW_ID)!r:.80} is not {header.block_id}/{wrong}"
+        message = f"{cells.row_text(wrong, _FLOW_ID)!r:.80} is not {header.block_id}/{wrong}"
         raise BlockError(message, where=place(wrong, COLUMNS[_FLOW_ID]))
 
 
@@ -80,7 +80,7 @@ def _behind_prefix(cells: Cells, start: I64, prefix: str, column: int, first_row
     bad = differs(cells.buffer, start, raw)
     if bad.any():
         row = first_row + int(bad.argmax())
-        message = f"{cells.text(row + 1, column)!r:.80} does not begin with {prefix!r}"
+        message = f"{cells.row_text(row, column)!r:.80} does not begin with {prefix!r}"
         raise BlockError(message, where=place(row, COLUMNS[column]))
     behind: I64 = start + len(raw)
     return behind
@@ -92,8 +92,8 @@ def _read_inputs(
     """Columns in_first, in_last, in_ptr and in_text of a block."""
     if header.in_space == OPAQUE_SPACE:
         return _read_opaque_inputs(cells)
-    start = _behind_prefix(cells, cells.start[1:, _HASH_IN], f"{header.in_space}#", _HASH_IN)
-    first, last, counts = _parse_runs(cells, start, cells.stop[1:, _HASH_IN], _HASH_IN, 0)
+    start = _behind_prefix(cells, cells.start(_HASH_IN), f"{header.in_space}#", _HASH_IN)
+    first, last, counts = _parse_runs(cells, start, cells.stop(_HASH_IN), _HASH_IN, 0)
     return first, last, None if counts is None else _pointer(counts), None
 
 
@@ -102,10 +102,8 @@ def _pointer(counts: I64) -> I64:
 
 
 def _read_opaque_inputs(cells: Cells) -> tuple[U64, None, I64 | None, list[str]]:
-    filled = cells.stop[1:, _HASH_IN] > cells.start[1:, _HASH_IN]
-    if cells.quoted is not None:
-        filled |= cells.quoted[1:, _HASH_IN]
-    texts = _texts(cells, _HASH_IN, slice(1, None))
+    filled = cells.filled(_HASH_IN)
+    texts = cells.texts(_HASH_IN)
     if filled.all():
         return text_positions(texts), None, None, texts
     given = [texts[row] for row in np.flatnonzero(filled).tolist()]
@@ -114,8 +112,7 @@ def _read_opaque_inputs(cells: Cells) -> tuple[U64, None, I64 | None, list[str]]
 
 def _read_outputs(cells: Cells, header: BlockHeader) -> tuple[U64, U64 | None, list[str] | None]:
     """Columns out_first, out_last and out_text of a block."""
-    start = cells.start[1:, _HASH_OUT].copy()
-    stop = cells.stop[1:, _HASH_OUT]
+    start, stop = cells.start(_HASH_OUT).copy(), cells.stop(_HASH_OUT)
     opaque = np.zeros(header.rows, np.bool_)
     for section in header.out:
         rows = slice(section.row_first, section.row_stop)
@@ -136,9 +133,7 @@ def _read_mixed_outputs(
 ) -> tuple[U64, U64 | None, list[str]]:
     texts = [
         text if is_opaque else ""
-        for text, is_opaque in zip(
-            _texts(cells, _HASH_OUT, slice(1, None)), opaque.tolist(), strict=True
-        )
+        for text, is_opaque in zip(cells.texts(_HASH_OUT), opaque.tolist(), strict=True)
     ]
     plain = np.flatnonzero(~opaque)
     first = text_positions(texts)
@@ -168,7 +163,8 @@ def _parse_runs(cells: Cells, start: I64, stop: I64, column: int, rows: I64 | in
     tokens[start == stop] = 0
     if len(inner) == 0 and int(tokens.min()) == 1:
         numbers, bad = parse_numbers(buffer, start, stop)
-        _refuse_numbers(cells, bad, np.arange(len(start)), column, rows)
+        if bad.any():
+            _refuse_numbers(cells, bad, np.arange(len(start)), column, rows)
         return numbers, None, None
     pointer = _pointer(tokens)
     filled = tokens > 0
@@ -241,34 +237,15 @@ def _refuse_numbers(
         return
     cell = int(cell_of[int(bad.argmax())])
     row = cell if isinstance(rows, int) else int(rows[cell])
-    text = cells.text(row + 1, column)
+    text = cells.row_text(row, column)
     raise BlockError(f"{text!r:.80}: {message}", where=place(row, COLUMNS[column]))
 
 
 def _read_values(cells: Cells) -> list[str | None] | None:
-    given = cells.stop[1:, _VALUE] > cells.start[1:, _VALUE]
-    if cells.quoted is not None:
-        given |= cells.quoted[1:, _VALUE]
+    given = cells.filled(_VALUE)
     if not given.any():
         return None
-    texts = _texts(cells, _VALUE, slice(1, None))
+    texts = cells.texts(_VALUE)
     if given.all():
         return list(texts)
     return [text if has else None for text, has in zip(texts, given.tolist(), strict=True)]
-
-
-def _texts(cells: Cells, column: int, lines: slice) -> list[str]:
-    """Texts of the cells of a column, quotes resolved."""
-    places = zip(
-        cells.start[lines, column].tolist(), cells.stop[lines, column].tolist(), strict=True
-    )
-    if cells.payload.isascii():
-        whole = cells.payload.decode("ascii")
-        texts = [whole[start:stop] for start, stop in places]
-    else:
-        raw = cells.payload
-        texts = [raw[start:stop].decode() for start, stop in places]
-    if cells.quoted is not None:
-        for row in np.flatnonzero(cells.quoted[lines, column]).tolist():
-            texts[row] = texts[row].replace('""', '"')
-    return texts

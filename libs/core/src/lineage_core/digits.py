@@ -1,6 +1,7 @@
-"""Decimal numbers of a byte buffer, parsed in columns.
+"""Places and decimal numbers in a byte buffer, found and parsed in columns.
 
-Eight digits are read as one 64-bit word and turned into a number by three multiplications (SWAR);
+All of it goes in pieces that stay in the processor's cache: columns of whole blocks would cost
+more in page faults than in arithmetic. Eight digits are read as one 64-bit word and turned into a number by three multiplications (SWAR);
 a number of up to 20 digits takes three words.
 """
 
@@ -17,8 +18,10 @@ U8: TypeAlias = npt.NDArray[np.uint8]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 PAD = 24
-"""Bytes that a buffer needs before its first number and behind its last: words overlap its ends."""
+"""Bytes that a buffer needs before the first number: words end where a number ends."""
 DIGITS_MAX = 20
+_PIECE_BYTES = 2**16
+_PIECE_NUMBERS = 2**13
 
 _u = np.uint64
 _ZEROS = _u(0x3030303030303030)
@@ -39,13 +42,21 @@ def words_of(buffer: U8) -> U64:
 def parse_numbers(buffer: U8, start: I64, stop: I64) -> tuple[U64, Mask]:
     """Parse the numbers at ``start[i]`` to ``stop[i]`` (exclusive).
 
-    Every place must lie at least :data:`PAD` bytes off both ends of the buffer.
+    Every place must begin at least :data:`PAD` bytes behind the begin of the buffer.
 
     Returns:
         The numbers, and a mask of the places that hold none: not decimal digits only, a leading
         zero, no digit at all, or above 2**64 - 1. Numbers under the mask are arbitrary.
     """
     words = words_of(buffer)
+    value, bad = np.empty(len(start), np.uint64), np.empty(len(start), np.bool_)
+    for at in range(0, len(start), _PIECE_NUMBERS):
+        piece = slice(at, at + _PIECE_NUMBERS)
+        value[piece], bad[piece] = _parse_piece(buffer, words, start[piece], stop[piece])
+    return value, bad
+
+
+def _parse_piece(buffer: U8, words: U64, start: I64, stop: I64) -> tuple[U64, Mask]:
     length = stop - start
     longest = int(length.max(initial=0))
     bad: Mask = (length < 1) | (length > DIGITS_MAX)
@@ -98,12 +109,36 @@ def _eight(words: U64, at: I64, length: I64) -> tuple[U64, Mask]:
 def differs(buffer: U8, start: I64, prefix: bytes) -> Mask:
     """Mask of the places whose bytes do not begin with ``prefix``.
 
-    Needs ``len(prefix) + 8`` bytes of buffer behind every place.
+    Places are in order.
     """
     words = words_of(buffer)
     bad: Mask = np.zeros(len(start), np.bool_)
-    for at in range(0, len(prefix), 8):
-        part = prefix[at : at + 8]
-        want = _u(int.from_bytes(part, "little"))
-        bad |= ((words[start + at] ^ want) & _u(_FIRST_BYTES[len(part)])) != 0
+    # A word at the end of the last prefixes would lie beyond the buffer.
+    inside = int(np.searchsorted(start, len(buffer) - len(prefix) - 8, side="right"))
+    for row in range(inside, len(start)):
+        at = int(start[row])
+        bad[row] = buffer[at : at + len(prefix)].tobytes() != prefix
+    parts = [prefix[at : at + 8] for at in range(0, len(prefix), 8)]
+    wanted = [(_u(int.from_bytes(part, "little")), _u(_FIRST_BYTES[len(part)])) for part in parts]
+    for first in range(0, inside, _PIECE_NUMBERS):
+        piece = slice(first, min(first + _PIECE_NUMBERS, inside))
+        place = start[piece].copy()
+        for want, mask in wanted:
+            bad[piece] |= ((words[place] ^ want) & mask) != 0
+            place += 8
     return bad
+
+
+def places_of(buffer: U8, codes: tuple[int, ...]) -> I64:
+    """Where bytes of one of the ``codes`` stand, in order."""
+    found = [np.empty(0, np.int64)]
+    mask, same = np.empty(_PIECE_BYTES, np.bool_), np.empty(_PIECE_BYTES, np.bool_)
+    for at in range(0, len(buffer), _PIECE_BYTES):
+        piece = buffer[at : at + _PIECE_BYTES]
+        marks, one = mask[: len(piece)], same[: len(piece)]
+        np.equal(piece, codes[0], out=marks)
+        for code in codes[1:]:
+            np.equal(piece, code, out=one)
+            marks |= one
+        found.append(np.flatnonzero(marks) + at)
+    return np.concatenate(found)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lineage_core.block import U64
-from lineage_core.digits import PAD, parse_numbers
+from lineage_core.digits import PAD, parse_numbers, places_of
 from lineage_core.errors import RegionError
 from lineage_core.runs import count, intersect, normal, spread, subtract, union
 
@@ -99,7 +99,7 @@ class Region:
             raise RegionError(f"{text!r:.80} is not a region (like 0-3 7 12)")
         buffer = np.frombuffer(bytes(PAD) + text.encode() + bytes(PAD), np.uint8)
         end = len(buffer) - PAD
-        inner = np.flatnonzero((buffer == _SPACE) | (buffer == _DASH))
+        inner = places_of(buffer, (_SPACE, _DASH))
         stop = np.append(inner, end)
         start = np.concatenate(([PAD], inner + 1))
         numbers, bad = parse_numbers(buffer, start, stop)
