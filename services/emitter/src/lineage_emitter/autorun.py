@@ -7,14 +7,20 @@ what is not captured (other sources, DataFrames) is named in the verdict.
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import functools
 import inspect
 import os
 import sys
+import threading
 import types
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
+from types import TracebackType
 from typing import Any
 
+from lineage_core.message import EndStatus
 from pyspark import SparkConf, SparkContext
 
 from lineage_emitter import context, scope
@@ -131,43 +137,67 @@ def _noticed(name: str) -> Callable[..., Any]:
 
 def run(path: str, arguments: list[str]) -> int:
     """Run the program as ``python path arguments`` would; returns its exit code."""
+    full_path = os.path.abspath(path)
     sys.argv = [path, *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    sys.path[0] = os.path.dirname(os.path.realpath(path))
     main = types.ModuleType("__main__")
     main.__dict__.update(
-        __file__=path, __builtins__=__builtins__, __cached__=None, __spec__=None, __package__=None
+        __file__=full_path,
+        __builtins__=builtins,
+        __cached__=None,
+        __loader__=SourceFileLoader("__main__", full_path),
     )
     sys.modules["__main__"] = main
+    status: EndStatus = "failed"
+    try:
+        code = _execute(full_path, main.__dict__)
+        status = "failed" if code else "ok"
+        return code
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        _wait_for_threads()
+        _close_sessions(status)
+
+
+def _execute(path: str, names: dict[str, Any]) -> int:
     try:
         with open(path, "rb") as file:
-            code = compile(file.read(), path, "exec")
+            source = file.read()
     except OSError as problem:
         print(f"lineage: can't open {path!r}: {problem.strerror}", file=sys.stderr)
         return 2
-    except SyntaxError:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
-        return 1
-    status = "failed"
     try:
-        exec(code, main.__dict__)  # noqa: S102  running the user's program is the purpose
-        status = "ok"
-        return 0
+        # dont_inherit: the program has its own __future__ statements, not ours.
+        program = compile(source, path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as problem:
+        return _report(problem, None)
+    try:
+        exec(program, names)
     except SystemExit as leaving:
-        status = "ok" if leaving.code in (None, 0) else "failed"
         if leaving.code is None or isinstance(leaving.code, int):
             return leaving.code or 0
         print(leaving.code, file=sys.stderr)
         return 1
     except BaseException as problem:
-        trace = problem.__traceback__
-        sys.excepthook(type(problem), problem, trace.tb_next if trace is not None else None)
-        return 130 if isinstance(problem, KeyboardInterrupt) else 1
-    finally:
-        sys.stdout.flush()
-        _close_sessions(status)
+        return _report(problem, problem.__traceback__.tb_next if problem.__traceback__ else None)
+    return 0
 
 
-def _close_sessions(status: str) -> None:
+def _report(problem: BaseException, trace: TracebackType | None) -> int:
+    """As the interpreter does, from the program's first frame on."""
+    sys.excepthook(type(problem), problem.with_traceback(trace), trace)
+    return 130 if isinstance(problem, KeyboardInterrupt) else 1
+
+
+def _wait_for_threads() -> None:
+    """As the interpreter does before it ends: threads of the program may still use Spark."""
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()
+
+
+def _close_sessions(status: EndStatus) -> None:
     from lineage_emitter.session import open_sessions
 
     for session in open_sessions():
@@ -185,4 +215,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # By its own name: frames of this module are told from the program's __main__ by it.
+    from lineage_emitter.autorun import main as run_program
+
+    run_program()

@@ -10,6 +10,7 @@ from pyspark import RDD, SparkContext
 from pyspark.serializers import BatchedSerializer
 
 from lineage_emitter import scope, shuffles
+from lineage_emitter.lines import LineDeserializer
 from lineage_emitter.rdd import LineageRDD, adopt, batch_of_ten
 from lineage_emitter.session import Session, session_of
 
@@ -86,7 +87,8 @@ def text_file(
         plain = stock_text_file(session.sc, name, min_partitions, use_unicode)
         node = session.register("source", "textFile", path=name, alias="read")
         node.text_source = plain._jrdd
-        return LineageRDD.wrap(plain, session, node, node.name)
+        lines = LineDeserializer(use_unicode)
+        return LineageRDD.wrap(plain, session, node, node.name, deserializer=lines)
 
 
 def parallelize(session: Session, c: Iterable[Any], num_slices: int | None = None) -> RDD[Any]:

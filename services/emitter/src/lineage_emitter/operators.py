@@ -17,6 +17,7 @@ from pyspark.serializers import FramedSerializer, pack_long
 from pyspark.shuffle import ExternalSorter, get_used_memory
 
 from lineage_emitter import segment as segments
+from lineage_emitter.lines import Lines
 from lineage_emitter.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, GivenRecorder
 from lineage_emitter.segment import Frame, Segment
 from lineage_emitter.stamps import TracedRecords
@@ -59,6 +60,8 @@ class Read:
         elif isinstance(iterator, TracedRecords):
             pieces = iterator.pieces
             frame.starts, frame.bases, frame.spaces = pieces.starts, pieces.bases, pieces.spaces
+        if isinstance(iterator, Lines):
+            return iterator.numbered(frame)
         return _numbered(iterator, frame)
 
 

@@ -248,57 +248,61 @@ def emit_csr(
     ``counts`` int64[n]: runs per row; ``outs`` uint64[n]: output position per row.
     A row with more runs than a block may hold is split into several flows of one output.
     """
-    ptr = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
-    pending: list[tuple[str, int, int, int]] = []  # space, row, run from, run to
-    runs = 0
+    order = np.concatenate([rows for _, rows in sections]) if sections else np.zeros(0, np.int64)
+    section_of = np.repeat(np.arange(len(sections)), [len(rows) for _, rows in sections])
+    low = (np.cumsum(counts) - counts)[order]
+    size = counts[order]
+    if len(size) and int(size.max()) > RUNS_MAX:
+        order, section_of, low, size = _split_wide(order, section_of, low, size)
     single = last is first or bool((first == last).all())
-
-    def cut() -> None:
-        nonlocal runs
-        if not pending:
-            return
-        rows = np.array([row for _, row, _, _ in pending], dtype=np.int64)
-        lows = np.array([low for _, _, low, _ in pending], dtype=np.int64)
-        sizes = np.array([high for _, _, _, high in pending], dtype=np.int64) - lows
+    ends = np.cumsum(size)
+    start = 0
+    while start < len(order):
+        before = int(ends[start - 1]) if start else 0
+        stop = int(np.searchsorted(ends, before + RUNS_MAX, side="right"))
+        stop = min(max(stop, start + 1), start + FLOWS_MAX)
+        sizes = size[start:stop]
         in_ptr = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes)))
-        take = np.repeat(lows - in_ptr[:-1], sizes) + np.arange(in_ptr[-1])
-        directory: list[Section] = []
-        for i, (space, _, _, _) in enumerate(pending):
-            if directory and directory[-1].space == space:
-                directory[-1] = Section(space, directory[-1].row_first, i + 1)
-            else:
-                directory.append(Section(space, i, i + 1))
+        take = np.repeat(low[start:stop] - in_ptr[:-1], sizes) + np.arange(in_ptr[-1])
         segment.emit(
             FlowBlock(
                 block_id=BlockId(node, segment.partition, segment.incarnation, segment.next_seq()),
                 relation=Relation.ROWS,
                 in_space=in_space,
-                out=tuple(directory),
+                out=_directory(sections, section_of[start:stop]),
                 in_ptr=None if bool((sizes == 1).all()) else in_ptr,
                 in_first=first[take],
                 in_last=None if single else last[take],
-                out_first=outs[rows],
+                out_first=outs[order[start:stop]],
                 exact=not reason,
                 reason=reason,
                 app=segment.config.app,
             )
         )
-        pending.clear()
-        runs = 0
+        start = stop
 
-    for space, rows in sections:
-        for row in rows.tolist():
-            low, high = int(ptr[row]), int(ptr[row + 1])
-            while True:
-                step = min(high, low + RUNS_MAX - runs)
-                pending.append((space, row, low, step))
-                runs += step - low
-                low = step
-                if runs >= RUNS_MAX or len(pending) >= FLOWS_MAX:
-                    cut()
-                if low >= high:
-                    break
-    cut()
+
+def _split_wide(
+    order: I64, section_of: I64, low: I64, size: I64
+) -> tuple[I64, I64, I64, I64]:
+    """Rows with more runs than a block may hold become several rows."""
+    pieces = np.maximum(-(-size // RUNS_MAX), 1)
+    part = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    sizes = np.minimum(np.repeat(size, pieces) - part * RUNS_MAX, RUNS_MAX)
+    lows = np.repeat(low, pieces) + part * RUNS_MAX
+    return np.repeat(order, pieces), np.repeat(section_of, pieces), lows, sizes
+
+
+def _directory(
+    sections: Sequence[tuple[str, np.ndarray[Any, Any]]], section_of: I64
+) -> tuple[Section, ...]:
+    """The directory of a block whose rows belong to the sections ``section_of`` (ascending)."""
+    starts = np.flatnonzero(np.diff(section_of, prepend=-1))
+    stops = [*starts[1:].tolist(), len(section_of)]
+    return tuple(
+        Section(sections[int(section_of[start])][0], int(start), stop)
+        for start, stop in zip(starts, stops, strict=True)
+    )
 
 
 class AllRecorder:
