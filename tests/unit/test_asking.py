@@ -120,6 +120,16 @@ def test_a_changed_source_is_said_to_have_changed(url: str, tmp_path: Path) -> N
     assert [item.text for item in gone.groups[0].items] == [None] * 3
 
 
+def test_a_change_between_two_questions_is_noticed(url: str, tmp_path: Path) -> None:
+    run = store_run(url, tmp_path)
+    question = Question(Direction.BACKWARD, ("write#0#0",))
+    with SqliteStore(url.removeprefix("sqlite:///")) as store:
+        asker = Asker(store, RowReader())
+        assert not asker.ask(question).changed
+        run.source.write_text("all new\n")
+        assert asker.ask(question).changed
+
+
 def test_rows_that_can_not_be_counted_any_more_have_no_line(url: str, tmp_path: Path) -> None:
     run = store_run(url, tmp_path, counted=False)
     run.source.unlink()

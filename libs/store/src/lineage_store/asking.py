@@ -12,7 +12,7 @@ from lineage_core.positions import text_position
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceError, TraceResult
 from lineage_core.tracing import Tracer
-from lineage_core.verdict import judge
+from lineage_core.verdict import Verdict, judge
 from lineage_store.answers import Answer, Composer
 from lineage_store.finding import FileUse, NotFoundError, find_application, find_uses
 from lineage_store.locations import LocationError, Locations, parse_location
@@ -57,6 +57,7 @@ class Asker:
         uses = self._all_uses(question)
         opened = self._open(self._application(question, uses))
         app = opened.app
+        opened.locations.look_again()
         composer = Composer(opened.graph, opened.names, opened.locations)
         begun = self._begin(opened, question, uses)
         result = opened.tracer.trace(
@@ -69,7 +70,7 @@ class Asker:
             _refuse_itemless(opened, opened.names.node(question.until), result)
         for place, found in uses.items():
             _warn_of_use(composer, place, found[0], question.direction)
-        verdict = judge(self._store.messages(app), self._store.counts(app), now=time.time())
+        verdict = opened.verdict
         if not verdict.complete:
             first = verdict.reasons[0] if verdict.reasons else "see lineage verify"
             composer.warnings[f"the lineage of {app} is incomplete: {first}"] = None
@@ -130,12 +131,19 @@ class Asker:
         return next(iter(apps), "") or find_application(self._store, question.app)
 
     def _open(self, app: str) -> _Opened:
-        if self._opened is None or self._opened.app != app:
+        kept = self._opened
+        # What is not complete may grow between two questions (a notebook): it is opened again.
+        if kept is None or kept.app != app or not kept.verdict.complete:
             graph = self._store.graph(app)
-            self._opened = _Opened(
-                app, graph, Names(graph.nodes()), Locations(graph, self._reader), Tracer(graph)
+            kept = self._opened = _Opened(
+                app,
+                graph,
+                Names(graph.nodes()),
+                Locations(graph, self._reader),
+                Tracer(graph),
+                judge(self._store.messages(app), self._store.counts(app), now=time.time()),
             )
-        return self._opened
+        return kept
 
     def _start(self, opened: _Opened, place: str, uses: list[FileUse] | None) -> dict[str, Region]:
         if uses is None and looks_like_address(place):
@@ -158,6 +166,7 @@ class _Opened:
     names: Names
     locations: Locations
     tracer: Tracer
+    verdict: Verdict
 
 
 def _refuse_itemless(opened: _Opened, node: str, result: TraceResult) -> None:

@@ -89,6 +89,10 @@ class Locations:
         self._states: dict[str, FileState | None] = {}
         self._kinds = {node.node: node.kind for node in graph.nodes()}
 
+    def look_again(self) -> None:
+        """Forget which files are as they were: between two questions they may change."""
+        self._states.clear()
+
     def items_at(self, node: str, path: str, line: int) -> dict[str, Region]:
         """The items of a node on a line of a canonical path; empty when it has no such file.
 
