@@ -1,0 +1,126 @@
+"""Runs programs as a person would, plain or under ``lineage run``, and reads what was captured."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lineage_core.trace_result import Direction
+from lineage_store.asking import Asker, Question
+from lineage_store.opening import index_folder, open_store
+from lineage_store.rows import RowReader
+
+STORE = ".lineage/lineage.db"
+CLI = [sys.executable, "-c", "from lineage.main import app; app()"]
+TIMEOUT_S = 280
+"""Below the limit of one test, so that a hung program is killed with its output shown."""
+
+Row = tuple[str, tuple[str, ...]]
+"""Text of a row and the sorted locations of the source rows that made it."""
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a program gets: nothing of lineage's own settings but ``extra``."""
+    found = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LINEAGE_", "PYSPARK_", "SPARK_", "PYTHONPATH"))
+    }
+    found |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "default"}
+    return found | dict(extra or {})
+
+
+def write_job(folder: Path, source: str, name: str = "job.py") -> Path:
+    """A program in ``folder``."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(source).lstrip(), encoding="utf-8")
+    return path
+
+
+def run_program(
+    folder: Path, command: list[str], env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in ``folder``."""
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(env),
+        text=True,
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def run_plain(
+    folder: Path, *arguments: str, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """``python job.py ...``."""
+    return run_program(folder, [sys.executable, *arguments], env)
+
+
+def run_captured(
+    folder: Path, *arguments: str, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """``lineage run --quiet job.py ...``."""
+    return run_program(folder, [*CLI, "run", "--quiet", *arguments], env)
+
+
+def lineage(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A ``lineage`` command."""
+    return run_program(folder, [*CLI, *arguments])
+
+
+def verify(folder: Path, app: str = "latest") -> dict[str, Any]:
+    """The verdict as ``lineage verify --json`` prints it; its exit code must agree."""
+    result = lineage(folder, "verify", app, "--json")
+    verdict: dict[str, Any] = json.loads(result.stdout)
+    assert result.returncode == (0 if verdict["complete"] else 1), result.stderr
+    return verdict
+
+
+def applications(folder: Path) -> list[dict[str, Any]]:
+    """All applications of the store, the first begun first."""
+    result = lineage(folder, "apps", "--json")
+    assert result.returncode == 0, result.stderr
+    found: list[dict[str, Any]] = json.loads(result.stdout)
+    return found[::-1]
+
+
+def part_files(out: Path) -> list[Path]:
+    """The part files of an output folder, in order."""
+    return sorted(path for path in out.iterdir() if path.name.startswith("part-"))
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    """Every file of an output folder."""
+    return {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+def traced(folder: Path, out: Path, app: str | None = None) -> Counter[Row]:
+    """(text, source locations) of every row under ``out``; rows must be single lines."""
+    with open_store(f"sqlite:///{folder / STORE}") as store:
+        asker = Asker(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
+        return Counter(_rows(asker, out, app))
+
+
+def _rows(asker: Asker, out: Path, app: str | None) -> Iterator[Row]:
+    for part in part_files(out):
+        for number, text in enumerate(part.read_text(encoding="utf-8").splitlines(), start=1):
+            place = f"{part}:{number}"
+            answer = asker.ask(Question(Direction.BACKWARD, (place,), app=app, texts=False))
+            yield text, tuple(sorted(_locations(answer.to_json())))
+
+
+def _locations(answer: dict[str, Any]) -> Iterator[str]:
+    for source in answer["sources"]:
+        for item in source["items"]:
+            yield item["location"] or item["address"]
