@@ -352,7 +352,8 @@ class KeyReader:
         self.keys: list[Any] = []
         self.first = 0
         self.seen: list[np.ndarray[Any, Any]] = []
-        segment.on_flush(self.flush)
+        segment.on_flush(self.flush_keys)
+        segment.on_end(self.note_collisions)
 
     def records(self, items: Iterable[tuple[Any, Any]], frame: Frame) -> Iterator[tuple[Any, Any]]:
         """Pass items on, numbering them."""
@@ -377,16 +378,16 @@ class KeyReader:
         reason = "" if canonical else UNCANONICAL_REASON
         self._emit(positions, outs, reason)
 
-    def flush(self) -> None:
-        """Emit the rest, and once more those whose position another key has too."""
+    def note_collisions(self) -> None:
+        """Emit once more, as supersets, the keys whose position another key has too."""
         self.flush_keys()
         if not self.seen:
             return
         positions = np.concatenate(self.seen)
         _, inverse, counts = np.unique(positions, return_inverse=True, return_counts=True)
         shared = np.flatnonzero(counts[inverse] > 1)
-        if len(shared) > self.segment.collisions:
-            self.segment.collisions = len(shared)
+        if len(shared):
+            self.segment.collisions += len(shared)
             self.segment.reasons.append(COLLISION_REASON)
             self._emit(positions[shared], shared.astype(np.uint64), COLLISION_REASON)
 

@@ -488,6 +488,6 @@ class JoinSides:
                     cell[0] = ordinal
                     ordinal += 1
                     yield (key, (left_value, right_value))
-            if len(left.buffer) >= FLOWS_MAX or len(right.buffer) >= FLOWS_MAX:
-                segment.guard(left.flush)
-                segment.guard(right.flush)
+                if len(left.buffer) >= FLOWS_MAX or len(right.buffer) >= FLOWS_MAX:
+                    segment.guard(left.flush)
+                    segment.guard(right.flush)

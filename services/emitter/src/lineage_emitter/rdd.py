@@ -365,7 +365,8 @@ def _refused(name: str) -> Callable[..., Any]:
                 "spark.lineage.unsupported=continue to go on without lineage from here",
             )
         with scope.suspended():
-            return stock(self, *arguments, **named)
+            # looked up now: a SparkSession gives RDD.toDF its body when it is made
+            return getattr(RDD, name)(self, *arguments, **named)
 
     method.__name__ = name
     method.__doc__ = stock.__doc__

@@ -127,6 +127,7 @@ class Segment:
         self.reasons: list[str] = []
         self.reads: list[Frame] = []
         self._flushers: list[Callable[[], None]] = []
+        self._enders: list[Callable[[], None]] = []
         self._spool: TaskSpool | None = None
         self._incarnation: int | None = None
         self._finished = False
@@ -168,8 +169,12 @@ class Segment:
     # -- frames and recorders ----------------------------------------------------------------
 
     def on_flush(self, flush: Callable[[], None]) -> None:
-        """Call ``flush`` when the segment ends (in order of registration)."""
+        """Call ``flush`` before records leave through the JVM, and when the segment ends."""
         self._flushers.append(flush)
+
+    def on_end(self, action: Callable[[], None]) -> None:
+        """Call ``action`` once, when the segment ends."""
+        self._enders.append(action)
 
     def guard(self, action: Callable[[], None]) -> None:
         """Run a piece of capture so that its failure never reaches the job."""
@@ -218,6 +223,8 @@ class Segment:
         if self._finished:
             return
         self._finished = True
+        for action in self._enders:
+            self.guard(action)
         self.flush()
         spool = self._spool
         if spool is not None:

@@ -246,7 +246,9 @@ class Session:
             if isinstance(item, threading.Event):
                 item.set()
             elif item is not None:
-                self._guard("pass on a commit", lambda marker=item: self._commit(marker))
+                self._guard("pass on a commit", functools.partial(self._commit, item))
+                if self._queue.empty():
+                    self._guard("push commits", self.api.spool.push)
             if time.monotonic() - heartbeat_at >= self.settings.heartbeat_s:
                 heartbeat_at = time.monotonic()
                 self._send(Heartbeat(app=self.app, at=time.time()))
