@@ -34,7 +34,7 @@ test: setup ## Run the tests
 
 .PHONY: bench
 bench: setup ## Run the benchmarks; one JSON line each
-	@$(WITH_JAVA) $(BIN)/python benchmarks/run.py $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: check check-format check-lint check-types check-imports check-lock
 check: check-format check-lint check-types check-imports check-lock ## Format, lint, types, imports, lock (make -k check: all findings)

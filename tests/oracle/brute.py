@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.rddsampler import RDDSampler
 
 from tests.oracle import functions
-from tests.oracle.layout import list_partitions, text_partitions
+from tests.oracle.layout import file_partitions, list_partitions
 from tests.oracle.model import Program, Sink, Source, Step, Witness
 
 Witnesses = frozenset[Witness]
@@ -125,7 +125,7 @@ class Evaluation:
             parts = [
                 [(name, row, text) for row, text in part]
                 for name, content in source.files
-                for part in text_partitions(content, source.partitions)
+                for part in file_partitions(name, content, source.partitions)
             ]
         placed = len(source.files) <= 1
         rows = [

@@ -53,6 +53,13 @@ def text_partitions(content: bytes, partitions: int) -> list[list[tuple[int, str
     return found
 
 
+def file_partitions(name: str, content: bytes, partitions: int) -> list[list[tuple[int, str]]]:
+    """(row, text) by partition of one file alone; a compressed one can't be split."""
+    if name.endswith(".gz"):
+        return [[(row, text) for row, (_, text) in enumerate(lines_of(content))]]
+    return text_partitions(content, partitions)
+
+
 def list_partitions(rows: Sequence[T], partitions: int) -> list[list[tuple[int, T]]]:
     """(row, value) by partition: PySpark pickles batches, the JVM deals batches out evenly."""
     batch = max(1, min(len(rows) // partitions, BATCH_ROWS_MAX))

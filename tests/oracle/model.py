@@ -6,7 +6,7 @@ it), its function (a name in ``functions``) and its numbers. Sinks are actions o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 Witness: TypeAlias = tuple[str, int]
@@ -20,8 +20,23 @@ JOINS = ("join", "leftOuterJoin", "rightOuterJoin", "fullOuterJoin")
 OUTER_JOINS = JOINS[1:]
 
 
-@dataclass(frozen=True)
-class Source:
+class _Short:
+    """Shown without the fields that have their default."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{one.name}={value!r}"
+            for one in fields(self)  # type: ignore[arg-type]
+            if (value := getattr(self, one.name)) != one.default
+        )
+        return f"{type(self).__name__}({shown})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+@dataclass(frozen=True, repr=False)
+class Source(_Short):
     """Rows to start from.
 
     ``kind`` "text": ``files`` are (file name, bytes); one file is read by its path, several as a
@@ -35,8 +50,8 @@ class Source:
     rows: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True)
-class Step:
+@dataclass(frozen=True, repr=False)
+class Step(_Short):
     """One operator. ``source`` reads ``Program.sources[inputs[0]]``; others read earlier steps.
 
     ``partitions`` None: the operator's own default.
@@ -51,8 +66,8 @@ class Step:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class Sink:
+@dataclass(frozen=True, repr=False)
+class Sink(_Short):
     """One action on a step: save, collect, take, first, count, reduce or foreach."""
 
     action: str

@@ -1,0 +1,1 @@
+"""What capture costs, measured against the same jobs without it."""

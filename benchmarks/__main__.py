@@ -1,0 +1,90 @@
+"""What capture costs: python -m benchmarks [NAME ...] --size 100MB --pairs 7.
+
+One JSON line per row: job pairs (wordcount, grep, flights) and the codec. Without names: all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from benchmarks.codec import codec_row
+from benchmarks.generate import parse_size
+from benchmarks.lineage_rows import lineage_row
+from benchmarks.pairs import RunError, Setup, compared, run_pairs
+from benchmarks.provenance import provenance
+from benchmarks.workloads import WORKLOADS, input_bytes
+
+CODEC = "codec"
+NAMES = (*WORKLOADS, CODEC)
+
+
+def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*NAMES, []], metavar="NAME", default=[])
+    parser.add_argument("--size", type=parse_size, default=parse_size("100MB"))
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--partitions", type=int, default=8)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--folder", type=Path, default=Path("benchmarks/out"))
+    parser.add_argument("--json-out", type=Path, help="append the rows to this file, too")
+    parser.add_argument("--control", action="store_true", help="compare plain with plain")
+    return parser.parse_args(words)
+
+
+def pair_row(name: str, asked: argparse.Namespace) -> dict[str, Any]:
+    """Run the pairs of one workload.
+
+    Raises:
+        RunError: a run failed, or capture changed the output.
+    """
+    folder = asked.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    workload = WORKLOADS[name]
+    source = workload.prepare(folder / "inputs", asked.size)
+    setup = Setup(
+        workload, source, folder / name, asked.partitions, asked.cores, control=asked.control
+    )
+    plain, captured = run_pairs(setup, asked.pairs)
+    size = input_bytes(source)
+    row = {
+        "benchmark": f"{name}-control" if asked.control else name,
+        "input_bytes": size,
+        "pairs": asked.pairs,
+        "partitions": asked.partitions,
+        "local_cores": asked.cores,
+        "outputs_identical": True,
+        **compared(plain, captured),
+    }
+    return row if asked.control else row | lineage_row(captured, size)
+
+
+def emit(row: dict[str, Any], targets: list[TextIO]) -> None:
+    """Print one row with its provenance."""
+    line = json.dumps(row | {"provenance": provenance()})
+    for target in targets:
+        print(line, file=target, flush=True)
+
+
+def main() -> int:
+    """Command line entry."""
+    asked = arguments_of()
+    targets: list[TextIO] = [sys.stdout]
+    if asked.json_out is not None:
+        targets.append(asked.json_out.open("a", encoding="utf-8"))
+    try:
+        for name in asked.names or NAMES:
+            rows = codec_row() if name == CODEC else pair_row(name, asked)
+            emit(rows, targets)
+    except RunError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

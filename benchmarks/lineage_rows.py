@@ -1,0 +1,152 @@
+"""What the last captured run left behind: its size, its verdict, how fast it answers."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.intervals import median_interval
+from benchmarks.pairs import Run, RunError
+from lineage_core.address import parse_space
+from lineage_core.graph import FlowGraph
+from lineage_core.region import Region
+from lineage_core.trace_result import Direction, TraceResult
+from lineage_core.tracing import Tracer
+from lineage_core.verdict import Verdict, judge
+from lineage_store.asking import Asker, Question
+from lineage_store.rows import RowReader
+from lineage_store.sqlite import SqliteStore
+
+SEED = 17
+ROWS_ASKED = 200
+WITNESSES_MAX = 1_000
+CANDIDATES_MAX = 4_000
+
+
+def lineage_row(captured: Sequence[Run], input_bytes: int) -> dict[str, Any]:
+    """Figures of the lineage itself.
+
+    Raises:
+        RunError: the last run's lineage is not complete.
+    """
+    last = captured[-1]
+    size = sum(path.stat().st_size for path in last.lineage.rglob("*") if path.is_file())
+    store = SqliteStore(last.lineage / "lineage.db")
+    try:
+        (application,) = store.applications()
+        verdict = judge(
+            store.messages(application.app), store.counts(application.app), now=time.time()
+        )
+        if not verdict.complete:
+            raise RunError(f"lineage of {last.home} is incomplete: {verdict.reasons}")
+        return {
+            "lineage_bytes": size,
+            "lineage_ratio": round(size / input_bytes, 4),
+            "associations": application.associations,
+            **_verdict(verdict),
+            **queryable(captured),
+            "trace": trace_times(store, application.app, last.lineage / "index"),
+        }
+    finally:
+        store.close()
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "complete": verdict.complete,
+        "flows": verdict.flows,
+        "blocks": verdict.blocks_linked,
+        "tasks": verdict.tasks_committed,
+        "unmatched": verdict.unmatched,
+        "collisions": verdict.collisions,
+        "superset_nodes": len(verdict.superset),
+    }
+
+
+def queryable(captured: Sequence[Run]) -> dict[str, Any]:
+    """Seconds from the end of the last job until all of it is linked and stored.
+
+    Linking is done before the program ends, so the end of the process bounds it from above; what
+    Spark itself needs to stop is in it.
+    """
+    waits = [run.after_jobs_s for run in captured]
+    return {
+        "queryable_s": median_interval(waits),
+        "queryable_ratio": median_interval(
+            [wait / run.times.jobs_s for wait, run in zip(waits, captured, strict=True)]
+        ),
+    }
+
+
+def trace_times(store: SqliteStore, app: str, index: Path) -> dict[str, Any]:
+    """Times of backward traces in this process, in milliseconds.
+
+    ``positions``: rows of the output chosen at random among those with up to ``WITNESSES_MAX``
+    witnesses. ``texts``: the same with the text of each witness; the first of them, which builds
+    the index of the input, is given apart. ``top``: the row with the most witnesses, counts only.
+    """
+    graph = store.graph(app)
+    sink = next(node.node for node in graph.nodes() if node.kind == "sink")
+    rows = _output_rows(graph, sink)
+    random.Random(SEED).shuffle(rows)
+    counts = _counted(graph, rows[:CANDIDATES_MAX])
+    asked = [row for row, count in counts.items() if count <= WITNESSES_MAX][:ROWS_ASKED]
+    top = max(counts, key=lambda row: counts[row])
+    tracer = Tracer(graph)
+    asker = Asker(store, RowReader(index))
+    fresh = _milliseconds(lambda: _ask(Asker(store, RowReader(index)), app, asked[0]))
+    return {
+        "rows": len(asked),
+        "witnesses_p50": statistics.median(counts[row] for row in asked),
+        "witnesses_max": max(counts[row] for row in asked),
+        "positions": _percentiles([_milliseconds(partial(_back, tracer, r)) for r in asked]),
+        "texts_first_ms": round(fresh, 2),
+        "texts": _percentiles([_milliseconds(partial(_ask, asker, app, r)) for r in asked]),
+        "top_witnesses": counts[top],
+        "top_counts_first_ms": round(_milliseconds(lambda: _back(Tracer(graph), top)), 2),
+        "top_counts": _percentiles([_milliseconds(lambda: _back(tracer, top)) for _ in range(20)]),
+    }
+
+
+def _output_rows(graph: FlowGraph, sink: str) -> list[tuple[str, int]]:
+    """(space, position) of every row that a sink wrote."""
+    partitions = {parse_space(space).partition: space for space in graph.spaces_of(sink)}
+    return [
+        (partitions[file.partition], row)
+        for file in graph.sink_files(sink)
+        for row in range(file.rows or 0)
+        if file.partition in partitions
+    ]
+
+
+def _counted(graph: FlowGraph, rows: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    tracer = Tracer(graph)
+    return {row: _back(tracer, row).count for row in rows}
+
+
+def _back(tracer: Tracer, row: tuple[str, int]) -> TraceResult:
+    space, position = row
+    return tracer.trace(Direction.BACKWARD, {space: Region.from_positions([position])})
+
+
+def _ask(asker: Asker, app: str, row: tuple[str, int]) -> object:
+    return asker.ask(Question(Direction.BACKWARD, (f"{row[0]}#{row[1]}",), app=app))
+
+
+def _milliseconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return (time.perf_counter() - started) * 1000
+
+
+def _percentiles(times: Sequence[float]) -> dict[str, float]:
+    ordered = sorted(times)
+    return {
+        "p50_ms": round(statistics.median(ordered), 2),
+        "p95_ms": round(ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))], 2),
+    }

@@ -1,0 +1,146 @@
+"""Run one command and measure all of its processes (Linux).
+
+    python -m benchmarks.measure REPORT.json -- COMMAND ...
+
+The measuring process is the reaper of every orphan below it, so its RUSAGE_CHILDREN holds the CPU
+time of the driver, the JVM and PySpark's daemon, however they end. The daemon ignores the end of
+its workers (SIGCHLD), so the kernel adds theirs nowhere: what a worker had used is taken from the
+last sample of it, unless this process reaped it. All other samples must not exceed what was reaped.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+PR_SET_CHILD_SUBREAPER = 36
+SAMPLE_INTERVAL_S = 0.1
+"""A worker that ends takes up to this much CPU time with it, unseen."""
+ORPHANS_TIMEOUT_S = 60.0
+CPU_TOLERANCE_S = 0.5
+
+
+class MeasureError(Exception):
+    """The measurement can't be trusted."""
+
+
+@dataclass
+class Samples:
+    """What was seen of the processes below this one, by process id."""
+
+    cpu_s: dict[int, float] = field(default_factory=dict)
+    worker_peak_bytes: dict[int, int] = field(default_factory=dict)
+
+    def take(self) -> None:
+        """Look once at all of them; those that end meanwhile are left out."""
+        for process in psutil.Process().children(recursive=True):
+            try:
+                times = process.cpu_times()
+                self.cpu_s[process.pid] = times.user + times.system
+                if _is_worker(process):
+                    self.worker_peak_bytes[process.pid] = _peak_bytes(process.pid)
+            except (psutil.Error, OSError):
+                continue
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    """A worker is what a daemon module forked: same command line as its parent."""
+    line = process.cmdline()
+    if "-m" not in line or not any(word.endswith(".daemon") for word in line):
+        return False
+    parent = process.parent()
+    return parent is not None and parent.cmdline() == line
+
+
+def _peak_bytes(pid: int) -> int:
+    """The kernel's own high-water mark of resident memory: no peak between samples is missed."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise MeasureError(f"process {pid} shows no VmHWM")
+
+
+def measure(command: list[str]) -> dict[str, object]:
+    """Run ``command`` to its end, and that of all it left behind.
+
+    Raises:
+        MeasureError: not Linux, orphans that don't end, or CPU time that went missing.
+    """
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise MeasureError("this process can't become the reaper of its orphans")
+    samples = Samples()
+    started_at, started = time.time(), time.perf_counter()
+    child = subprocess.Popen(command)
+    while child.poll() is None:
+        samples.take()
+        _wait_at_most(child, SAMPLE_INTERVAL_S)
+    wall_s, ended_at = time.perf_counter() - started, time.time()
+    reaped = _reap_orphans(samples)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    lost_s = sum(
+        cpu_s
+        for pid, cpu_s in samples.cpu_s.items()
+        if pid in samples.worker_peak_bytes and pid not in reaped
+    )
+    cpu_s = used.ru_utime + used.ru_stime + lost_s
+    sampled_s = sum(samples.cpu_s.values())
+    if sampled_s > cpu_s + CPU_TOLERANCE_S:
+        raise MeasureError(f"{cpu_s:.1f} s of CPU found but {sampled_s:.1f} s seen")
+    return {
+        "exit_code": child.returncode,
+        "started_at": started_at,
+        "ended_at": ended_at,
+        "wall_s": wall_s,
+        "cpu_s": cpu_s,
+        "cpu_workers_sampled_s": lost_s,
+        "worker_peak_bytes": sorted(samples.worker_peak_bytes.values()),
+    }
+
+
+def _wait_at_most(child: subprocess.Popen[bytes], timeout_s: float) -> None:
+    try:
+        child.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def _reap_orphans(samples: Samples) -> set[int]:
+    """Wait for the JVM and the rest, which the driver leaves to themselves; their process ids."""
+    deadline = time.monotonic() + ORPHANS_TIMEOUT_S
+    reaped: set[int] = set()
+    while True:
+        samples.take()
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return reaped
+        if pid:
+            reaped.add(pid)
+        else:
+            if time.monotonic() > deadline:
+                raise MeasureError("processes of the job are still running")
+            time.sleep(0.02)
+
+
+def main() -> int:
+    """Command line entry; the command's own exit code."""
+    report, dashes, *command = sys.argv[1:]
+    if dashes != "--" or not command:
+        print(__doc__, file=sys.stderr)
+        return 2
+    measured = measure(command)
+    Path(report).write_text(json.dumps(measured), encoding="utf-8")
+    return int(str(measured["exit_code"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""The same job plain and captured, in turn: A B A B."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.intervals import median_interval
+from benchmarks.spark_events import AppTimes, read_times, submit_arguments
+from benchmarks.workloads import ROOT, Workload
+
+PLAIN, CAPTURED = "plain", "captured"
+LOG_TAIL = 3_000
+
+
+class RunError(Exception):
+    """A run failed, or capture changed what the job computes."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measured run. ``home`` holds its output, and its lineage when it was captured."""
+
+    kind: str
+    home: Path
+    wall_s: float
+    cpu_s: float
+    ended_at: float
+    worker_peak_bytes: tuple[int, ...]
+    times: AppTimes
+
+    @property
+    def output(self) -> Path:
+        return self.home / "out"
+
+    @property
+    def lineage(self) -> Path:
+        """Folder of the store and the spool."""
+        return self.home / "lineage"
+
+    @property
+    def after_jobs_s(self) -> float:
+        """From the end of the last job to the end of the process."""
+        return self.ended_at - self.times.jobs_ended
+
+    @property
+    def worker_peak_mb(self) -> float:
+        """Resident memory of the largest Python worker at its peak."""
+        return max(self.worker_peak_bytes, default=0) / 1e6
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all runs of one call share."""
+
+    workload: Workload
+    source: Path
+    folder: Path
+    partitions: int
+    cores: int
+    control: bool = False
+    """Both sides plain: what the measurement itself says when nothing differs."""
+
+
+def run_once(setup: Setup, kind: str, number: int) -> Run:
+    """One run in a folder of its own.
+
+    Raises:
+        RunError: the job failed.
+    """
+    home = setup.folder / f"{kind}-{number}"
+    shutil.rmtree(home, ignore_errors=True)
+    (home / "events").mkdir(parents=True)
+    script = setup.workload.arguments(setup.source, home / "out", setup.partitions)
+    captured = kind == CAPTURED and not setup.control
+    launcher = ["-m", "lineage_emitter.autorun"] if captured else []
+    report = home / "measured.json"
+    command = [sys.executable, "-m", "benchmarks.measure", str(report), "--"]
+    command += [sys.executable, *launcher, *script]
+    with (home / "log").open("wb") as log:
+        done = subprocess.run(
+            command, cwd=ROOT, env=_environment(home, setup), stdout=log, stderr=log, check=False
+        )
+    if done.returncode != 0:
+        tail = (home / "log").read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
+        raise RunError(f"{kind} run {number} ended with exit code {done.returncode}:\n{tail}")
+    measured = json.loads(report.read_text(encoding="utf-8"))
+    return Run(
+        kind,
+        home,
+        measured["wall_s"],
+        measured["cpu_s"],
+        measured["ended_at"],
+        tuple(measured["worker_peak_bytes"]),
+        read_times(home / "events"),
+    )
+
+
+def _environment(home: Path, setup: Setup) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LINEAGE_")}
+    return kept | {
+        "PYSPARK_SUBMIT_ARGS": submit_arguments(home / "events", setup.cores),
+        "PYSPARK_PYTHON": sys.executable,
+        "LINEAGE_STORE": f"sqlite:///{(home / 'lineage' / 'lineage.db').resolve()}",
+    }
+
+
+def run_pairs(setup: Setup, pairs: int) -> tuple[list[Run], list[Run]]:
+    """Plain and captured runs in turn, after one plain run that warms the caches.
+
+    Only the last captured run's folder is left, for what is asked of its lineage.
+
+    Raises:
+        RunError: a run failed, or outputs differ.
+    """
+    shutil.rmtree(run_once(setup, "warm", 0).home)
+    plain: list[Run] = []
+    captured: list[Run] = []
+    for number in range(pairs):
+        plain.append(run_once(setup, PLAIN, number))
+        if captured:
+            shutil.rmtree(captured[-1].home)
+        captured.append(run_once(setup, CAPTURED, number))
+        check_same_output(plain[-1].output, captured[-1].output)
+        shutil.rmtree(plain[-1].home)
+        _progress(setup, number, pairs, plain[-1], captured[-1])
+    return plain, captured
+
+
+def _progress(setup: Setup, number: int, pairs: int, plain: Run, captured: Run) -> None:
+    print(
+        f"{setup.workload.name} {number + 1}/{pairs}: "
+        f"{plain.wall_s:.2f} s plain, {captured.wall_s:.2f} s captured",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def check_same_output(left: Path, right: Path) -> None:
+    """Same files, byte for byte.
+
+    Raises:
+        RunError: they differ.
+    """
+    names = [sorted(path.name for path in side.iterdir()) for side in (left, right)]
+    if names[0] != names[1]:
+        raise RunError(f"{left} and {right} hold other files")
+    _, differing, failed = filecmp.cmpfiles(left, right, names[0], shallow=False)
+    if differing or failed:
+        raise RunError(f"{left} and {right} differ in {(differing + failed)[:3]}")
+
+
+def compared(plain: list[Run], captured: list[Run]) -> dict[str, object]:
+    """Ratios captured / plain, pair by pair, and what they are made of.
+
+    ``wall``: the whole process. ``app``: from a ready SparkContext to its stop. ``jobs``: from the
+    first job to the end of the last. ``cpu``: user and system time of all processes.
+    """
+    measures = {
+        "wall_ratio": ([run.wall_s for run in plain], [run.wall_s for run in captured]),
+        "cpu_ratio": ([run.cpu_s for run in plain], [run.cpu_s for run in captured]),
+        "app_ratio": ([run.times.app_s for run in plain], [run.times.app_s for run in captured]),
+        "jobs_ratio": ([run.times.jobs_s for run in plain], [run.times.jobs_s for run in captured]),
+    }
+    found: dict[str, object] = {
+        name: median_interval([b / a for a, b in zip(*sides, strict=True)])
+        for name, sides in measures.items()
+    }
+    for side, runs in ((PLAIN, plain), (CAPTURED, captured)):
+        found[side] = {
+            "wall_s": [round(run.wall_s, 3) for run in runs],
+            "cpu_s": [round(run.cpu_s, 2) for run in runs],
+            "jobs_s": [round(run.times.jobs_s, 3) for run in runs],
+            "after_jobs_s": [round(run.after_jobs_s, 3) for run in runs],
+            "worker_peak_mb": [round(run.worker_peak_mb, 1) for run in runs],
+        }
+    more = [b.worker_peak_mb - a.worker_peak_mb for a, b in zip(plain, captured, strict=True)]
+    found["worker_peak_more_mb"] = median_interval(more)
+    return found

@@ -1,0 +1,212 @@
+"""What capture noted of a program, read from its spool and walked by the plainest means.
+
+No linking, no store, no tracing code: every association of every block is laid out, and a row's
+witnesses are what can be reached backward from it. So a wrong answer is capture's own.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lineage_core.address import parse_space
+from lineage_core.block import FlowBlock
+from lineage_core.csv_codec import BlockHeader, decode_csv
+from lineage_core.errors import TruncatedFrameError
+from lineage_core.frame import decompress, read_frames
+from lineage_core.message import (
+    Commit,
+    Job,
+    Message,
+    Register,
+    SinkFiles,
+    Splits,
+    Trim,
+    Unknown,
+    parse_message,
+)
+from tests.memory_graph import associations
+from tests.oracle.brute import Witnesses
+from tests.oracle.layout import lines_of, list_partitions
+from tests.oracle.model import Program, Source, Witness
+
+Item = tuple[str, int]
+"""Space and position."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The witnesses of one row, and whether lineage calls them exact."""
+
+    witnesses: Witnesses
+    exact: bool
+
+
+@dataclass
+class SpoolReader:
+    """Reads an application's spool piece by piece, as its driver writes it."""
+
+    folder: Path
+    _offset: int = 0
+    _seen: set[str] = field(default_factory=set)
+
+    def messages(self) -> list[Message]:
+        """Messages written since the last call."""
+        text = (self.folder / "driver.jsonl").read_bytes()[self._offset :]
+        self._offset += len(text)
+        return [parse_message(line) for line in text.splitlines() if line.strip()]
+
+    def blocks(self, messages: Iterable[Message]) -> list[FlowBlock]:
+        """All blocks written since the last call, whether their task was committed or claimed.
+
+        (A worker whose reader stopped early is killed: what was read of it is there, uncommitted.)
+        """
+        written = {path.name for path in (self.folder / "blocks").iterdir()} - self._seen
+        named = {m.file for m in messages if isinstance(m, Commit) and m.blocks}
+        assert named <= written, f"{named - written} are not there"
+        self._seen |= written
+        return [block for name in sorted(written) for block in self._read(name)]
+
+    def _read(self, name: str) -> Iterator[FlowBlock]:
+        with (self.folder / "blocks" / name).open("rb") as stream, suppress(TruncatedFrameError):
+            for frame in read_frames(stream):
+                header = BlockHeader.from_json(frame.header)
+                yield decode_csv(decompress(frame.payload), header)
+
+
+@dataclass
+class Lineage:
+    """The lineage of one program's actions."""
+
+    program: Program
+    messages: list[Message]
+    blocks: list[FlowBlock]
+    feeds: dict[Item, set[Item]] = field(default_factory=dict)
+    inexact: set[Item] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for block in self.blocks:
+            for in_space, i, out_space, o in associations(block):
+                self.feeds.setdefault((out_space, o), set()).add((in_space, i))
+            if not block.exact:
+                self.inexact.update((space, o) for _, _, space, o in associations(block))
+        registered = [m for m in self.messages if isinstance(m, Register)]
+        self.nodes = {m.node: m for m in registered}
+        read = [m for m in registered if m.kind == "source"]
+        self.sources = {
+            node.node: source for node, source in zip(read, self.program.sources, strict=True)
+        }
+        self.splits = {m.node: m.splits for m in self.messages if isinstance(m, Splits)}
+        self.rows: dict[str, dict[int, int]] = {}
+        for m in self.messages:
+            if isinstance(m, Commit):
+                self.rows.setdefault(m.node, {})[m.partition] = m.rows
+        for m in self.messages:
+            if isinstance(m, Trim):
+                self.rows[m.node][m.partition] = m.keep
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The actions, in order."""
+        return [m for m in self.messages if isinstance(m, Job)]
+
+    @property
+    def complaints(self) -> list[str]:
+        """Everything that would make the verdict incomplete."""
+        failed = [m.failed for m in self.messages if isinstance(m, Commit) and m.failed]
+        unknown = [f"{m.what}: {m.reason}" for m in self.messages if isinstance(m, Unknown)]
+        return failed + unknown
+
+    def sink_partitions(self, sink: str) -> list[int]:
+        """Partitions of a sink that were computed, in order."""
+        return sorted(self.rows.get(sink, {}))
+
+    def newlines(self, sink: str, partition: int) -> dict[int, int]:
+        """Row ordinal -> newlines inside the row."""
+        return {
+            row: count
+            for m in self.messages
+            if isinstance(m, Commit) and (m.node, m.partition) == (sink, partition)
+            for row, count in m.newlines
+        }
+
+    def files_of(self, sink: str) -> dict[int, Path]:
+        """Partition -> part file."""
+        return {
+            file.partition: Path(file.path.removeprefix("file://").removeprefix("file:"))
+            for m in self.messages
+            if isinstance(m, SinkFiles) and m.node == sink
+            for file in m.files
+        }
+
+    def back(self, space: str, position: int) -> Traced:
+        """Source rows that can be reached backward from an item."""
+        found: set[Witness] = set()
+        exact = True
+        seen: set[Item] = set()
+        waiting: list[Item] = [(space, position)]
+        while waiting:
+            item = waiting.pop()
+            if item in seen:
+                continue
+            seen.add(item)
+            node = parse_space(item[0]).name
+            if node in self.sources:
+                found.add(self._witness(node, item))
+                continue
+            if item not in self.feeds and len(seen) > 1:
+                raise AssertionError(f"nothing is known of {item}, which {space}#{position} needs")
+            exact &= item not in self.inexact
+            exact &= node not in self.nodes or self.nodes[node].exact
+            waiting.extend(self.feeds.get(item, ()))
+        return Traced(frozenset(found), exact)
+
+    def _witness(self, node: str, item: Item) -> Witness:
+        source, space = self.sources[node], parse_space(item[0])
+        if source.kind == "list":
+            return _of_list(source, space.partition, item[1])
+        split = next(s for s in self.splits[node] if s.partition == space.partition)
+        name = split.path.rpartition("/")[2]
+        content = dict(source.files)[name]
+        starts = [start for start, _ in lines_of(content)]
+        before = bisect.bisect_right(starts, split.start) if split.start else 0
+        assert before + item[1] < len(starts), f"{item} is past the end of {name}"
+        return (name, before + item[1])
+
+
+def _of_list(source: Source, partition: int, ordinal: int) -> Witness:
+    row, _ = list_partitions(source.rows, source.partitions)[partition][ordinal]
+    return (source.name, row)
+
+
+def saved_rows(lineage: Lineage, sink: str) -> list[tuple[str, Traced]]:
+    """(text, witnesses) of every row that a sink wrote; a row may be several lines."""
+    found: list[tuple[str, Traced]] = []
+    for partition, path in sorted(lineage.files_of(sink).items()):
+        lines = path.read_bytes().decode("utf-8").split("\n")[:-1]
+        newlines = lineage.newlines(sink, partition)
+        row = line = 0
+        while line < len(lines):
+            stop = line + 1 + newlines.get(row, 0)
+            found.append(("\n".join(lines[line:stop]), lineage.back(f"{sink}#{partition}", row)))
+            row, line = row + 1, stop
+        assert row == lineage.rows.get(sink, {}).get(partition, 0)
+    return found
+
+
+def given_rows(lineage: Lineage, sink: str, values: list[Any]) -> list[tuple[Any, Traced]]:
+    """(value, witnesses) of every row that an action gave, partition by partition."""
+    places = [
+        (partition, row)
+        for partition in lineage.sink_partitions(sink)
+        for row in range(lineage.rows[sink][partition])
+    ]
+    assert len(places) == len(values), f"{len(values)} rows given, {len(places)} noted"
+    return [
+        (value, lineage.back(f"{sink}#{partition}", row))
+        for value, (partition, row) in zip(values, places, strict=True)
+    ]
