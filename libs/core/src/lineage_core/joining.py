@@ -89,10 +89,8 @@ class JoinEntry:
     @property
     def nbytes(self) -> int:
         """Bytes that the entry keeps in memory."""
-        sides = list(self.outputs.values())
-        if self.inputs is not None:
-            sides.append(self.inputs)
-        return 512 + sum(side.nbytes for side in sides)
+        own = 0 if self.inputs is None else self.inputs.nbytes
+        return 512 + own + sum(side.nbytes for side in self.outputs.values())
 
 
 def entry_of(block: FlowBlock, is_source: Callable[[str], bool] = lambda node: False) -> JoinEntry:
@@ -121,24 +119,17 @@ def may_be_root(space: str) -> bool:
     return parsed.kind is SpaceKind.OPAQUE or _plain(parsed)
 
 
-def join(producer: JoinEntry, consumer: JoinEntry) -> EdgeBatch | None:
-    """All pairs (row of ``producer``, row of ``consumer``) that share a position.
+def join(producer: BlockId, outputs: Side, consumer: BlockId, inputs: Side) -> EdgeBatch | None:
+    """All pairs of rows that share a position of the one space that both sides are of.
 
     None when there are none.
     """
-    space = consumer.in_space
-    outputs = producer.outputs.get(space)
-    inputs = consumer.inputs
-    if outputs is None or inputs is None:
-        return None
     if outputs.high < inputs.low or inputs.high < outputs.low:
         return None
     if outputs.dense:
         pairs = _shared_positions(outputs, inputs)
-        if pairs == 0:
-            return None
-        return EdgeBatch(producer.block_id, consumer.block_id, pairs)
-    return _spelled_out(producer.block_id, consumer.block_id, outputs, inputs.spelled_out())
+        return EdgeBatch(producer, consumer, pairs) if pairs else None
+    return _spelled_out(producer, consumer, outputs, inputs.spelled_out())
 
 
 def uncovered(inputs: Runs, producers: Runs) -> Runs:

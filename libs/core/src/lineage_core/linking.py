@@ -44,11 +44,11 @@ class LinkState(Protocol):
     def add(self, entry: JoinEntry) -> None:
         """Remember the entry of a visible block under its spaces."""
 
-    def producers(self, space: str, first: int, last: int) -> Iterator[JoinEntry]:
-        """Visible blocks with outputs in ``space`` that may lie in ``first..last``."""
+    def producers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
+        """Outputs in ``space`` of visible blocks that may lie in ``first..last``."""
 
-    def consumers(self, space: str, first: int, last: int) -> Iterator[JoinEntry]:
-        """Visible blocks with inputs in ``space`` that may lie in ``first..last``."""
+    def consumers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
+        """Inputs in ``space`` of visible blocks that may lie in ``first..last``."""
 
     def unmatched(self, block: BlockId) -> int:
         """What :meth:`set_unmatched` was last given for the block, 0 at first."""
@@ -92,13 +92,13 @@ class Linked:
 class Linker:
     """The state machine over a :class:`LinkState`.
 
-    After a batch of events :meth:`settle` brings the counts of unmatched positions up to date;
-    it belongs in the same transaction.
+    After a batch of events :meth:`settle` brings the counts of unmatched positions up to date; it
+    belongs in the same transaction.
     """
 
     def __init__(self, state: LinkState) -> None:
         self._state = state
-        self._unsettled: dict[BlockId, JoinEntry] = {}
+        self._unsettled: dict[BlockId, tuple[str, Side]] = {}
 
     def receive(self, task: TaskId, entry: JoinEntry) -> Linked:
         """A block of ``task`` arrived. It waits until the task is committed or the block claimed."""
@@ -118,15 +118,15 @@ class Linker:
         self._show(self._state.waiting_of(task), linked)
         return linked
 
-    def settle(self) -> dict[BlockId, int]:
-        """Count unmatched input positions of the blocks touched since the last call."""
-        counts = {}
-        for block_id, entry in self._unsettled.items():
-            assert entry.inputs is not None
-            counts[block_id] = self._count_unmatched(entry.in_space, entry.inputs)
-            self._state.set_unmatched(block_id, counts[block_id])
+    def settle(self) -> None:
+        """Count again what is unmatched of the blocks that producers came for since the last call."""
+        for block_id, (space, inputs) in self._unsettled.items():
+            left = normal(*inputs.positions())
+            produced = self._state.producers(space, inputs.low, inputs.high)
+            for made in _gathered(side for _, side in produced):
+                left = uncovered(left, made)
+            self._state.set_unmatched(block_id, count(left))
         self._unsettled.clear()
-        return counts
 
     def _show(self, entries: Collection[JoinEntry], linked: Linked) -> None:
         """Make blocks visible, and those that they claim."""
@@ -145,31 +145,36 @@ class Linker:
 
     def _edges_of(self, entry: JoinEntry) -> Iterator[EdgeBatch]:
         """Edges of a block that was just added, to and from all that are visible."""
-        for space, side in entry.outputs.items():
-            for consumer in self._state.consumers(space, side.low, side.high):
-                edge = join(entry, consumer)
+        for space, outputs in entry.outputs.items():
+            for consumer, inputs in self._state.consumers(space, outputs.low, outputs.high):
+                edge = join(entry.block_id, outputs, consumer, inputs)
                 if edge is not None:
                     yield edge
                 # Once all is matched it stays so, and later producers cost nothing.
-                if self._state.unmatched(consumer.block_id):
-                    self._unsettled[consumer.block_id] = consumer
+                if self._state.unmatched(consumer):
+                    self._unsettled[consumer] = space, inputs
         if entry.inputs is not None:
-            side = entry.inputs
-            for producer in self._state.producers(entry.in_space, side.low, side.high):
-                # A block that reads its own outputs has met itself above.
-                edge = None if producer.block_id == entry.block_id else join(producer, entry)
-                if edge is not None:
-                    yield edge
-            if entry.in_space != OPAQUE_SPACE:  # any of these may be a root
-                self._unsettled[entry.block_id] = entry
+            yield from self._edges_into(entry.block_id, entry.in_space, entry.inputs)
 
-    def _count_unmatched(self, space: str, inputs: Side) -> int:
+    def _edges_into(self, consumer: BlockId, space: str, inputs: Side) -> Iterator[EdgeBatch]:
+        """Edges to a block that was just added, counting what no producer matches."""
+        edges: list[EdgeBatch] = []
+
+        def joined() -> Iterator[Side]:
+            for producer, outputs in self._state.producers(space, inputs.low, inputs.high):
+                # A block that reads its own outputs has met itself as a producer.
+                if producer != consumer:
+                    edge = join(producer, outputs, consumer, inputs)
+                    if edge is not None:
+                        edges.append(edge)
+                yield outputs
+
         left = normal(*inputs.positions())
-        for made in _gathered(self._state.producers(space, inputs.low, inputs.high), space):
+        for made in _gathered(joined()):
             left = uncovered(left, made)
-            if len(left[0]) == 0:
-                return 0
-        return count(left)
+        if space != OPAQUE_SPACE:  # any of those may be a root
+            self._state.set_unmatched(consumer, count(left))
+        yield from edges
 
 
 def claimable(space: str) -> bool:
@@ -178,12 +183,12 @@ def claimable(space: str) -> bool:
     return parsed.kind is SpaceKind.PARTITION and parsed.incarnation is not None
 
 
-def _gathered(producers: Iterable[JoinEntry], space: str) -> Iterator[Runs]:
-    """Output runs of all producers, some at a time; any runs."""
+def _gathered(sides: Iterable[Side]) -> Iterator[Runs]:
+    """The runs of all sides, some at a time; any runs."""
     parts: list[Runs] = []
     size = 0
-    for producer in producers:
-        runs = producer.outputs[space].positions()
+    for side in sides:
+        runs = side.positions()
         parts.append(runs)
         size += len(runs[0])
         if size >= _GATHER_RUNS:
@@ -220,17 +225,17 @@ class MemoryState:
         if entry.inputs is not None:
             self._by_in.setdefault(entry.in_space, {})[entry.block_id] = entry
 
-    def producers(self, space: str, first: int, last: int) -> Iterator[JoinEntry]:
+    def producers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
         for entry in list(self._by_out.get(space, {}).values()):
             side = entry.outputs[space]
             if side.low <= last and side.high >= first:
-                yield entry
+                yield entry.block_id, side
 
-    def consumers(self, space: str, first: int, last: int) -> Iterator[JoinEntry]:
+    def consumers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
         for entry in list(self._by_in.get(space, {}).values()):
             side = entry.inputs
             if side is not None and side.low <= last and side.high >= first:
-                yield entry
+                yield entry.block_id, side
 
     def unmatched(self, block: BlockId) -> int:
         return self._unmatched.get(block, 0)

@@ -1,20 +1,20 @@
-"""Linking state over the SQLite store: join columns are kept while there is room, else re-read."""
+"""Linking state over the SQLite store: join columns lie in a temporary table, not in memory."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from lineage_core.block import BlockId
 from lineage_core.columns import unpack_block
-from lineage_core.joining import JoinEntry, entry_of
+from lineage_core.joining import JoinEntry, Side, entry_of
 from lineage_core.linking import TaskId
 from lineage_store.packing import BIAS, PackedBlock
 from lineage_store.writing import Writer
 
-CACHE_BYTES = 32 * 2**20
-"""Join columns kept in memory, in bytes."""
+_PRODUCER, _CONSUMER = 0, 1
 
 
 class SqliteLinkState:
@@ -23,6 +23,10 @@ class SqliteLinkState:
     Only visible blocks are stored. A block that must wait stays in its file, so nothing ever waits
     here: the caller reads the file when the task is committed or the block claimed, and offers
     each block by :meth:`offer` before it gives its entry to the linker.
+
+    Sorted join columns go to a temporary table (a file of SQLite's own that goes with the
+    connection), by space: a reduce partition reads its share of each map task's blocks, in memory
+    is one side at a time. Blocks of earlier calls are unpacked when their space is first asked for.
     """
 
     def __init__(
@@ -32,20 +36,25 @@ class SqliteLinkState:
         self._writer = writer
         self._is_source = is_source
         self._offered: dict[BlockId, tuple[PackedBlock, int | None]] = {}
-        self._kept: OrderedDict[int, JoinEntry] = OrderedDict()
-        self._kept_bytes = 0
+        self._spread_out: set[int] = set()
+        """Row ids of blocks whose sides are in the temporary table."""
         self._committed: set[TaskId] = set()
         self._claimed: dict[str, bool] = {}
+        connection.execute("DROP TABLE IF EXISTS temp.side")
+        connection.execute(
+            "CREATE TEMP TABLE side (space INTEGER, role INTEGER, block INTEGER, low INTEGER, "
+            "high INTEGER, row_low INTEGER, runs INTEGER, single INTEGER, once INTEGER, data BLOB)"
+        )
+        connection.execute("CREATE INDEX temp.side_of ON side (space, role)")
 
     def offer(self, packed: PackedBlock, task_row: int | None) -> None:
         """Have a block at hand, should the linker find it visible."""
         self._offered = {packed.block_id: (packed, task_row)}
 
     def forget(self, row_id: int) -> None:
-        """A stored block was changed or removed."""
-        entry = self._kept.pop(row_id, None)
-        if entry is not None:
-            self._kept_bytes -= entry.nbytes
+        """A stored block was removed."""
+        self._db.execute("DELETE FROM temp.side WHERE block = ?", (row_id,))
+        self._spread_out.discard(row_id)
 
     def is_visible(self, block: BlockId) -> bool:
         return self._writer.block_row(block) is not None
@@ -54,25 +63,17 @@ class SqliteLinkState:
         packed, task_row = self._offered.pop(entry.block_id)
         row_id = self._writer.block(packed, task_row)
         if row_id is not None:
-            self._keep(row_id, entry)
+            self._spread(row_id, entry)
 
-    def producers(self, space: str, first: int, last: int) -> Iterator[JoinEntry]:
-        rows = self._db.execute(
-            "SELECT block FROM section WHERE space = ? AND low <= ? AND high >= ? ORDER BY block",
-            (self._writer.space(space), last - BIAS, first - BIAS),
-        ).fetchall()
-        for (row_id,) in rows:
-            yield self._entry(row_id)
+    def producers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
+        yield from self._sides(
+            _PRODUCER, "SELECT block FROM section WHERE space = ?", space, first, last
+        )
 
-    def consumers(self, space: str, first: int, last: int) -> Iterator[JoinEntry]:
-        rows = self._db.execute(
-            "SELECT id FROM block WHERE in_space = ? AND in_low <= ? AND in_high >= ? ORDER BY id",
-            (self._writer.space(space), last - BIAS, first - BIAS),
-        ).fetchall()
-        for (row_id,) in rows:
-            entry = self._entry(row_id)
-            if entry.inputs is not None:
-                yield entry
+    def consumers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
+        yield from self._sides(
+            _CONSUMER, "SELECT id FROM block WHERE in_space = ?", space, first, last
+        )
 
     def unmatched(self, block: BlockId) -> int:
         row_id = self._writer.block_row(block)
@@ -81,7 +82,10 @@ class SqliteLinkState:
 
     def set_unmatched(self, block: BlockId, positions: int) -> None:
         row_id = self._writer.block_row(block)
-        self._db.execute("UPDATE block SET unmatched = ? WHERE id = ?", (positions, row_id))
+        self._db.execute(
+            "UPDATE block SET unmatched = ? WHERE id = ? AND unmatched <> ?",
+            (positions, row_id, positions),
+        )
 
     def is_committed(self, task: TaskId) -> bool:
         return task in self._committed
@@ -112,21 +116,56 @@ class SqliteLinkState:
     def waiting_into(self, space: str) -> Sequence[JoinEntry]:
         return ()
 
-    def _entry(self, row_id: int) -> JoinEntry:
-        entry = self._kept.get(row_id)
-        if entry is not None:
-            self._kept.move_to_end(row_id)
-            return entry
+    def _sides(
+        self, role: int, blocks: str, space: str, first: int, last: int
+    ) -> Iterator[tuple[BlockId, Side]]:
+        space_row = self._writer.space(space)
+        for (row_id,) in self._db.execute(blocks, (space_row,)).fetchall():
+            if row_id not in self._spread_out:
+                self._spread_stored(row_id)
+        rows = self._db.execute(
+            "SELECT block.node, block.partition, block.attempt, block.seq, side.low, side.high, "
+            "side.row_low, side.runs, side.single, side.once, side.data "
+            "FROM temp.side JOIN block ON block.id = side.block "
+            "WHERE side.space = ? AND side.role = ? AND side.low <= ? AND side.high >= ?",
+            (space_row, role, last - BIAS, first - BIAS),
+        )
+        for node, partition, attempt, seq, *columns in rows:
+            yield BlockId(node, partition, attempt, seq), _unpack(*columns)
+
+    def _spread_stored(self, row_id: int) -> None:
         data = self._db.execute(
             "SELECT data FROM block_columns WHERE block = ?", (row_id,)
         ).fetchone()[0]
-        entry = entry_of(unpack_block(data), self._is_source)
-        self._keep(row_id, entry)
-        return entry
+        self._spread(row_id, entry_of(unpack_block(data), self._is_source))
 
-    def _keep(self, row_id: int, entry: JoinEntry) -> None:
-        self._kept[row_id] = entry
-        self._kept_bytes += entry.nbytes
-        while self._kept_bytes > CACHE_BYTES and len(self._kept) > 1:
-            _, old = self._kept.popitem(last=False)
-            self._kept_bytes -= old.nbytes
+    def _spread(self, row_id: int, entry: JoinEntry) -> None:
+        sides = [(space, _PRODUCER, side) for space, side in entry.outputs.items()]
+        if entry.inputs is not None:
+            sides.append((entry.in_space, _CONSUMER, entry.inputs))
+        self._db.executemany(
+            "INSERT INTO temp.side VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (self._writer.space(space), role, row_id, *_pack(side))
+                for space, role, side in sides
+            ],
+        )
+        self._spread_out.add(row_id)
+
+
+def _pack(side: Side) -> tuple[int, int, int, int, bool, bool, bytes]:
+    """low, high, row_low, runs, single (positions only), once (none twice), columns."""
+    single = side.last is side.first
+    last = b"" if single else side.last.tobytes()
+    data = b"".join((side.first.tobytes(), last, side.row.tobytes()))
+    low, high = side.low - BIAS, side.high - BIAS
+    return low, high, side.row_low, len(side.first), single, side.distinct, data
+
+
+def _unpack(
+    low: int, high: int, row_low: int, runs: int, single: int, once: int, data: bytes
+) -> Side:
+    first = np.frombuffer(data, np.uint64, runs)
+    last = first if single else np.frombuffer(data, np.uint64, runs, 8 * runs)
+    row = np.frombuffer(data, np.uint32, runs, (8 if single else 16) * runs)
+    return Side(first, last, row, low + BIAS, high + BIAS, row_low, bool(once))

@@ -162,7 +162,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
     # A block file is deleted once its blocks are in here: they must survive a power cut by then.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {WAL_LEFT_BYTES}")
-    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA temp_store = FILE")
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
