@@ -6,6 +6,10 @@ reduce partitions), ingests it several times into a new store, and prints one JS
 all threads), ``store_bytes`` its size.
 
     python benchmarks/ingest_blocks.py --megabytes 100 --repeat 5
+    python benchmarks/ingest_blocks.py --keys 2000000 --repeat 1
+
+``--keys``: instead, a ``distinct`` of so many rows that are all different, the worst that linking
+by keys can meet.
 """
 
 from __future__ import annotations
@@ -53,12 +57,16 @@ ROWS_PER_MEGABYTE = 17_000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=100)
+    parser.add_argument("--keys", type=int, default=0)
     parser.add_argument("--partitions", type=int, default=8)
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         made = Spool(Path(folder) / "made" / APP, options.partitions)
-        made.write(options.megabytes * ROWS_PER_MEGABYTE)
+        if options.keys:
+            made.write_distinct(options.keys)
+        else:
+            made.write_word_count(options.megabytes * ROWS_PER_MEGABYTE)
         seconds: list[tuple[float, float]] = []
         facts: dict[str, object] = {}
         for run in range(options.repeat):
@@ -68,7 +76,8 @@ def main() -> None:
             shutil.rmtree(Path(folder) / f"run-{run}")
     row = {
         "bench": "ingest_blocks",
-        "megabytes": options.megabytes,
+        "megabytes": 0 if options.keys else options.megabytes,
+        "keys": options.keys,
         "ingest_s": round(statistics.median(wall for wall, _ in seconds), 3),
         "ingest_s_all": [round(wall, 3) for wall, _ in seconds],
         "ingest_cpu_s": round(statistics.median(cpu for _, cpu in seconds), 3),
@@ -113,12 +122,9 @@ class Spool:
         self.hashes = random.integers(0, 2**64, VOCABULARY, np.uint64, endpoint=False)
         self.random = random
 
-    def write(self, rows: int) -> None:
-        nodes = [("1", "source", "textFile"), ("4", "shuffle", "reduceByKey")]
-        nodes.append(("6", "sink", "saveAsTextFile"))
-        self.lines.append(Begin(app=APP, name="word count", started_at=time.time()))
-        self.lines += [Register(app=APP, node=n, kind=k, op=o) for n, k, o in nodes]
-        self.lines += [Link(app=APP, src="1", dest="4"), Link(app=APP, src="4", dest="6")]
+    def write_word_count(self, rows: int) -> None:
+        """``rows`` lines of 8 to 12 words, Zipf with exponent 2."""
+        self._begin()
         per_task = rows // self.partitions
         seen = np.zeros(VOCABULARY, np.bool_)
         for task in range(self.partitions):
@@ -127,7 +133,31 @@ class Spool:
                 seen[word[0]] = True
             self._commit("4", task, self._map_blocks(task, words))
         for task in range(self.partitions):
-            self._commit("6", task, self._reduce_blocks(task, np.flatnonzero(seen)))
+            mine = np.flatnonzero(seen)
+            mine = self.random.permutation(mine[mine % self.partitions == task])
+            self._commit("6", task, self._reduce_blocks(task, self.hashes[mine]))
+        self._end()
+
+    def write_distinct(self, count: int) -> None:
+        """``count`` different keys, each of one line."""
+        self._begin()
+        keys = np.unique(self.random.integers(0, 2**64, count, np.uint64, endpoint=False))
+        keys = self.random.permutation(keys)
+        for task, mine in enumerate(np.array_split(keys, self.partitions)):
+            self._commit("4", task, self._distinct_blocks(task, mine))
+        for task in range(self.partitions):
+            mine = keys[keys % np.uint64(self.partitions) == task]
+            self._commit("6", task, self._reduce_blocks(task, self.random.permutation(mine)))
+        self._end()
+
+    def _begin(self) -> None:
+        nodes = [("1", "source", "textFile"), ("4", "shuffle", "reduceByKey")]
+        nodes.append(("6", "sink", "saveAsTextFile"))
+        self.lines.append(Begin(app=APP, name="word count", started_at=time.time()))
+        self.lines += [Register(app=APP, node=n, kind=k, op=o) for n, k, o in nodes]
+        self.lines += [Link(app=APP, src="1", dest="4"), Link(app=APP, src="4", dest="6")]
+
+    def _end(self) -> None:
         expected = tuple(
             Expected(node=node, partitions=tuple(range(self.partitions))) for node in ("4", "6")
         )
@@ -198,13 +228,30 @@ class Spool:
             app=APP,
         )
 
-    def _reduce_blocks(self, task: int, words: np.ndarray) -> Iterator[FlowBlock]:
-        mine = self.random.permutation(words[words % self.partitions == task])
-        outs = np.arange(len(mine), dtype=np.uint64)
-        section = (Section(f"6#{task}", 0, len(mine)),)
-        block_id = BlockId("6", task, 200 + task, 0)
-        hashes = self.hashes[mine]
-        yield FlowBlock(block_id, Relation.ROWS, f"4@{task}", section, hashes, outs, app=APP)
+    def _distinct_blocks(self, task: int, keys: np.ndarray) -> Iterator[FlowBlock]:
+        """Each key from the line of its place."""
+        for seq, low in enumerate(range(0, len(keys), FLOWS_PER_BLOCK)):
+            part = keys[low : low + FLOWS_PER_BLOCK]
+            target = part % np.uint64(self.partitions)
+            order = np.argsort(target, kind="stable")
+            bounds = np.searchsorted(target[order], np.arange(self.partitions + 1))
+            sections = tuple(
+                Section(f"4@{at}", int(first), int(stop))
+                for at, (first, stop) in enumerate(pairwise(bounds))
+            )
+            block_id = BlockId("4", task, 100 + task, seq)
+            lines = (order + low).astype(np.uint64)
+            yield FlowBlock(
+                block_id, Relation.ROWS, f"1#{task}", sections, lines, part[order], app=APP
+            )
+
+    def _reduce_blocks(self, task: int, keys: np.ndarray) -> Iterator[FlowBlock]:
+        for seq, low in enumerate(range(0, len(keys), FLOWS_PER_BLOCK)):
+            part = keys[low : low + FLOWS_PER_BLOCK]
+            outs = np.arange(low, low + len(part), dtype=np.uint64)
+            section = (Section(f"6#{task}", 0, len(part)),)
+            block_id = BlockId("6", task, 200 + task, seq)
+            yield FlowBlock(block_id, Relation.ROWS, f"4@{task}", section, part, outs, app=APP)
 
     def _commit(self, node: str, task: int, blocks: Iterator[FlowBlock]) -> None:
         attempt = (100 if node == "4" else 200) + task

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Iterator
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -342,3 +344,54 @@ def test_splits_and_sink_files_know_what_the_tasks_saw(store: SqliteStore, spool
     assert graph.spaces_of("9") == ["9#0"]
     assert graph.spaces_of("1") == []
     assert len(store.messages(APP, "heartbeat")) == 1
+
+
+def test_two_processes_may_ingest_one_folder(tmp_path: Path) -> None:
+    word_count(Spool(tmp_path / "alone"))
+    with SqliteStore(tmp_path / "alone.db") as store:
+        ingest(store, tmp_path / "alone" / APP)
+        expected = contents(store)
+    word_count(Spool(tmp_path / "both"))
+    path = tmp_path / "both.db"
+    spawn = multiprocessing.get_context("spawn")
+    started = spawn.Barrier(2)
+    arguments = (path, tmp_path / "both" / APP, started)
+    processes = [spawn.Process(target=ingest_at_once, args=arguments) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    with SqliteStore(path) as store:
+        assert contents(store) == expected
+    assert not (tmp_path / "both" / APP).exists()
+
+
+def ingest_at_once(path: Path, folder: Path, started: Barrier) -> None:
+    with SqliteStore(path) as store:
+        started.wait()
+        ingest(store, folder)
+
+
+def test_sides_of_blocks_from_earlier_calls_are_read_again(
+    store: SqliteStore, spool: Spool
+) -> None:
+    """Each call links against what former calls stored, in either order."""
+    spool.begin()
+    keys = [3, 2**63, 77, 5]
+    for attempt in range(3):
+        rows = [([at + attempt], key) for at, key in enumerate(keys)]
+        made = block(BlockId("4", 0, attempt, 0), "1#0", [("4@0", rows), ("4@1", rows[:2])])
+        spool.task("4", 0, attempt, [made])
+        ingest(store, spool.folder)
+        reader = block(
+            BlockId("6", attempt, 9, 0), "4@0", [(f"6#{attempt}", [([key], 0) for key in keys])]
+        )
+        spool.task("6", attempt, 9, [reader])
+        ingest(store, spool.folder)
+    graph = store.graph(APP)
+    edges = graph.edges_from([BlockId("4", 0, attempt, 0) for attempt in range(3)])
+    assert {(edge.producer.attempt, edge.consumer.partition): edge.pairs for edge in edges} == {
+        (producer, consumer): 4 for producer in range(3) for consumer in range(3)
+    }
+    assert store.counts(APP).unmatched == 0
