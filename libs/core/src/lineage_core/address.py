@@ -34,7 +34,9 @@ OPAQUE_SPACE = "*@0"
 
 _SPACE = re.compile(
     r"(?P<name>\*|[A-Za-z0-9_][A-Za-z0-9_.:-]{0,254})"
-    r"(?:#(?P<all>\*)|#(?P<partition>\d{1,10})(?:\.(?P<incarnation>\d{1,19}))?|@(?P<keys>\d{1,10}))"
+    r"(?:#(?P<all>\*)|#(?P<partition>0|[1-9]\d{0,9})(?:\.(?P<incarnation>0|[1-9]\d{0,18}))?"
+    r"|@(?P<keys>0|[1-9]\d{0,9}))",
+    re.ASCII,
 )
 
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
-from pyspark.core.rdd import _load_from_socket
 from pyspark.serializers import NoOpSerializer
+from pyspark.util import _load_from_socket
 
 from lineage_emitter import scope
 from lineage_emitter.operators import Absorb, Collect, SaveText, Take
@@ -43,9 +43,7 @@ def foreach(rdd: LineageRDD, function: Callable[[Any], None]) -> None:
         RDD.foreach(collected, function)
 
 
-def absorb(
-    rdd: LineageRDD, name: str, method: Callable[..., Any], *arguments: Any
-) -> Any:
+def absorb(rdd: LineageRDD, name: str, method: Callable[..., Any], *arguments: Any) -> Any:
     """An action whose one result depends on every record."""
     sink = rdd.session.register("sink", name, [rdd.node], alias=name)
     absorbed = rdd.pipe_function(Absorb(sink.name), True, sink).ending(rdd.ctx.serializer)

@@ -38,7 +38,6 @@ from lineage_core.message import (
     Totals,
     Unknown,
 )
-
 from lineage_emitter.dispatch.driver_spool import DriverSpool
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.linking import BackgroundLinker
@@ -46,7 +45,6 @@ from lineage_emitter.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64
-
     from lineage_emitter.task_capture import TaskCapture
 
 
@@ -150,9 +148,7 @@ class LineageApi:
     task = begin
     """``with api.task(node, partition):`` commits at the end, or fails on an exception."""
 
-    def capture(
-        self, flow_id: str, hash_in: str, hash_out: str, value: str | None = None
-    ) -> None:
+    def capture(self, flow_id: str, hash_in: str, hash_out: str, value: str | None = None) -> None:
         """One flow of the current task (see :meth:`TaskCapture.capture`)."""
         self._task().capture(flow_id, hash_in, hash_out, value)
 
@@ -211,7 +207,11 @@ class LineageApi:
         )
 
     def job(
-        self, action: str, expected: Sequence[Expected], sink: str | None = None, call_site: str = ""
+        self,
+        action: str,
+        expected: Sequence[Expected],
+        sink: str | None = None,
+        call_site: str = "",
     ) -> None:
         """A piece of work returned; ``expected`` are the tasks that its lineage needs."""
         with self._lock:
@@ -242,9 +242,7 @@ class LineageApi:
             sink = expected.node if expected.node in self._sinks else None
             self.job("close", [expected], sink)
         self.send(
-            End(
-                app=self.app, ended_at=time.time(), status=status, totals=Totals(**self._totals)
-            )
+            End(app=self.app, ended_at=time.time(), status=status, totals=Totals(**self._totals))
         )
         self.spool.close()
         self.linker.close()

@@ -20,12 +20,12 @@ from importlib.machinery import SourceFileLoader
 from types import TracebackType
 from typing import Any
 
-from lineage_core.message import EndStatus
 from pyspark import SparkConf, SparkContext
 
+from lineage_core.errors import LineageError
+from lineage_core.message import EndStatus
 from lineage_emitter import context, scope
 from lineage_emitter.dataframes import notice_dataframes
-from lineage_emitter.errors import LineageError
 from lineage_emitter.rdd import LineageRDD
 from lineage_emitter.session import Session, session_of
 
@@ -90,7 +90,7 @@ def _session(sc: SparkContext) -> Session | None:
     try:
         return session_of(sc)
     except LineageError as problem:
-        print(f"lineage: not captured: {problem}", file=sys.stderr)
+        _say(f"lineage: not captured: {problem}")
         if os.environ.get("LINEAGE_ON_ERROR") == "fail":
             raise
         return None
@@ -165,7 +165,7 @@ def _execute(path: str, names: dict[str, Any]) -> int:
         with open(path, "rb") as file:
             source = file.read()
     except OSError as problem:
-        print(f"lineage: can't open {path!r}: {problem.strerror}", file=sys.stderr)
+        _say(f"lineage: can't open {path!r}: {problem.strerror}")
         return 2
     try:
         # dont_inherit: the program has its own __future__ statements, not ours.
@@ -177,7 +177,7 @@ def _execute(path: str, names: dict[str, Any]) -> int:
     except SystemExit as leaving:
         if leaving.code is None or isinstance(leaving.code, int):
             return leaving.code or 0
-        print(leaving.code, file=sys.stderr)
+        _say(leaving.code)
         return 1
     except BaseException as problem:
         return _report(problem, problem.__traceback__.tb_next if problem.__traceback__ else None)
@@ -197,6 +197,10 @@ def _wait_for_threads() -> None:
             thread.join()
 
 
+def _say(text: object) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
 def _close_sessions(status: EndStatus) -> None:
     from lineage_emitter.session import open_sessions
 
@@ -207,7 +211,7 @@ def _close_sessions(status: EndStatus) -> None:
 def main() -> None:
     """Entry point of ``python -m lineage_emitter.autorun``."""
     if len(sys.argv) < 2:
-        print("usage: python -m lineage_emitter.autorun job.py [ARGS...]", file=sys.stderr)
+        _say("usage: python -m lineage_emitter.autorun job.py [ARGS...]")
         sys.exit(2)
     path, *arguments = sys.argv[1:]
     install()

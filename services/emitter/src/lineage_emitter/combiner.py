@@ -15,15 +15,16 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from lineage_core.positions import key_positions
 from pyspark.errors import PySparkRuntimeError
 from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
 
+from lineage_core.positions import key_positions
 from lineage_emitter import segment as segments
 from lineage_emitter.recorders import (
     FLOWS_MAX,
     PREFIX_REASON,
     GivenRecorder,
+    Regions,
     emit_csr,
     emit_regions,
     prefix_runs,
@@ -40,9 +41,7 @@ COLLISION_REASON = "two keys fell on one position"
 
 _END = object()
 
-Combiners = tuple[
-    Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any, Any], Any]
-]
+Combiners = tuple[Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any, Any], Any]]
 """createCombiner, mergeValue, mergeCombiners, as the user gave them."""
 
 
@@ -80,7 +79,8 @@ class KeyFlows:
             owner = key_of[rows]
             present, counts = np.unique(owner, return_counts=True)
             per_key, first, last = runs_of(*_ascending(items, owner, counts))
-            self._emit_runs(space, targets[present], per_key, first, last, positions[present], reason)
+            regions = Regions(per_key, first, last, positions[present], reason)
+            self._emit_runs(space, targets[present], regions)
 
     def _targets(self, keys: list[Any]) -> np.ndarray[Any, Any]:
         if self.partition_function is None:
@@ -88,22 +88,13 @@ class KeyFlows:
         function, modulus = self.partition_function, self.num_partitions
         return np.array([function(key) % modulus for key in keys], dtype=np.int64)
 
-    def _emit_runs(
-        self,
-        space: str,
-        targets: np.ndarray[Any, Any],
-        counts: np.ndarray[Any, Any],
-        first: np.ndarray[Any, Any],
-        last: np.ndarray[Any, Any],
-        positions: np.ndarray[Any, Any],
-        reason: str,
-    ) -> None:
-        order = np.lexsort((positions, targets))
+    def _emit_runs(self, space: str, targets: np.ndarray[Any, Any], regions: Regions) -> None:
+        order = np.lexsort((regions.outs, targets))
         cuts = np.flatnonzero(np.diff(targets[order])) + 1
         sections = [
             (f"{self.node}@{targets[rows[0]]}", rows) for rows in np.split(order, cuts) if len(rows)
         ]
-        emit_csr(self.segment, self.node, space, sections, counts, first, last, positions, reason)
+        emit_csr(self.segment, self.node, space, sections, regions)
 
     def _emit_prefixes(
         self,
@@ -159,7 +150,7 @@ class LineageMerger(ExternalMerger):
         self.keys_max = max(min(KEYS_MAX, memory_bytes // 512), 1_000)
         self.entries: dict[Any, list[Any]] = {}
 
-    def mergeValues(self, iterator: Iterable[Any]) -> None:  # noqa: N802  PySpark's name
+    def mergeValues(self, iterator: Iterable[Any]) -> None:
         """Combine values by key, as PySpark does, and emit the flows."""
         try:
             self._merge(iter(iterator))
@@ -184,7 +175,7 @@ class LineageMerger(ExternalMerger):
                 else:
                     entry[0] = combine(entry[0], value)
                     entry[1].append(cell[0])
-            following = next(records, _END)
+            following: Any = next(records, _END)
             if following is _END:
                 break
             held += chunk + 1
@@ -401,9 +392,5 @@ class KeyReader:
             self.recorder.node,
             self.recorder.in_space,
             [(self.recorder.space, rows)],
-            ones,
-            positions,
-            positions,
-            outs,
-            reason,
+            Regions(ones, positions, positions, outs, reason),
         )

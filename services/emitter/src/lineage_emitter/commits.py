@@ -25,13 +25,11 @@ class MarkerParam(AccumulatorParam[list[Marker]]):
         """In a worker the parameter has no queue."""
         return (MarkerParam, ())
 
-    def zero(self, value: list[Marker]) -> list[Marker]:  # noqa: ARG002  PySpark's signature
+    def zero(self, value: list[Marker]) -> list[Marker]:
         """An empty list."""
         return []
 
-    def addInPlace(  # noqa: N802  PySpark's name
-        self, value1: list[Marker], value2: list[Marker]
-    ) -> list[Marker]:
+    def addInPlace(self, value1: list[Marker], value2: list[Marker]) -> list[Marker]:
         """Append in the worker, queue on the driver."""
         if self.queue is not None:
             for marker in value2:

@@ -34,7 +34,7 @@ class LineageContext:
         """The application's id, as ``lineage apps`` lists it."""
         return self.sc.applicationId
 
-    def textFile(  # noqa: N802  PySpark's name
+    def textFile(
         self, name: str, minPartitions: int | None = None, use_unicode: bool = True
     ) -> RDD[Any]:
         """``SparkContext.textFile`` with lineage: an item is a line."""
@@ -42,7 +42,7 @@ class LineageContext:
             return self.sc.textFile(name, minPartitions, use_unicode)
         return text_file(self.session, name, minPartitions, use_unicode)
 
-    def parallelize(self, c: Iterable[Any], numSlices: int | None = None) -> RDD[Any]:  # noqa: N803
+    def parallelize(self, c: Iterable[Any], numSlices: int | None = None) -> RDD[Any]:
         """``SparkContext.parallelize`` with lineage: an item is an element."""
         if self.session is None:
             return self.sc.parallelize(c, numSlices)

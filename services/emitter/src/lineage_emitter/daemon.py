@@ -4,10 +4,6 @@ Set as ``spark.python.daemon.module`` by ``lineage run`` on local masters: other
 process would load them for itself in its first task.
 """
 
-import lineage_core.csv_codec
-import lineage_core.positions
-import lineage_emitter.combiner
-import lineage_emitter.dispatch.spool
 import pyarrow.compute  # noqa: F401  loaded before the fork, used by the codec
 from pyspark.daemon import manager
 

@@ -38,8 +38,9 @@ def notice_dataframes(active_session: Callable[[], Session | None]) -> None:
 
 
 def _noticing(stock: Any, what: str, active_session: Callable[[], Session | None]) -> Any:
-    function = stock.func if isinstance(stock, functools.cached_property) else stock
-    function = function.fget if isinstance(function, property) else function
+    function: Any = stock.func if isinstance(stock, functools.cached_property) else stock
+    if isinstance(function, property):
+        function = function.fget
 
     @functools.wraps(function)
     def method(self: Any, *arguments: Any, **named: Any) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from pyspark.serializers import FramedSerializer, pack_long
+from pyspark.serializers import pack_long
 from pyspark.shuffle import ExternalSorter, get_used_memory
 
 from lineage_emitter import segment as segments
@@ -69,7 +69,7 @@ def _numbered(records: Records, frame: Frame) -> Iterator[Any]:
     cell = frame.cell
     ordinal = -1
     try:
-        for ordinal, record in enumerate(records):  # noqa: B007  read after the loop
+        for ordinal, record in enumerate(records):
             cell[0] = ordinal
             yield record
         frame.exhausted = True
@@ -223,7 +223,7 @@ class Exchange:
         num_partitions: int,
         partition_function: Callable[[Any], int],
         memory_mb: float,
-        serializer: FramedSerializer,
+        serializer: Any,
     ) -> None:
         self.node = node
         self.num_partitions = num_partitions
@@ -235,9 +235,7 @@ class Exchange:
         segment = segments.current()
         segment.end_node = self.node
         space = f"{self.node}#*"
-        recorder = DenseRecorder(
-            segment, segment.frame, self.node, space, segment.exchange_base()
-        )
+        recorder = DenseRecorder(segment, segment.frame, self.node, space, segment.exchange_base())
         return self._batches(segment, recorder, iterator)
 
     def _batches(
@@ -255,7 +253,7 @@ class Exchange:
             positions[bucket].append(position)
             append(cell[0])
             count += 1
-            if count % 1000 == 0 and get_used_memory() > limit or count > batch:
+            if (count % 1000 == 0 and get_used_memory() > limit) or count > batch:
                 buckets_now, size = len(buckets), 0
                 for split in list(buckets):
                     yield pack_long(split)

@@ -8,10 +8,10 @@ compositions of them, recognised by name where a whole-partition function works 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark import RDD
-from pyspark.core.rdd import PipelinedRDD, Partitioner, portable_hash
+from pyspark.core.rdd import Partitioner, PipelinedRDD, portable_hash
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
 
 from lineage_emitter import actions, joins, scope, shuffles
@@ -20,6 +20,7 @@ from lineage_emitter.recorders import PREFIX_REASON
 from lineage_emitter.session import Node, Session
 from lineage_emitter.stamps import TracedSerializer
 
+T = TypeVar("T")
 Spaces = list[str] | str | None
 """Source space of each split, the node whose splits they are, or None: records name themselves."""
 
@@ -322,7 +323,7 @@ def _plain(rdd: LineageRDD, name: str) -> bool:
     return False
 
 
-def _stock(method: Callable[..., Any], rdd: LineageRDD, *arguments: Any) -> Any:
+def _stock(method: Callable[..., T], rdd: LineageRDD, *arguments: Any) -> T:
     """PySpark's own operator, without lineage from here on."""
     with scope.suspended():
         return method(rdd, *arguments)

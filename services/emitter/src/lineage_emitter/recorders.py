@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
 
+from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_emitter.segment import NOTHING_READ
 
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64
-
     from lineage_emitter.segment import Frame, Segment
 
 T = TypeVar("T")
@@ -23,7 +23,9 @@ FLOWS_MAX = 65_536
 RUNS_MAX = 262_144
 """A block holds at most this many flows and runs (the contract's bound)."""
 
-PREFIX_REASON = "a function over whole partitions may buffer: every output depends on all read so far"
+PREFIX_REASON = (
+    "a function over whole partitions may buffer: every output depends on all read so far"
+)
 
 
 def _arange(start: int, count: int) -> U64:
@@ -37,7 +39,9 @@ class DenseRecorder:
     ... of ``space``. Runs of consecutive ordinals become identity blocks of a few bytes.
     """
 
-    def __init__(self, segment: Segment, frame: Frame, node: str, space: str, base: int = 0) -> None:
+    def __init__(
+        self, segment: Segment, frame: Frame, node: str, space: str, base: int = 0
+    ) -> None:
         self.segment = segment
         self.frame = frame
         self.node = node
@@ -106,7 +110,10 @@ class DenseRecorder:
         self._emit(
             FlowBlock(
                 block_id=BlockId(
-                    self.node, self.segment.partition, self.segment.incarnation, self.segment.next_seq()
+                    self.node,
+                    self.segment.partition,
+                    self.segment.incarnation,
+                    self.segment.next_seq(),
                 ),
                 relation=Relation.IDENTITY,
                 in_space=space,
@@ -123,14 +130,20 @@ class DenseRecorder:
         """Rows whose inputs are everything from ``prefix_from`` up to their ordinal."""
         known = ordinals != np.uint64(NOTHING_READ)
         outs = _arange(out, len(ordinals))
-        regions = [prefix_runs(self.frame, int(o)) if ok else [] for o, ok in zip(ordinals, known)]
+        regions = [
+            prefix_runs(self.frame, int(o)) if ok else []
+            for o, ok in zip(ordinals, known, strict=True)
+        ]
         emit_regions(self.segment, self.node, self.space, regions, outs, PREFIX_REASON)
 
     def _emit_rows(self, space: str, first: U64, last: U64 | None, outs: U64) -> None:
         self._emit(
             FlowBlock(
                 block_id=BlockId(
-                    self.node, self.segment.partition, self.segment.incarnation, self.segment.next_seq()
+                    self.node,
+                    self.segment.partition,
+                    self.segment.incarnation,
+                    self.segment.next_seq(),
                 ),
                 relation=Relation.ROWS,
                 in_space=space,
@@ -188,11 +201,13 @@ def emit_regions(
             node,
             space,
             [(out_space, np.arange(len(rows)))],
-            np.array(counts, dtype=np.int64),
-            np.array(firsts, dtype=np.uint64),
-            np.array(lasts, dtype=np.uint64),
-            outs[np.array(rows, dtype=np.int64)],
-            reason,
+            Regions(
+                np.array(counts, dtype=np.int64),
+                np.array(firsts, dtype=np.uint64),
+                np.array(lasts, dtype=np.uint64),
+                outs[np.array(rows, dtype=np.int64)],
+                reason,
+            ),
         )
 
 
@@ -231,23 +246,36 @@ def runs_of(positions: U64, lengths: I64) -> tuple[I64, U64, U64]:
     return per_group, first, last
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Regions:
+    """Flows with regions in columns.
+
+    ``counts`` int64[n]: runs per flow (at least 1); ``first``, ``last`` uint64[r]: the runs of
+    flow after flow; ``outs`` uint64[n]: output position per flow. ``reason`` non-empty marks
+    them as supersets.
+    """
+
+    counts: I64
+    first: U64
+    last: U64
+    outs: U64
+    reason: str = ""
+
+
 def emit_csr(
     segment: Segment,
     node: str,
     in_space: str,
     sections: Sequence[tuple[str, np.ndarray[Any, Any]]],
-    counts: I64,
-    first: U64,
-    last: U64,
-    outs: U64,
-    reason: str = "",
+    regions: Regions,
 ) -> None:
     """Emit flows with regions as blocks within the bounds.
 
-    ``sections``: (output space, row indexes), in the order in which rows are written.
-    ``counts`` int64[n]: runs per row; ``outs`` uint64[n]: output position per row.
-    A row with more runs than a block may hold is split into several flows of one output.
+    ``sections``: (output space, indexes of flows), in the order in which rows are written.
+    A flow with more runs than a block may hold is split into several flows of one output.
     """
+    counts, first, last, outs = regions.counts, regions.first, regions.last, regions.outs
+    reason = regions.reason
     order = np.concatenate([rows for _, rows in sections]) if sections else np.zeros(0, np.int64)
     section_of = np.repeat(np.arange(len(sections)), [len(rows) for _, rows in sections])
     low = (np.cumsum(counts) - counts)[order]
@@ -282,9 +310,7 @@ def emit_csr(
         start = stop
 
 
-def _split_wide(
-    order: I64, section_of: I64, low: I64, size: I64
-) -> tuple[I64, I64, I64, I64]:
+def _split_wide(order: I64, section_of: I64, low: I64, size: I64) -> tuple[I64, I64, I64, I64]:
     """Rows with more runs than a block may hold become several rows."""
     pieces = np.maximum(-(-size // RUNS_MAX), 1)
     part = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)
@@ -308,7 +334,9 @@ def _directory(
 class AllRecorder:
     """One output item that depends on every record that passes (``count``, ``reduce``)."""
 
-    def __init__(self, segment: Segment, frame: Frame, node: str, space: str, position: int) -> None:
+    def __init__(
+        self, segment: Segment, frame: Frame, node: str, space: str, position: int
+    ) -> None:
         self.segment = segment
         self.frame = frame
         self.node = node
@@ -342,13 +370,12 @@ class AllRecorder:
                 runs = prefix_runs(self.frame, int(ordinals[-1]))
                 emit_regions(self.segment, self.node, self.space, [runs], outs, PREFIX_REASON)
             return
-        for space, _, positions in self.frame.resolve(ordinals):
-            positions = np.sort(positions)
+        for space, _, unsorted in self.frame.resolve(ordinals):
+            positions = np.sort(unsorted)
             counts, first, last = runs_of(positions, np.array([len(positions)], dtype=np.int64))
             rows = np.zeros(1, dtype=np.int64)
-            emit_csr(
-                self.segment, self.node, space, [(self.space, rows)], counts, first, last, outs
-            )
+            regions = Regions(counts, first, last, outs)
+            emit_csr(self.segment, self.node, space, [(self.space, rows)], regions)
 
 
 class GivenRecorder:

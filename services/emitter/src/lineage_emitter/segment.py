@@ -15,13 +15,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from lineage_core.address import INCARNATION_MAX, ORDINAL_BITS
 
+from lineage_core.address import INCARNATION_MAX, ORDINAL_BITS
 from lineage_emitter.errors import CaptureFailedError
 
 if TYPE_CHECKING:
     from lineage_core.block import U64, FlowBlock
-
     from lineage_emitter.dispatch.spool import TaskSpool
     from lineage_emitter.task_config import TaskConfig
 
@@ -154,7 +153,9 @@ class Segment:
 
         try:
             if self.attempt >= 1 << ATTEMPT_BITS:
-                raise CaptureFailedError(f"task attempt {self.attempt} is beyond what fits a position")
+                raise CaptureFailedError(
+                    f"task attempt {self.attempt} is beyond what fits a position"
+                )
             self._spool, run = TaskSpool.create(
                 self.config.blocks_dir, f"{self.node}-{self.partition}-{self.attempt}"
             )

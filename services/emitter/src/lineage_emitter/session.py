@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_core.message import (
     Begin,
+    EndStatus,
     Expected,
     Heartbeat,
     Message,
@@ -26,7 +27,6 @@ from lineage_core.message import (
     Trim,
     Unknown,
 )
-
 from lineage_emitter import hadoop, scope
 from lineage_emitter.api import LineageApi
 from lineage_emitter.commits import Marker, MarkerParam
@@ -72,7 +72,7 @@ class Session:
         self._noted: set[tuple[str, str]] = set()
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self.api = LineageApi(
-            sc.appName, app=self.app, settings=settings, spark_version=sc.version
+            sc.appName or "", app=self.app, settings=settings, spark_version=sc.version
         )
         self.config = TaskConfig(
             app=self.app,
@@ -82,7 +82,8 @@ class Session:
             fail_job=settings.on_error == "fail",
         )
         self._guard(
-            "share the spool with the executors", lambda: check_shared(sc, self.api.spool.blocks_dir)
+            "share the spool with the executors",
+            lambda: check_shared(sc, self.api.spool.blocks_dir),
         )
         self._thread = threading.Thread(target=self._pass_on, name="lineage-commits", daemon=True)
         self._thread.start()
@@ -164,7 +165,9 @@ class Session:
     # -- jobs --------------------------------------------------------------------------------
 
     @contextmanager
-    def action(self, name: str, sink: Node, partitions: Callable[[], Iterable[int]]) -> Iterator[None]:
+    def action(
+        self, name: str, sink: Node, partitions: Callable[[], Iterable[int]]
+    ) -> Iterator[None]:
         """The body runs an action; afterwards its lineage is linked.
 
         ``partitions`` is asked after the action which partitions of the sink had to be computed.
@@ -279,7 +282,7 @@ class Session:
 
     # -- end ---------------------------------------------------------------------------------
 
-    def close(self, status: Any = None) -> None:
+    def close(self, status: EndStatus | None = None) -> None:
         """Send the end of the application and link what is left. May be called again."""
         with self._lock:
             if self._closed:
@@ -290,7 +293,7 @@ class Session:
         self.drain()
         self._queue.put(_STOP)
         self._thread.join(timeout=60)
-        ended = status or ("failed" if self._failed_jobs else "ok")
+        ended: EndStatus = status or ("failed" if self._failed_jobs else "ok")
         self._guard("link the lineage", lambda: self.api.close(ended))
 
 
@@ -342,7 +345,7 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
 
 def _note_uncaptured(sc: SparkContext, settings: Settings, problem: OSError) -> None:
     logger.warning("no lineage is captured: %s", problem)
-    begin = Begin(app=sc.applicationId, name=sc.appName, started_at=time.time())
+    begin = Begin(app=sc.applicationId, name=sc.appName or "", started_at=time.time())
     unknown = Unknown(app=sc.applicationId, what="capture", reason=f"it can't begin: {problem}")
     with contextlib.suppress(Exception):
         from lineage_store.sqlite import SqliteStore

@@ -41,7 +41,8 @@ def check_shared(sc: SparkContext, folder: Path) -> None:
     Raises:
         CaptureFailedError: they do not; says what to do.
     """
-    if sc.master == "local" or sc.master.startswith("local["):
+    master = sc.master or "local"
+    if master == "local" or master.startswith("local["):
         return
     token = f"probe-{uuid.uuid4().hex}"
     (folder / token).touch()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lineage_emitter.rdd import LineageRDD
 
 
-def same(split: int, records: Iterable[Any]) -> Iterable[Any]:  # noqa: ARG001  PySpark's signature
+def same(split: int, records: Iterable[Any]) -> Iterable[Any]:
     """Records as they are."""
     return records
 
@@ -246,9 +246,7 @@ def in_batches(rdd: LineageRDD, batch_size: int) -> LineageRDD:
     numbered = rdd.pipe_function(same, True, node).ending(ser)
     node.map_side = numbered
     traced = TracedSerializer(rdd.ctx._unbatched_serializer)
-    return Captured.wrap(
-        numbered, rdd.session, node, None, batched=batch_size, deserializer=traced
-    )
+    return Captured.wrap(numbered, rdd.session, node, None, batched=batch_size, deserializer=traced)
 
 
 def coalesce(rdd: LineageRDD, num_partitions: int, shuffle: bool) -> LineageRDD:
@@ -291,9 +289,9 @@ def union(rdds: list[LineageRDD]) -> LineageRDD:
             if len(sides) == 2
             else sc.union([_as_plain(side) for side in sides])
         )
-    if all(rdd.partitioner == first.partitioner for rdd in rdds[1:]) and len(rdds) == 2:
-        if first.getNumPartitions() == joined.getNumPartitions():
-            joined.partitioner = first.partitioner
+    alike = len(rdds) == 2 and first.partitioner == rdds[1].partitioner
+    if alike and first.getNumPartitions() == joined.getNumPartitions():
+        joined.partitioner = first.partitioner
     return Captured.wrap(joined, session, node, spaces, batched=batched)
 
 
@@ -306,5 +304,3 @@ def split_spaces(rdd: LineageRDD) -> list[str]:
     if isinstance(rdd.spaces, list):
         return rdd.spaces
     return [f"{rdd.spaces}#{split}" for split in range(rdd.getNumPartitions())]
-
-

@@ -68,7 +68,7 @@ class TracedSerializer(AutoBatchedSerializer):
     serializing them anew.
     """
 
-    def __init__(self, serializer: FramedSerializer) -> None:
+    def __init__(self, serializer: Any) -> None:
         super().__init__(serializer, STAMPED_BATCH_BYTES)
 
     def dump_stream(self, iterator: Iterable[Any], stream: Any) -> None:
@@ -96,7 +96,7 @@ class TracedSerializer(AutoBatchedSerializer):
                 batch //= 2
         segment.finish()
 
-    def load_stream(self, stream: Any) -> TracedRecords:  # type: ignore[override]
+    def load_stream(self, stream: Any) -> TracedRecords:
         """Records with the pieces that name them."""
         pieces = Pieces()
         return TracedRecords(chain.from_iterable(self._batches(stream, pieces)), pieces)
@@ -129,7 +129,7 @@ class PositionedSerializer(BatchedSerializer):
     same batches land in the same partitions.
     """
 
-    def __init__(self, serializer: FramedSerializer, batch_size: int, node: str) -> None:
+    def __init__(self, serializer: Any, batch_size: int, node: str) -> None:
         super().__init__(serializer, batch_size)
         self.node = node
 

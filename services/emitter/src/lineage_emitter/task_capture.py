@@ -7,22 +7,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from lineage_core.address import OPAQUE_SPACE, parse_space
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.csv_codec import clean_value
 from lineage_core.errors import ConflictError, RegionError
 from lineage_core.positions import text_position
 from lineage_core.region import Region
-
 from lineage_emitter.dispatch.spool import TaskSpool
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.recorders import FLOWS_MAX, RUNS_MAX
 
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64
-
     from lineage_emitter.api import LineageApi
 
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*(?:#\d+(?:\.\d+)?|@\d+|#\*)#[\d -]*")
@@ -57,9 +57,7 @@ class TaskCapture:
         self._seen: dict[str, int] = {}
         self._digest = 0
 
-    def capture(
-        self, flow_id: str, hash_in: str, hash_out: str, value: str | None = None
-    ) -> None:
+    def capture(self, flow_id: str, hash_in: str, hash_out: str, value: str | None = None) -> None:
         """Note one flow.
 
         Args:
@@ -91,7 +89,7 @@ class TaskCapture:
         buffer.last += region.last.tolist()
         buffer.ptr.append(len(buffer.first))
         buffer.outs.append((out_space, int(outs.first[0])))
-        buffer.values.append(value)
+        buffer.values.append(None if value is None else clean_value(value))
         if in_text is not None:
             buffer.in_text.append(in_text)
         if out_text is not None:
@@ -137,11 +135,11 @@ class TaskCapture:
             self._write(
                 in_space,
                 [Section(out_space, 0, stop - start)],
-                None if in_ptr is None else ptr[start : stop + 1] - low,
-                np.asarray(in_first[low:high], dtype=np.uint64),
-                None if in_last is None else np.asarray(in_last[low:high], dtype=np.uint64),
-                np.asarray(out[start:stop], dtype=np.uint64),
-                None if values is None else list(values[start:stop]),
+                in_ptr=None if in_ptr is None else ptr[start : stop + 1] - low,
+                in_first=np.asarray(in_first[low:high], dtype=np.uint64),
+                in_last=None if in_last is None else np.asarray(in_last[low:high], dtype=np.uint64),
+                out_first=np.asarray(out[start:stop], dtype=np.uint64),
+                values=None if values is None else list(values[start:stop]),
             )
             start = stop
 
@@ -193,45 +191,28 @@ class TaskCapture:
         self._write(
             in_space,
             sections,
-            np.array(buffer.ptr, dtype=np.int64),
-            np.array(buffer.first, dtype=np.uint64),
-            np.array(buffer.last, dtype=np.uint64),
-            np.array([position for _, position in buffer.outs], dtype=np.uint64),
-            buffer.values if any(v is not None for v in buffer.values) else None,
-            buffer.in_text or None,
-            buffer.out_text or None,
+            in_ptr=np.array(buffer.ptr, dtype=np.int64),
+            in_first=np.array(buffer.first, dtype=np.uint64),
+            in_last=np.array(buffer.last, dtype=np.uint64),
+            out_first=np.array([position for _, position in buffer.outs], dtype=np.uint64),
+            values=buffer.values if any(v is not None for v in buffer.values) else None,
+            in_text=buffer.in_text or None,
+            out_text=buffer.out_text or None,
         )
 
-    def _write(
-        self,
-        in_space: str,
-        sections: list[Section],
-        ptr: I64 | None,
-        first: U64,
-        last: U64 | None,
-        outs: U64,
-        values: list[str | None] | None,
-        in_text: list[str] | None = None,
-        out_text: list[str] | None = None,
-    ) -> None:
+    def _write(self, in_space: str, sections: list[Section], **columns: Any) -> None:
         with np.errstate(over="ignore"):
-            self._digest = (self._digest + int(outs.sum(dtype=np.uint64))) & (2**64 - 1)
+            told = int(columns["out_first"].sum(dtype=np.uint64))
+        self._digest = (self._digest + told) & (2**64 - 1)
+        seq = self._spool.next_seq()
         self._spool.write(
             FlowBlock(
-                block_id=BlockId(
-                    self._node, self._partition, self._attempt, self._spool.next_seq()
-                ),
+                block_id=BlockId(self._node, self._partition, self._attempt, seq),
                 relation=Relation.ROWS,
                 in_space=in_space,
                 out=tuple(sections),
-                in_ptr=ptr,
-                in_first=first,
-                in_last=last,
-                out_first=outs,
-                values=values,
-                in_text=in_text,
-                out_text=out_text,
                 app=self._api.app,
+                **columns,
             )
         )
 
