@@ -39,6 +39,9 @@ class Samples:
 
     cpu_s: dict[int, float] = field(default_factory=dict)
     worker_peak_bytes: dict[int, int] = field(default_factory=dict)
+    """The kernel's high-water mark of resident memory: no peak between samples is missed."""
+    worker_private_bytes: dict[int, int] = field(default_factory=dict)
+    """Largest sample of memory that is the worker's own, not shared with the daemon it forked from."""
 
     def take(self) -> None:
         """Look once at all of them; those that end meanwhile are left out."""
@@ -47,9 +50,20 @@ class Samples:
                 times = process.cpu_times()
                 self.cpu_s[process.pid] = times.user + times.system
                 if _is_worker(process):
-                    self.worker_peak_bytes[process.pid] = _peak_bytes(process.pid)
+                    self._look_at_worker(process.pid)
             except (psutil.Error, OSError):
                 continue
+
+    def _look_at_worker(self, pid: int) -> None:
+        self.worker_peak_bytes[pid] = _kilobytes(f"/proc/{pid}/status", ("VmHWM:",))
+        private = _kilobytes(f"/proc/{pid}/smaps_rollup", ("Private_Clean:", "Private_Dirty:"))
+        self.worker_private_bytes[pid] = max(private, self.worker_private_bytes.get(pid, 0))
+
+
+def _kilobytes(path: str, names: tuple[str, ...]) -> int:
+    """Bytes that the named lines of a file below /proc say together."""
+    lines = Path(path).read_text(encoding="ascii").splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(names))
 
 
 def _is_worker(process: psutil.Process) -> bool:
@@ -59,14 +73,6 @@ def _is_worker(process: psutil.Process) -> bool:
         return False
     parent = process.parent()
     return parent is not None and parent.cmdline() == line
-
-
-def _peak_bytes(pid: int) -> int:
-    """The kernel's own high-water mark of resident memory: no peak between samples is missed."""
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise MeasureError(f"process {pid} shows no VmHWM")
 
 
 def measure(command: list[str]) -> dict[str, object]:
@@ -102,7 +108,8 @@ def measure(command: list[str]) -> dict[str, object]:
         "wall_s": wall_s,
         "cpu_s": cpu_s,
         "cpu_workers_sampled_s": lost_s,
-        "worker_peak_bytes": sorted(samples.worker_peak_bytes.values()),
+        "worker_peak_bytes": max(samples.worker_peak_bytes.values(), default=0),
+        "worker_private_bytes": max(samples.worker_private_bytes.values(), default=0),
     }
 
 

@@ -32,7 +32,10 @@ class Run:
     wall_s: float
     cpu_s: float
     ended_at: float
-    worker_peak_bytes: tuple[int, ...]
+    worker_peak_mb: float
+    """Resident memory of the largest Python worker at its peak."""
+    worker_private_mb: float
+    """The same without what it shares with the daemon it was forked from (sampled)."""
     times: AppTimes
 
     @property
@@ -48,11 +51,6 @@ class Run:
     def after_jobs_s(self) -> float:
         """From the end of the last job to the end of the process."""
         return self.ended_at - self.times.jobs_ended
-
-    @property
-    def worker_peak_mb(self) -> float:
-        """Resident memory of the largest Python worker at its peak."""
-        return max(self.worker_peak_bytes, default=0) / 1e6
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,8 @@ def run_once(setup: Setup, kind: str, number: int) -> Run:
         measured["wall_s"],
         measured["cpu_s"],
         measured["ended_at"],
-        tuple(measured["worker_peak_bytes"]),
+        measured["worker_peak_bytes"] / 1e6,
+        measured["worker_private_bytes"] / 1e6,
         read_times(home / "events"),
     )
 
@@ -179,7 +178,9 @@ def compared(plain: list[Run], captured: list[Run]) -> dict[str, object]:
             "jobs_s": [round(run.times.jobs_s, 3) for run in runs],
             "after_jobs_s": [round(run.after_jobs_s, 3) for run in runs],
             "worker_peak_mb": [round(run.worker_peak_mb, 1) for run in runs],
+            "worker_private_mb": [round(run.worker_private_mb, 1) for run in runs],
         }
-    more = [b.worker_peak_mb - a.worker_peak_mb for a, b in zip(plain, captured, strict=True)]
-    found["worker_peak_more_mb"] = median_interval(more)
+    for name in ("worker_peak_mb", "worker_private_mb"):
+        more = [getattr(b, name) - getattr(a, name) for a, b in zip(plain, captured, strict=True)]
+        found[name.replace("_mb", "_more_mb")] = median_interval(more)
     return found
