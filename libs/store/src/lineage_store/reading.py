@@ -19,9 +19,9 @@ from lineage_core.graph import (
     SinkFileRecord,
     SplitRecord,
 )
-from lineage_core.joining import may_be_root
 from lineage_core.message import Link, Message, Register, SinkFiles, Splits, parse_message
 from lineage_core.verdict import StoreCounts
+from lineage_store.counting import count_store
 from lineage_store.errors import StoreError
 from lineage_store.packing import BIAS, unpack_edge
 
@@ -190,49 +190,7 @@ class SqliteGraph:
 
     def counts(self) -> StoreCounts:
         """What the verdict needs to know of the store."""
-        tasks = self._all(
-            "SELECT node, partition, committed, received FROM task WHERE app = ?", self._app_id
-        )
-        claimed = [(node, partition) for node, partition, committed, _ in tasks if not committed]
-        unlinked = self._unlinked()
-        inexact: dict[str, tuple[str, ...]] = {}
-        for node, reason in self._all(
-            "SELECT DISTINCT node, reason FROM block WHERE app = ? AND NOT exact", self._app_id
-        ):
-            inexact[node] = (*inexact.get(node, ()), reason)
-        flows = self._all("SELECT total(count) FROM block WHERE app = ?", self._app_id)
-        problems = self._all(
-            "SELECT place, reason FROM problem WHERE app = ? ORDER BY place", self._app_id
-        )
-        return StoreCounts(
-            received=sum(received for *_, received in tasks),
-            unlinked=sum(blocks for blocks, _ in unlinked),
-            unmatched=sum(positions for _, positions in unlinked),
-            flows=int(flows[0][0]),
-            claimed=frozenset(claimed),
-            claimed_blocks=sum(received for *_, committed, received in tasks if not committed),
-            inexact=inexact,
-            problems=dict(problems),
-        )
-
-    def _unlinked(self) -> list[tuple[int, int]]:
-        """(blocks, unmatched positions) by input space, of spaces that are no roots."""
-        rows = self._all(
-            "SELECT space.text, count(*), total(block.unmatched), "
-            "EXISTS (SELECT 1 FROM section WHERE section.space = space.id) "
-            "FROM block JOIN space ON space.id = block.in_space "
-            "WHERE block.app = ? AND block.unmatched GROUP BY space.id",
-            self._app_id,
-        )
-        sources = set()
-        if rows:
-            nodes = [one for one in self.messages("register") if isinstance(one, Register)]
-            sources = {node.node for node in nodes if node.kind == "source"}
-        return [
-            (blocks, int(positions))
-            for text, blocks, positions, produced in rows
-            if not _is_root(text, produced, sources)
-        ]
+        return count_store(self._all, self._app_id)
 
     def _edges(self, block_id: BlockId, side: str) -> Iterator[EdgeBatch]:
         other = "producer" if side == "consumer" else "consumer"
@@ -328,11 +286,3 @@ class SqliteGraph:
                 return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise StoreError(f"can't read the lineage store: {error}") from error
-
-
-def _is_root(text: str, produced: bool, sources: set[str]) -> bool:
-    """Whether items of a space need no producer."""
-    space = parse_space(text)
-    return may_be_root(text) and (
-        not produced or space.kind is SpaceKind.OPAQUE or space.name in sources
-    )

@@ -1,0 +1,69 @@
+"""What the completeness verdict needs to know of the SQLite store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lineage_core.address import SpaceKind, parse_space
+from lineage_core.joining import may_be_root
+from lineage_core.verdict import StoreCounts
+
+Query = Callable[..., list[Any]]
+"""All rows of a statement with its values."""
+
+
+def count_store(query: Query, app_id: int) -> StoreCounts:
+    """The counts of one application."""
+    tasks = query("SELECT node, partition, committed, received FROM task WHERE app = ?", app_id)
+    claimed = [(node, partition) for node, partition, committed, _ in tasks if not committed]
+    unlinked = _unlinked(query, app_id)
+    inexact: dict[str, tuple[str, ...]] = {}
+    for node, reason in query(
+        "SELECT DISTINCT node, reason FROM block WHERE app = ? AND NOT exact", app_id
+    ):
+        inexact[node] = (*inexact.get(node, ()), reason)
+    flows = query("SELECT total(count) FROM block WHERE app = ?", app_id)
+    problems = query("SELECT place, reason FROM problem WHERE app = ? ORDER BY place", app_id)
+    return StoreCounts(
+        received=sum(received for *_, received in tasks),
+        unlinked=sum(blocks for blocks, _ in unlinked),
+        unmatched=sum(positions for _, positions in unlinked),
+        flows=int(flows[0][0]),
+        claimed=frozenset(claimed),
+        claimed_blocks=sum(received for *_, committed, received in tasks if not committed),
+        inexact=inexact,
+        problems=dict(problems),
+    )
+
+
+def _unlinked(query: Query, app_id: int) -> list[tuple[int, int]]:
+    """(blocks, unmatched positions) by input space, of spaces that are no roots."""
+    rows = query(
+        "SELECT space.text, count(*), total(block.unmatched), "
+        "EXISTS (SELECT 1 FROM section WHERE section.space = space.id) "
+        "FROM block JOIN space ON space.id = block.in_space "
+        "WHERE block.app = ? AND block.unmatched GROUP BY space.id",
+        app_id,
+    )
+    sources = set()
+    if rows:
+        registered = query(
+            "SELECT json_extract(body, '$.node') FROM message WHERE app = ? "
+            "AND type = 'register' AND json_extract(body, '$.kind') = 'source'",
+            app_id,
+        )
+        sources = {node for (node,) in registered}
+    return [
+        (blocks, int(positions))
+        for text, blocks, positions, produced in rows
+        if not _is_root(text, bool(produced), sources)
+    ]
+
+
+def _is_root(text: str, produced: bool, sources: set[str]) -> bool:
+    """Whether items of a space need no producer."""
+    space = parse_space(text)
+    return may_be_root(text) and (
+        not produced or space.kind is SpaceKind.OPAQUE or space.name in sources
+    )
