@@ -7,6 +7,7 @@ slow to import, and not every process that imports the codec encodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,24 +26,31 @@ def _arrow() -> tuple[Any, Any]:
     return pa, pc
 
 
+@cache
+def _pool() -> Any:
+    """The system's allocator: Arrow's own keeps some 30 MB for itself in every Spark worker."""
+    lib, _ = _arrow()
+    return lib.system_memory_pool()
+
+
 def texts_of(texts: Sequence[str | None]) -> pa.StringArray | None:
     """A column of texts; None when they are too long together for one column (2 GiB)."""
     lib, _ = _arrow()
-    found: pa.StringArray = lib.array(texts, lib.string())
+    found: pa.StringArray = lib.array(texts, lib.string(), memory_pool=_pool())
     return None if isinstance(found, lib.ChunkedArray) else found
 
 
 def numbers_of(numbers: U64) -> pa.StringArray:
     """Numbers in decimal."""
     lib, kernels = _arrow()
-    found: pa.StringArray = kernels.cast(lib.array(numbers), lib.string())
+    found: pa.StringArray = kernels.cast(lib.array(numbers), lib.string(), memory_pool=_pool())
     return found
 
 
 def join(*parts: str | pa.StringArray) -> pa.StringArray:
     """Row by row, all the parts behind one another; a plain text is the same in each row."""
     _, kernels = _arrow()
-    found: pa.StringArray = kernels.binary_join_element_wise(*parts, "")
+    found: pa.StringArray = kernels.binary_join_element_wise(*parts, "", memory_pool=_pool())
     return found
 
 
@@ -50,14 +58,16 @@ def join_groups(texts: pa.StringArray, pointer: I64, between: str) -> pa.StringA
     """Texts ``pointer[i]`` to ``pointer[i + 1]`` (exclusive) joined, for each ``i``."""
     lib, kernels = _arrow()
     groups = lib.ListArray.from_arrays(lib.array(pointer.astype(np.int32)), texts)
-    found: pa.StringArray = kernels.binary_join(groups, between)
+    found: pa.StringArray = kernels.binary_join(groups, between, memory_pool=_pool())
     return found
 
 
 def put(texts: pa.StringArray, mask: Mask, given: pa.StringArray) -> pa.StringArray:
     """``texts`` with the rows under the mask replaced by those given, in order."""
     lib, kernels = _arrow()
-    found: pa.StringArray = kernels.replace_with_mask(texts, lib.array(mask), given)
+    found: pa.StringArray = kernels.replace_with_mask(
+        texts, lib.array(mask), given, memory_pool=_pool()
+    )
     return found
 
 
@@ -71,7 +81,7 @@ def pick(texts: pa.StringArray, rows: I64) -> pa.StringArray:
 def stack(parts: Sequence[pa.StringArray]) -> pa.StringArray:
     """Columns on top of one another."""
     lib, _ = _arrow()
-    found: pa.StringArray = lib.concat_arrays(parts)
+    found: pa.StringArray = lib.concat_arrays(parts, memory_pool=_pool())
     return found
 
 

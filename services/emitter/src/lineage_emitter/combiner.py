@@ -36,6 +36,9 @@ from lineage_emitter.task_config import TaskConfig
 KEYS_MAX = 100_000
 """Above this many keys in one task their arrays would outgrow the bound: rows go to buffers."""
 BYTES_A_POSITION = 9
+POSITIONS_AT_ONCE = 131_072
+"""Positions that are made into columns at a time; it bounds blocks, too, so that a trace of a rare
+key reads little."""
 UNCANONICAL_REASON = "keys of a type without a canonical form are told apart by hash(key) only"
 COLLISION_REASON = "two keys fell on one position"
 
@@ -212,14 +215,29 @@ class LineageMerger(ExternalMerger):
         return found
 
     def _emit_entries(self) -> None:
-        keys = [key for key, entry in self.entries.items() if entry[1]]
-        rows = [entry[1] for entry in self.entries.values() if entry[1]]
+        """Emit and forget the rows held, some keys at a time: columns cost many times a row."""
+        keys: list[Any] = []
+        rows: list[array[int]] = []
+        held = 0
+        for key, entry in self.entries.items():
+            if not entry[1]:
+                continue
+            row, entry[1] = entry[1], array("Q")
+            for start in range(0, len(row), POSITIONS_AT_ONCE):
+                keys.append(key)
+                rows.append(row[start : start + POSITIONS_AT_ONCE])
+                held += len(rows[-1])
+                if held >= POSITIONS_AT_ONCE:
+                    self._emit_rows(keys, rows)
+                    held = 0
+        self._emit_rows(keys, rows)
+
+    def _emit_rows(self, keys: list[Any], rows: list[array[int]]) -> None:
         ordinals = np.frombuffer(b"".join(rows), dtype=np.uint64)
         lengths = list(map(len, rows))
-        for entry in self.entries.values():
-            entry[1] = array("Q")
         rows.clear()
         self.flows.emit(keys, lengths, ordinals)
+        keys.clear()
 
     def _leave_entries(self) -> None:
         """Emit what is held and hand the values to PySpark's own dict."""
