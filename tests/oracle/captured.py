@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from lineage_core.address import parse_space
 from lineage_core.block import FlowBlock
@@ -156,7 +155,7 @@ class Lineage:
             seen.add(item)
             node = parse_space(item[0]).name
             if node in self.sources:
-                found.add(self._witness(node, item))
+                found.add(self.witness(item))
                 continue
             if item not in self.feeds and len(seen) > 1:
                 raise AssertionError(f"nothing is known of {item}, which {space}#{position} needs")
@@ -165,8 +164,10 @@ class Lineage:
             waiting.extend(self.feeds.get(item, ()))
         return Traced(frozenset(found), exact)
 
-    def _witness(self, node: str, item: Item) -> Witness:
-        source, space = self.sources[node], parse_space(item[0])
+    def witness(self, item: Item) -> Witness:
+        """The source row that an item of a source is."""
+        space = parse_space(item[0])
+        node, source = space.name, self.sources[space.name]
         if source.kind == "list":
             return _of_list(source, space.partition, item[1])
         split = next(s for s in self.splits[node] if s.partition == space.partition)
@@ -177,36 +178,54 @@ class Lineage:
         assert before + item[1] < len(starts), f"{item} is past the end of {name}"
         return (name, before + item[1])
 
+    def source_items(self) -> dict[Item, Witness]:
+        """Every item of every source that some job read."""
+        found: dict[Item, Witness] = {}
+        for node, source in self.sources.items():
+            if source.kind == "list":
+                dealt = list_partitions(source.rows, source.partitions)
+                for partition, rows in enumerate(dealt):
+                    found |= {
+                        (f"{node}#{partition}", k): (source.name, row)
+                        for k, (row, _) in enumerate(rows)
+                    }
+            for split in self.splits.get(node, ()):
+                name = split.path.rpartition("/")[2]
+                starts = [start for start, _ in lines_of(dict(source.files)[name])]
+                stop = len(starts)
+                if not split.compressed:
+                    stop = bisect.bisect_right(starts, split.start + split.length)
+                first = bisect.bisect_right(starts, split.start) if split.start else 0
+                found |= {
+                    (f"{node}#{split.partition}", k): (name, first + k) for k in range(stop - first)
+                }
+        return found
+
 
 def _of_list(source: Source, partition: int, ordinal: int) -> Witness:
     row, _ = list_partitions(source.rows, source.partitions)[partition][ordinal]
     return (source.name, row)
 
 
-def saved_rows(lineage: Lineage, sink: str) -> list[tuple[str, Traced]]:
-    """(text, witnesses) of every row that a sink wrote; a row may be several lines."""
-    found: list[tuple[str, Traced]] = []
+def saved_items(lineage: Lineage, sink: str) -> list[tuple[str, Item]]:
+    """(text, item) of every row that a sink wrote; a row may be several lines."""
+    found: list[tuple[str, Item]] = []
     for partition, path in sorted(lineage.files_of(sink).items()):
         lines = path.read_bytes().decode("utf-8").split("\n")[:-1]
         newlines = lineage.newlines(sink, partition)
         row = line = 0
         while line < len(lines):
             stop = line + 1 + newlines.get(row, 0)
-            found.append(("\n".join(lines[line:stop]), lineage.back(f"{sink}#{partition}", row)))
+            found.append(("\n".join(lines[line:stop]), (f"{sink}#{partition}", row)))
             row, line = row + 1, stop
         assert row == lineage.rows.get(sink, {}).get(partition, 0)
     return found
 
 
-def given_rows(lineage: Lineage, sink: str, values: list[Any]) -> list[tuple[Any, Traced]]:
-    """(value, witnesses) of every row that an action gave, partition by partition."""
-    places = [
-        (partition, row)
+def given_items(lineage: Lineage, sink: str) -> list[Item]:
+    """The item of every row that an action gave, in the order in which it gave them."""
+    return [
+        (f"{sink}#{partition}", row)
         for partition in lineage.sink_partitions(sink)
         for row in range(lineage.rows[sink][partition])
-    ]
-    assert len(places) == len(values), f"{len(values)} rows given, {len(places)} noted"
-    return [
-        (value, lineage.back(f"{sink}#{partition}", row))
-        for value, (partition, row) in zip(values, places, strict=True)
     ]

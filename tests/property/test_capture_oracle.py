@@ -1,18 +1,27 @@
-"""Capture notes of every row just the source rows that the interpreter says made it."""
+"""Capture notes of every row just the source rows that the interpreter says made it.
+
+Twice: the spool read by the plainest means (capture alone), and the same spool linked, stored and
+traced (all of it), backward and forward.
+"""
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from pyspark import SparkContext
 
+from lineage_core.region import Region
+from lineage_core.trace_result import Direction, TraceResult
+from lineage_core.tracing import Tracer
 from lineage_emitter import LineageContext
+from lineage_store.ingest import ingest
+from lineage_store.sqlite import SqliteStore
 from tests.oracle.brute import Evaluation, Witnesses, evaluate
 from tests.oracle.budget import examples
-from tests.oracle.captured import Lineage, SpoolReader, Traced, given_rows, saved_rows
+from tests.oracle.captured import Item, Lineage, SpoolReader, Traced, given_items, saved_items
 from tests.oracle.functions import render
 from tests.oracle.model import Program, Sink
 from tests.oracle.program import programs
@@ -20,17 +29,17 @@ from tests.oracle.spark import Outcome, build, run_sink, write_sources
 
 pytestmark = pytest.mark.property
 
-Row = tuple[str, Witnesses]
-
 
 class Capture:
     """One captured application in which program after program runs."""
 
     def __init__(self, sc: SparkContext, folder: Path) -> None:
-        self.lc = LineageContext(sc, store=f"sqlite:///{folder / 'lineage.db'}", link=False)
+        path = folder / "lineage.db"
+        self.lc = LineageContext(sc, store=f"sqlite:///{path}", link=False)
         assert self.lc.session is not None
         self.session = self.lc.session
         self.reader = SpoolReader(self.session.api.spool.folder)
+        self.store = SqliteStore(path)
 
     def run(self, program: Program, home: Path) -> tuple[Lineage, list[Outcome]]:
         """Run all actions of a program; what capture noted of them."""
@@ -48,38 +57,46 @@ class Capture:
         messages = self.reader.messages()
         return Lineage(program, messages, self.reader.blocks(messages)), outcomes
 
+    def stored(self) -> Tracer:
+        """A tracer over all that has been captured so far, linked and stored."""
+        ingest(self.store, self.session.api.spool.folder)
+        return Tracer(self.store.graph(self.session.app))
+
+    def close(self) -> None:
+        self.lc.close()
+        self.store.close()
+
 
 @pytest.fixture(scope="module")
 def capture(spark_context: SparkContext) -> Iterator[Capture]:
     with tempfile.TemporaryDirectory() as folder:
         capture = Capture(spark_context, Path(folder))
         yield capture
-        capture.lc.close()
+        capture.close()
 
 
-def traced_rows(lineage: Lineage, sink: str, outcome: Outcome) -> list[tuple[str, Traced]]:
-    """(text, witnesses) of what an action gave."""
+def sink_items(lineage: Lineage, sink: str, outcome: Outcome) -> list[tuple[str, Item]]:
+    """(text, item) of what an action gave."""
     match outcome.sink.action:
         case "save":
-            return saved_rows(lineage, sink)
+            return saved_items(lineage, sink)
         case "count" | "reduce":
-            return [(outcome.rows[0], lineage.back(f"{sink}#0", 0))]
+            return [(outcome.rows[0], (f"{sink}#0", 0))]
         case "foreach":
-            rows = sum(lineage.rows.get(sink, {}).values())
-            return given_rows(lineage, sink, [""] * rows)
+            return [("", item) for item in given_items(lineage, sink)]
         case _:
-            return given_rows(lineage, sink, outcome.rows)
+            return list(zip(outcome.rows, given_items(lineage, sink), strict=True))
 
 
-def assert_traces(run: Evaluation, sink: Sink, traced: list[tuple[str, Traced]]) -> None:
+def assert_witnesses(run: Evaluation, sink: Sink, traced: list[tuple[str, Traced]]) -> None:
     """The same rows with the same witnesses; more witnesses only where lineage says so."""
     foreach = sink.action == "foreach"
     wanted = [("" if foreach else render(r.value), r.witnesses) for r in run.sink_rows(sink)]
-    exact = Counter((text, one.witnesses) for text, one in traced if one.exact)
     if sink.action in ("take", "first"):
         assert len(traced) == min(sink.rows if sink.action == "take" else 1, len(wanted))
     else:
         assert Counter(text for text, _ in traced) == Counter(text for text, _ in wanted)
+    exact = Counter((text, one.witnesses) for text, one in traced if one.exact)
     left = Counter(wanted)
     assert not exact - left
     left -= exact
@@ -88,14 +105,52 @@ def assert_traces(run: Evaluation, sink: Sink, traced: list[tuple[str, Traced]])
             assert any(t == text and w <= one.witnesses for t, w in left)
 
 
+def back_in_store(lineage: Lineage, tracer: Tracer, item: Item) -> Traced:
+    result = _trace(tracer, Direction.BACKWARD, item)
+    return Traced(frozenset(lineage.witness(one) for one in _items(result)), result.exact)
+
+
+def _trace(tracer: Tracer, direction: Direction, item: Item) -> TraceResult:
+    return tracer.trace(direction, {item[0]: Region.from_positions([item[1]])})
+
+
+def _items(result: TraceResult) -> Iterator[Item]:
+    for node in result.found.values():
+        for space, region in node.spaces.items():
+            yield from (
+                (space, position) for first, last in region for position in range(first, last + 1)
+            )
+
+
+def assert_forward_is_backward_turned(
+    lineage: Lineage, tracer: Tracer, behind: dict[Item, Witnesses]
+) -> None:
+    """From a source row forward lie just the sink rows behind which it lies."""
+    for item, witness in lineage.source_items().items():
+        reached = set(_items(_trace(tracer, Direction.FORWARD, item)))
+        assert reached == {row for row, witnesses in behind.items() if witness in witnesses}
+
+
 @settings(max_examples=examples(60))
 @given(program=programs())
-def test_capture_notes_the_witnesses_of_every_row(program: Program, capture: Capture) -> None:
+def test_lineage_is_the_witnesses_of_every_row(program: Program, capture: Capture) -> None:
     run = evaluate(program)
     with tempfile.TemporaryDirectory() as folder:
         lineage, outcomes = capture.run(program, Path(folder))
-        assert lineage.complaints == []
-        assert len(lineage.jobs) == len(program.sinks)
-        for job, outcome in zip(lineage.jobs, outcomes, strict=True):
-            assert job.sink is not None
-            assert_traces(run, outcome.sink, traced_rows(lineage, job.sink, outcome))
+        items = [
+            sink_items(lineage, str(job.sink), outcome)
+            for job, outcome in zip(lineage.jobs, outcomes, strict=True)
+        ]
+    assert lineage.complaints == []
+    tracer = capture.stored()
+    stored = {item: back_in_store(lineage, tracer, item) for rows in items for _, item in rows}
+    ways: tuple[Callable[[Item], Traced], ...] = (
+        lambda item: lineage.back(*item),
+        stored.__getitem__,
+    )
+    for back in ways:
+        for outcome, rows in zip(outcomes, items, strict=True):
+            assert_witnesses(run, outcome.sink, [(text, back(item)) for text, item in rows])
+    assert_forward_is_backward_turned(
+        lineage, tracer, {item: one.witnesses for item, one in stored.items()}
+    )
