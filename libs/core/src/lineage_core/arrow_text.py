@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lineage_core.block import I64, U64
 from lineage_core.digits import Mask
@@ -33,6 +34,31 @@ def _pool() -> Any:
     return lib.system_memory_pool()
 
 
+def _column(numbers: U64 | I64 | npt.NDArray[np.int32]) -> Any:
+    """Numbers as an Arrow array, without a copy.
+
+    ``pa.array`` would import pandas to see whether it was given a Series: a second in every worker.
+    """
+    lib, _ = _arrow()
+    kind = lib.from_numpy_dtype(numbers.dtype)
+    buffer = lib.py_buffer(np.ascontiguousarray(numbers))
+    return lib.Array.from_buffers(kind, len(numbers), [None, buffer])
+
+
+def _text(text: str) -> Any:
+    """A text as an Arrow scalar, by way of an array for the reason in :func:`_column`."""
+    lib, _ = _arrow()
+    content = text.encode()
+    offsets = lib.py_buffer(np.array([0, len(content)], dtype=np.int32))
+    return lib.StringArray.from_buffers(1, offsets, lib.py_buffer(content))[0]
+
+
+def _bits(mask: Mask) -> Any:
+    lib, _ = _arrow()
+    buffer = lib.py_buffer(np.packbits(mask, bitorder="little"))
+    return lib.Array.from_buffers(lib.bool_(), len(mask), [None, buffer])
+
+
 def texts_of(texts: Sequence[str | None]) -> pa.StringArray | None:
     """A column of texts; None when they are too long together for one column (2 GiB)."""
     lib, _ = _arrow()
@@ -43,38 +69,40 @@ def texts_of(texts: Sequence[str | None]) -> pa.StringArray | None:
 def numbers_of(numbers: U64) -> pa.StringArray:
     """Numbers in decimal."""
     lib, kernels = _arrow()
-    found: pa.StringArray = kernels.cast(lib.array(numbers), lib.string(), memory_pool=_pool())
+    found: pa.StringArray = kernels.cast(_column(numbers), lib.string(), memory_pool=_pool())
     return found
 
 
 def join(*parts: str | pa.StringArray) -> pa.StringArray:
     """Row by row, all the parts behind one another; a plain text is the same in each row."""
     _, kernels = _arrow()
-    found: pa.StringArray = kernels.binary_join_element_wise(*parts, "", memory_pool=_pool())
+    columns = [_text(part) if isinstance(part, str) else part for part in parts]
+    found: pa.StringArray = kernels.binary_join_element_wise(
+        *columns, _text(""), memory_pool=_pool()
+    )
     return found
 
 
 def join_groups(texts: pa.StringArray, pointer: I64, between: str) -> pa.StringArray:
     """Texts ``pointer[i]`` to ``pointer[i + 1]`` (exclusive) joined, for each ``i``."""
     lib, kernels = _arrow()
-    groups = lib.ListArray.from_arrays(lib.array(pointer.astype(np.int32)), texts)
-    found: pa.StringArray = kernels.binary_join(groups, between, memory_pool=_pool())
+    groups = lib.ListArray.from_arrays(_column(pointer.astype(np.int32)), texts)
+    found: pa.StringArray = kernels.binary_join(groups, _text(between), memory_pool=_pool())
     return found
 
 
 def put(texts: pa.StringArray, mask: Mask, given: pa.StringArray) -> pa.StringArray:
     """``texts`` with the rows under the mask replaced by those given, in order."""
-    lib, kernels = _arrow()
+    _, kernels = _arrow()
     found: pa.StringArray = kernels.replace_with_mask(
-        texts, lib.array(mask), given, memory_pool=_pool()
+        texts, _bits(mask), given, memory_pool=_pool()
     )
     return found
 
 
 def pick(texts: pa.StringArray, rows: I64) -> pa.StringArray:
     """The texts of some rows."""
-    lib, _ = _arrow()
-    found: pa.StringArray = texts.take(lib.array(rows))
+    found: pa.StringArray = texts.take(_column(rows))
     return found
 
 

@@ -1,11 +1,38 @@
-"""PySpark's worker daemon with capture's libraries loaded before it forks workers.
+"""PySpark's worker daemon with capture's libraries warm before it forks workers.
 
 Set as ``spark.python.daemon.module`` by ``lineage run`` on local masters: otherwise each worker
-process would load them for itself in its first task.
+process would load them for itself in its first task, and hold that memory alone.
 """
 
-import pyarrow.compute  # noqa: F401  loaded before the fork, used by the codec
+from __future__ import annotations
+
+import lineage_core.positions
+import lineage_emitter.combiner  # noqa: F401  loaded before the fork, used by tasks
+import numpy as np
+from lineage_core.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.csv_codec import encode_csv
+from lineage_core.frame import compress
+from lineage_emitter.recorders import FLOWS_MAX
 from pyspark.daemon import manager
 
+
+def warm_up() -> None:
+    """Encode a full block once: Arrow sets up its kernels and the allocator its arenas."""
+    rows = np.arange(FLOWS_MAX, dtype=np.uint64)
+    block = FlowBlock(
+        block_id=BlockId("0", 0, 0, 0),
+        relation=Relation.ROWS,
+        in_space="0#0",
+        out=(Section("1#0", 0, FLOWS_MAX),),
+        in_ptr=np.arange(FLOWS_MAX + 1, dtype=np.int64),
+        in_first=rows * np.uint64(3),
+        in_last=rows * np.uint64(3) + np.uint64(1),
+        out_first=rows,
+    )
+    compress(encode_csv(block))
+    lineage_core.positions.key_positions(["warm", 1, ("up", 2)])
+
+
 if __name__ == "__main__":
+    warm_up()
     manager()

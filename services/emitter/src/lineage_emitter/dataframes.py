@@ -12,24 +12,31 @@ from lineage_emitter.session import Session
 REASON = "DataFrame and SQL work has no record-level lineage in this version"
 FRAME_ACTIONS = ("collect", "count", "show", "toPandas", "toArrow", "take", "first", "head", "tail",
                  "foreach", "foreachPartition", "toLocalIterator", "isEmpty", "rdd",
-                 "checkpoint", "localCheckpoint")  # fmt: skip
+                 "checkpoint", "localCheckpoint", "approxQuantile", "corr", "cov", "crosstab",
+                 "freqItems", "describe", "summary")  # fmt: skip
 WRITER_ACTIONS = ("save", "saveAsTable", "insertInto", "json", "parquet", "csv", "orc", "text",
                   "jdbc")  # fmt: skip
 WRITER_V2_ACTIONS = ("create", "replace", "createOrReplace", "append", "overwrite",
                      "overwritePartitions")  # fmt: skip
 
 
+READER_SOURCES = ("load", "csv", "json", "parquet", "orc", "text", "jdbc", "table", "xml")
+
+
 def notice_dataframes(active_session: Callable[[], Session | None]) -> None:
-    """Note every DataFrame action, and every RDD that becomes a DataFrame, as unknown."""
+    """Note every DataFrame source and action, and RDDs that become DataFrames, as unknown."""
     from pyspark.sql import SparkSession
     from pyspark.sql.classic.dataframe import DataFrame
-    from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
+    from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     for owner, label, names in (
         (DataFrame, "DataFrame", FRAME_ACTIONS),
+        (DataFrameReader, "DataFrameReader", READER_SOURCES),
         (DataFrameWriter, "DataFrameWriter", WRITER_ACTIONS),
         (DataFrameWriterV2, "DataFrameWriterV2", WRITER_V2_ACTIONS),
-        (SparkSession, "SparkSession", ("createDataFrame",)),
+        (DataStreamWriter, "DataStreamWriter", ("start", "toTable")),
+        (SparkSession, "SparkSession", ("createDataFrame", "sql", "table")),
     ):
         for name in names:
             stock = owner.__dict__.get(name)
@@ -44,7 +51,9 @@ def _noticing(stock: Any, what: str, active_session: Callable[[], Session | None
 
     @functools.wraps(function)
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
-        if not scope.is_suspended() and not scope.called_from_pyspark():
+        # Whatever such a method calls in turn is suspended, so this is the outermost one: the
+        # user's, or of a part of PySpark that works on DataFrames (toDF, pandas on Spark).
+        if not scope.is_suspended():
             session = active_session()
             if session is not None and not _is_local_data(what, arguments):
                 session.unknown(what, REASON)
