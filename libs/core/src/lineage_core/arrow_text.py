@@ -62,8 +62,22 @@ def _bits(mask: Mask) -> Any:
 def texts_of(texts: Sequence[str | None]) -> pa.StringArray | None:
     """A column of texts; None when they are too long together for one column (2 GiB)."""
     lib, _ = _arrow()
-    found: pa.StringArray = lib.array(texts, lib.string(), memory_pool=_pool())
-    return None if isinstance(found, lib.ChunkedArray) else found
+    encoded = [b"" if text is None else text.encode() for text in texts]
+    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    if offsets[-1] > np.iinfo(np.int32).max:
+        return None
+    valid = None
+    if None in texts:
+        given: Mask = np.array([text is not None for text in texts], dtype=np.bool_)
+        valid = lib.py_buffer(np.packbits(given, bitorder="little"))
+    found: pa.StringArray = lib.StringArray.from_buffers(
+        len(encoded),
+        lib.py_buffer(offsets.astype(np.int32)),
+        lib.py_buffer(b"".join(encoded)),
+        valid,
+    )
+    return found
 
 
 def numbers_of(numbers: U64) -> pa.StringArray:

@@ -6,14 +6,16 @@ process would load them for itself in its first task, and hold that memory alone
 
 from __future__ import annotations
 
-import lineage_core.positions
-import lineage_emitter.combiner  # noqa: F401  loaded before the fork, used by tasks
 import numpy as np
+from pyspark.daemon import manager
+
+import lineage_core.positions
+import lineage_emitter.combiner
+import lineage_emitter.dispatch.spool  # noqa: F401  loaded before the fork, used by tasks
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.csv_codec import encode_csv
 from lineage_core.frame import compress
 from lineage_emitter.recorders import FLOWS_MAX
-from pyspark.daemon import manager
 
 
 def warm_up() -> None:
