@@ -11,6 +11,14 @@ from lineage_emitter.settings import Settings
 logger = logging.getLogger(__name__)
 
 
+def _load_libraries() -> None:
+    """Load what the ingest needs while the program starts, not after its first action."""
+    import pyarrow.compute  # noqa: F401
+
+    import lineage_store.ingest
+    import lineage_store.sqlite  # noqa: F401
+
+
 class BackgroundLinker:
     """Runs the embedded ingest whenever it is woken; one at a time."""
 
@@ -20,6 +28,8 @@ class BackgroundLinker:
         self._wake = threading.Event()
         self._closing = False
         self._thread: threading.Thread | None = None
+        if settings.link:
+            threading.Thread(target=_load_libraries, name="lineage-load", daemon=True).start()
 
     def wake(self) -> None:
         """Link what has been committed since."""
