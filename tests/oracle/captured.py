@@ -202,6 +202,18 @@ class Lineage:
         return found
 
 
+def of_one_program(
+    program: Program, messages: list[Message], blocks: list[FlowBlock]
+) -> tuple[Lineage, list[Message]]:
+    """The lineage of the program that ``messages`` begin with, and the messages after it."""
+    ends = [k for k, m in enumerate(messages) if isinstance(m, Job)]
+    stop = ends[len(program.sinks) - 1] + 1
+    mine = messages[:stop]
+    nodes = {m.node for m in mine if isinstance(m, Register)}
+    own = [block for block in blocks if block.block_id.node in nodes]
+    return Lineage(program, mine, own), messages[stop:]
+
+
 def _of_list(source: Source, partition: int, ordinal: int) -> Witness:
     row, _ = list_partitions(source.rows, source.partitions)[partition][ordinal]
     return (source.name, row)

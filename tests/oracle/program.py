@@ -218,12 +218,7 @@ def _join_step(draft: Drafting) -> None:
     left = draft.paired()
     right = draft.paired(other_than=left)
     op = draft.draw(st.sampled_from((*JOINS, *JOINS, "cogroup")))
-    inputs: tuple[int, ...] = (left, right)
-    if op == "cogroup" and draft.draw(st.booleans()):
-        inputs = (*inputs, draft.paired())
-        draft.add(Step(op, inputs), True)
-    else:
-        draft.add(Step(op, inputs, partitions=draft.partitions()), True)
+    draft.add(Step(op, (left, right), partitions=draft.partitions()), True)
 
 
 def _union_step(draft: Drafting) -> None:

@@ -64,10 +64,7 @@ def _union(step: Step, inputs: list[Rdd], sc: Any) -> Rdd:
 
 
 def _cogroup(step: Step, inputs: list[Rdd], sc: Any) -> Rdd:
-    if len(inputs) == 2:
-        groups = inputs[0].cogroup(inputs[1], step.partitions)
-    else:
-        groups = inputs[0].groupWith(*inputs[1:])
+    groups = inputs[0].cogroup(inputs[1], step.partitions)
     return groups.mapValues(functions.groups_in_order)
 
 

@@ -5,7 +5,6 @@ traced (all of it), backward and forward.
 """
 
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,11 +18,11 @@ from lineage_core.tracing import Tracer
 from lineage_emitter import LineageContext
 from lineage_store.ingest import ingest
 from lineage_store.sqlite import SqliteStore
-from tests.oracle.brute import Evaluation, Witnesses, evaluate
+from tests.oracle.brute import Witnesses, evaluate
 from tests.oracle.budget import examples
-from tests.oracle.captured import Item, Lineage, SpoolReader, Traced, given_items, saved_items
-from tests.oracle.functions import render
-from tests.oracle.model import Program, Sink
+from tests.oracle.captured import Item, Lineage, SpoolReader, Traced
+from tests.oracle.compare import assert_witnesses, sink_items
+from tests.oracle.model import Program
 from tests.oracle.program import programs
 from tests.oracle.spark import Outcome, build, run_sink, write_sources
 
@@ -73,36 +72,6 @@ def capture(spark_context: SparkContext) -> Iterator[Capture]:
         capture = Capture(spark_context, Path(folder))
         yield capture
         capture.close()
-
-
-def sink_items(lineage: Lineage, sink: str, outcome: Outcome) -> list[tuple[str, Item]]:
-    """(text, item) of what an action gave."""
-    match outcome.sink.action:
-        case "save":
-            return saved_items(lineage, sink)
-        case "count" | "reduce":
-            return [(outcome.rows[0], (f"{sink}#0", 0))]
-        case "foreach":
-            return [("", item) for item in given_items(lineage, sink)]
-        case _:
-            return list(zip(outcome.rows, given_items(lineage, sink), strict=True))
-
-
-def assert_witnesses(run: Evaluation, sink: Sink, traced: list[tuple[str, Traced]]) -> None:
-    """The same rows with the same witnesses; more witnesses only where lineage says so."""
-    foreach = sink.action == "foreach"
-    wanted = [("" if foreach else render(r.value), r.witnesses) for r in run.sink_rows(sink)]
-    if sink.action in ("take", "first"):
-        assert len(traced) == min(sink.rows if sink.action == "take" else 1, len(wanted))
-    else:
-        assert Counter(text for text, _ in traced) == Counter(text for text, _ in wanted)
-    exact = Counter((text, one.witnesses) for text, one in traced if one.exact)
-    left = Counter(wanted)
-    assert not exact - left
-    left -= exact
-    for text, one in traced:
-        if not one.exact:
-            assert any(t == text and w <= one.witnesses for t, w in left)
 
 
 def back_in_store(lineage: Lineage, tracer: Tracer, item: Item) -> Traced:
