@@ -33,8 +33,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("LINEAGE_", "PYSPARK_", "SPARK_", "PYTHONPATH"))
     }
-    found |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "default"}
-    return found | dict(extra or {})
+    return found | {"SPARK_LOCAL_IP": "127.0.0.1"} | dict(extra or {})
 
 
 def write_job(folder: Path, source: str, name: str = "job.py") -> Path:
@@ -106,7 +105,7 @@ def contents(out: Path) -> dict[str, bytes]:
 
 
 def traced(folder: Path, out: Path, app: str | None = None) -> Counter[Row]:
-    """(text, source locations) of every row under ``out``; rows must be single lines."""
+    """(text, source locations by file name) of every row under ``out``, each a single line."""
     with open_store(f"sqlite:///{folder / STORE}") as store:
         asker = Asker(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
         return Counter(_rows(asker, out, app))
@@ -123,4 +122,4 @@ def _rows(asker: Asker, out: Path, app: str | None) -> Iterator[Row]:
 def _locations(answer: dict[str, Any]) -> Iterator[str]:
     for source in answer["sources"]:
         for item in source["items"]:
-            yield item["location"] or item["address"]
+            yield os.path.basename(item["location"] or item["address"])

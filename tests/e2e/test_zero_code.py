@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,3 +149,282 @@ def test_no_spark_at_all_is_said(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout) == (0, "1\n")
     assert "nothing was captured" in result.stderr
     assert not (tmp_path / ".lineage").exists()
+
+
+# -- programs with Spark ---------------------------------------------------------------------------
+
+QUIET = """
+spark.ui.enabled false
+spark.ui.showConsoleProgress false
+spark.master local[2]
+spark.app.name job
+"""
+LOGGING = """
+rootLogger.level = error
+rootLogger.appenderRef.stdout.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %p %m%n
+"""
+
+
+@pytest.fixture(scope="module")
+def conf(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A Spark configuration folder: programs need say nothing, and Spark logs errors alone."""
+    folder = tmp_path_factory.mktemp("conf")
+    (folder / "spark-defaults.conf").write_text(QUIET)
+    (folder / "log4j2.properties").write_text(LOGGING)
+    return {"SPARK_CONF_DIR": str(folder)}
+
+
+WORDS = """
+from __future__ import annotations
+import argparse, dataclasses, sys
+from pyspark import SparkContext
+from tools import cut
+import lines
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Count:
+    word: str
+    number: int
+
+class Threshold:
+    def __init__(self, least):
+        self.least = least
+
+    def __call__(self, count):
+        return count.number >= self.least
+
+def one(word):
+    return word, 1
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("source")
+    parser.add_argument("out")
+    parser.add_argument("--least", type=int, default=1)
+    args = parser.parse_args()
+    seen = SparkContext().accumulator(0)
+    sc = SparkContext._active_spark_context
+    least = sc.broadcast(args.least)
+
+    def noted(line):
+        seen.add(1)
+        return line
+
+    counts = (
+        sc.textFile(args.source, 4)
+        .map(noted)
+        .flatMap(cut.words)
+        .map(one)
+        .reduceByKey(lambda a, b: a + b, 3)
+        .map(lambda pair: Count(*pair))
+        .filter(Threshold(least.value))
+        .sortBy(lambda count: (-count.number, count.word))
+    )
+    counts.map(lines.line).saveAsTextFile(args.out)
+    print("lines", seen.value, "words", counts.count(), flush=True)
+    print("first", counts.first(), file=sys.stderr)
+    sys.exit(4)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_word_count_is_traced_and_is_the_same_program(
+    tmp_path: Path, conf: dict[str, str]
+) -> None:
+    write_job(tmp_path, WORDS, "words.py")
+    write_job(tmp_path, "def words(line):\n    return line.split()\n", "tools/cut.py")
+    write_job(tmp_path, "def line(count):\n    return f'{count.word} {count.number}'\n", "lines.py")
+    (tmp_path / "in.txt").write_text("to be or\n\nnot to be\nthat is\nthe question\n")
+    results = [
+        run(tmp_path, "words.py", "in.txt", out, "--least", "2", env=conf)
+        for run, out in ((run_plain, "plain"), (run_captured, "captured"))
+    ]
+    for result in results:
+        assert result.returncode == 4, result.stderr
+        assert result.stdout == "lines 5 words 2\n"
+        assert "first Count(word='be', number=2)\n" in result.stderr
+    assert results[1].stderr == results[0].stderr
+    assert contents(tmp_path / "captured") == contents(tmp_path / "plain")
+    assert traced(tmp_path, tmp_path / "captured") == {
+        ("be 2", ("in.txt:1", "in.txt:3")): 1,
+        ("to 2", ("in.txt:1", "in.txt:3")): 1,
+    }
+    verdict = verify(tmp_path)
+    assert verdict["reasons"] == []
+    assert verdict["superset"] == {}
+    (app,) = applications(tmp_path)
+    assert app["status"] == "failed"  # the program said so by its exit code
+    (first,) = (n for n in graph(tmp_path)["nodes"] if n["op"] == "textFile")
+    before = WORDS.lstrip()[: WORDS.lstrip().index("sc.textFile")]
+    assert first["call_site"] == f"words.py:{before.count(chr(10)) + 1}"
+
+
+def graph(folder: Path, app: str = "latest") -> dict[str, Any]:
+    """The graph of an application."""
+    result = lineage(folder, "graph", app, "--json")
+    assert result.returncode == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_every_way_to_a_context(tmp_path: Path, conf: dict[str, str]) -> None:
+    write_job(
+        tmp_path,
+        """
+        import threading
+        from pyspark import SparkConf, SparkContext
+        from pyspark.sql import SparkSession
+
+        def work(sc, name):
+            sc.textFile("in.txt").map(str.upper).saveAsTextFile(name)
+            print(name, flush=True)
+
+        sc = SparkContext("local[2]", "master")
+        work(sc, "master")
+        sc.stop()
+
+        sc = SparkContext(conf=SparkConf().setMaster("local[1]").setAppName("conf"))
+        work(sc, "conf")
+        SparkContext.stop(sc)
+
+        spark = SparkSession.builder.master("local[2]").appName("session").getOrCreate()
+        work(spark.sparkContext, "session")
+        spark.stop()
+
+        with SparkContext(appName="with") as sc:
+            work(sc, "with")
+
+        with SparkContext.getOrCreate(SparkConf().setAppName("getOrCreate")) as sc:
+            assert SparkContext.getOrCreate() is sc
+            work(sc, "getOrCreate")
+
+        def in_thread():
+            sc = SparkContext(appName="thread")
+            work(sc, "thread")
+
+        # It goes on when the main program has ended, and never stops its context.
+        threading.Thread(target=in_thread).start()
+        """,
+    )
+    (tmp_path / "in.txt").write_text("a\nb\n")
+    result = run_captured(tmp_path, "job.py", env=conf)
+    assert result.returncode == 0, result.stderr
+    names = ["master", "conf", "session", "with", "getOrCreate", "thread"]
+    assert result.stdout.split() == names
+    found = applications(tmp_path)
+    assert [(app["name"], app["status"]) for app in found] == [(name, "ok") for name in names]
+    for app in found:
+        assert verify(tmp_path, app["app"])["reasons"] == []
+        rows = traced(tmp_path, tmp_path / app["name"], app["app"])
+        assert rows == {("A", ("in.txt:1",)): 1, ("B", ("in.txt:2",)): 1}
+    assert not any((tmp_path / ".lineage" / "spool").iterdir())
+
+
+def test_dataframe_work_is_named_in_the_verdict(tmp_path: Path, conf: dict[str, str]) -> None:
+    source = """
+        from pyspark.sql import SparkSession
+        spark = SparkSession.builder.getOrCreate()
+        rdd = spark.sparkContext.parallelize([("a", 1), ("b", 2)], 2)
+        spark.createDataFrame(rdd, "name string, number int")  # createDataFrame
+        frame = rdd.toDF(["name", "number"])  # toDF
+        print(sorted(map(tuple, frame.collect())))  # collect
+        print(spark.read.text("in.txt").count())  # count
+        print(frame.rdd.map(lambda row: row.name).collect())  # rdd
+        spark.sql("CREATE TABLE t USING json LOCATION 't' AS SELECT 1 AS one")  # sql
+        frame.write.csv("out")  # write
+        print(frame.stat.corr("number", "number"))  # corr
+        frame.groupBy("name").count().show()  # show
+        print(spark.createDataFrame([(1,)], "one int").toPandas().shape)  # toPandas
+        """
+    path = write_job(tmp_path, source)
+    (tmp_path / "in.txt").write_text("a\nb\n")
+    result = run_captured(tmp_path, "job.py", env=conf)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[:3] == ["[('a', 1), ('b', 2)]", "2", "['a', 'b']"]
+    verdict = verify(tmp_path)
+    assert not verdict["complete"]
+    lines = path.read_text().splitlines()
+    for line, named in (
+        ("createDataFrame", "SparkSession.createDataFrame"),
+        ("toDF", "RDD.toDF"),
+        ("collect", "DataFrame.collect"),
+        ("count", "DataFrame.count"),
+        ("count", "DataFrameReader.text"),
+        ("rdd", "DataFrame.rdd"),
+        ("sql", "SparkSession.sql"),
+        ("write", "DataFrameWriter.csv"),
+        ("corr", "DataFrame.corr"),
+        ("show", "DataFrame.show"),
+        ("toPandas", "DataFrame.toPandas"),
+    ):
+        (number,) = (n for n, text in enumerate(lines, 1) if text.endswith(f"# {line}"))
+        noted = [reason for reason in verdict["reasons"] if f"at job.py:{number}:" in reason]
+        assert any(named in reason for reason in noted), (line, verdict["reasons"])
+
+
+def test_unsupported_operators_go_on_and_are_named(tmp_path: Path, conf: dict[str, str]) -> None:
+    source = """
+        from pyspark import SparkContext
+        sc = SparkContext()
+        a = sc.textFile("in.txt", 2)
+        b = sc.parallelize([1, 2, 3], 2)
+        print(sorted(b.cartesian(b).collect()) == sorted((x, y) for x in (1, 2, 3) for y in (1, 2, 3)))  # cartesian
+        print(b.zip(b.map(str)).collect())  # zip
+        print(b.glom().collect())  # glom
+        print(b.sum(), b.max(), b.mean())  # sum
+        print(b.top(2), b.takeOrdered(1))  # top
+        print([text for _, text in sc.wholeTextFiles("in.txt").collect()])  # wholeTextFiles
+        print(b.isEmpty(), b.countByValue() == {1: 1, 2: 1, 3: 1})  # isEmpty
+        print(b.fold(0, int.__add__), b.aggregate(0, max, max), b.treeReduce(int.__add__))  # fold
+        print(b.map(lambda x: (x, x)).subtractByKey(b.map(lambda x: (x, 0))).collect())  # subtractByKey
+        print(list(b.toLocalIterator()))  # toLocalIterator
+        print(sorted(b.intersection(b).collect()))  # intersection
+        print(b.pipe("cat").collect())  # pipe
+        b.foreachPartition(list)  # foreachPartition
+        print(sc.union([b.glom().flatMap(list), a.map(int)]).collect())  # glom2
+        print(sc.runJob(b, lambda it: [sum(it)]))  # runJob
+        print(sc.range(3).collect(), sc.emptyRDD().collect())  # range
+        sc.parallelize([("k", 1)]).saveAsPickleFile("pickles")  # saveAsPickleFile
+        print(a.map(int).map(lambda x: x + 1).collect())
+        """
+    path = write_job(tmp_path, source)
+    (tmp_path / "in.txt").write_text("7\n8\n")
+    plain = run_plain(tmp_path, "job.py", env=conf)
+    assert plain.returncode == 0, plain.stderr
+    (tmp_path / "pickles").rename(tmp_path / "plain-pickles")
+    captured = run_captured(tmp_path, "job.py", env=conf)
+    assert captured.returncode == 0, captured.stderr
+    assert captured.stdout == plain.stdout
+    verdict = verify(tmp_path)
+    lines = path.read_text().splitlines()
+    for line, names in (
+        ("cartesian", ["RDD.cartesian"]),
+        ("zip", ["RDD.zip"]),
+        ("glom", ["RDD.glom"]),
+        ("sum", ["RDD.sum", "RDD.max", "RDD.mean"]),
+        ("top", ["RDD.top", "RDD.takeOrdered"]),
+        ("wholeTextFiles", ["SparkContext.wholeTextFiles"]),
+        ("isEmpty", ["RDD.isEmpty", "RDD.countByValue"]),
+        ("fold", ["RDD.fold", "RDD.aggregate", "RDD.treeReduce"]),
+        ("subtractByKey", ["RDD.subtractByKey"]),
+        ("toLocalIterator", ["RDD.toLocalIterator"]),
+        ("intersection", ["RDD.intersection"]),
+        ("pipe", ["RDD.pipe"]),
+        ("foreachPartition", ["RDD.foreachPartition"]),
+        ("glom2", ["RDD.glom"]),
+        ("runJob", ["SparkContext.runJob"]),
+        ("range", ["SparkContext.range", "SparkContext.emptyRDD"]),
+        ("saveAsPickleFile", ["RDD.saveAsPickleFile"]),
+    ):
+        (number,) = (n for n, text in enumerate(lines, 1) if text.endswith(f"# {line}"))
+        for name in names:
+            assert any(f"{name} at job.py:{number}:" in r for r in verdict["reasons"]), name
+    # Nothing but unknown parts is missing: what is captured is all there.
+    assert [r for r in verdict["reasons"] if not r.startswith("unknown part")] == []
