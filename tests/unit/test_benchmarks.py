@@ -1,0 +1,122 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.generate import (
+    VOCABULARY,
+    WORDS_MAX,
+    WORDS_MIN,
+    parse_size,
+    probabilities,
+    vocabulary,
+    write_flights,
+    write_text,
+)
+from benchmarks.intervals import median_interval
+from benchmarks.pairs import RunError, check_same_output
+from benchmarks.spark_events import read_times
+from benchmarks.workloads import WORKLOADS
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("100MB", 10**8), ("1gb", 10**9), ("1.5 kb", 1500), ("7", 7)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+def test_what_is_no_size_is_refused() -> None:
+    with pytest.raises(ValueError, match="is not a size"):
+        parse_size("much")
+
+
+def test_text_is_the_same_for_the_same_arguments_and_as_large_as_asked(tmp_path: Path) -> None:
+    size = 300_000
+    write_text(tmp_path / "a", size)
+    write_text(tmp_path / "b", size)
+    content = (tmp_path / "a").read_bytes()
+    assert content == (tmp_path / "b").read_bytes()
+    assert content.endswith(b"\n")
+    assert size <= len(content) < size + 120
+    assert {len(line.split(b" ")) for line in content.splitlines()} == set(
+        range(WORDS_MIN, WORDS_MAX + 1)
+    )
+
+
+def test_words_follow_zipf(tmp_path: Path) -> None:
+    write_text(tmp_path / "a", 1_000_000)
+    words, counts = np.unique((tmp_path / "a").read_bytes().split(), return_counts=True)
+    seen = dict(zip(words.tolist(), counts.tolist(), strict=True))
+    assert len(set(vocabulary())) == VOCABULARY
+    for rank in range(8):
+        share = seen[vocabulary()[rank]] / counts.sum()
+        assert share == pytest.approx(probabilities()[rank], rel=0.05)
+
+
+def test_flights_are_repeated_to_the_size_and_keep_one_header(tmp_path: Path) -> None:
+    write_flights(tmp_path, 40_000_000)
+    content = (tmp_path / "flights.csv").read_bytes()
+    assert 40_000_000 <= len(content) < 40_000_200
+    assert content.count(b"year,month") == 1
+    assert sorted(path.name for path in tmp_path.glob("*.csv")) == [
+        "airlines.csv",
+        "airports.csv",
+        "flights.csv",
+        "planes.csv",
+        "weather.csv",
+    ]
+
+
+def test_median_lies_within_its_interval() -> None:
+    found = median_interval([1.0, 1.1, 0.9, 1.05, 0.95, 1.2, 1.0])
+    assert found["median"] == 1.0
+    assert 0.9 <= found["low"] <= found["median"] <= found["high"] <= 1.2
+
+
+def test_no_values_have_no_median() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        median_interval([])
+
+
+@pytest.mark.parametrize(
+    "change", [lambda out: (out / "part-0").write_bytes(b"x"), lambda out: (out / "new").touch()]
+)
+def test_outputs_that_differ_are_an_error(tmp_path: Path, change: Callable[[Path], object]) -> None:
+    for side in ("a", "b"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "part-0").write_bytes(b"y")
+    check_same_output(tmp_path / "a", tmp_path / "b")
+    change(tmp_path / "b")
+    with pytest.raises(RunError, match=r"differ|other files"):
+        check_same_output(tmp_path / "a", tmp_path / "b")
+
+
+def test_times_are_read_from_an_event_log(tmp_path: Path) -> None:
+    (tmp_path / "local-1").write_text(
+        """{"Event":"SparkListenerApplicationStart","Timestamp":1000}
+{"Event":"SparkListenerJobStart","Submission Time":2000}
+{"Event":"SparkListenerTaskEnd"}
+{"Event":"SparkListenerJobEnd","Completion Time":3500}
+{"Event":"SparkListenerApplicationEnd","Timestamp":4000}
+""",
+        encoding="utf-8",
+    )
+    times = read_times(tmp_path)
+    assert (times.app_s, times.jobs_s) == (3.0, 1.5)
+
+
+def test_a_log_without_the_end_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "local-1").write_text(
+        '{"Event":"SparkListenerApplicationStart","Timestamp":1000}\n', encoding="utf-8"
+    )
+    with pytest.raises(ValueError, match="has no event"):
+        read_times(tmp_path)
+
+
+def test_every_workload_is_there() -> None:
+    assert sorted(WORKLOADS) == ["flights", "grep", "wordcount"]
+    assert all(workload.script.exists() for workload in WORKLOADS.values())
