@@ -25,7 +25,7 @@ from lineage_store.sqlite import SqliteStore
 SEED = 17
 ROWS_ASKED = 200
 WITNESSES_MAX = 1_000
-CANDIDATES_MAX = 4_000
+CANDIDATES_MAX = 10_000
 
 
 def lineage_row(captured: Sequence[Run], input_bytes: int) -> dict[str, Any]:
