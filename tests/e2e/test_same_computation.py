@@ -59,7 +59,7 @@ def write_files(root: Path) -> Files:
 
 Context = Any
 """A SparkContext or a LineageContext."""
-Program = Callable[[Context, Files], RDD[Any]]
+Program = Callable[[Context, Files], Any]
 
 PROGRAMS: dict[str, Program] = {}
 
@@ -84,85 +84,85 @@ def extend(values: list[Any], others: list[Any]) -> list[Any]:
     return values
 
 
-def words(ctx: Context, files: Files, splits: int = 4) -> RDD[Any]:
+def words(ctx: Context, files: Files, splits: int = 4) -> Any:
     """(word, line number in text) pairs."""
     return ctx.textFile(files.text, splits).flatMap(
         lambda line: [(word, line.split(" ")[-1]) for word in line.split(" ")[:-1]]
     )
 
 
-def numbers(ctx: Context, splits: int = 3) -> RDD[Any]:
+def numbers(ctx: Context, splits: int = 3) -> Any:
     return ctx.parallelize([(n * 7 % 11, n) for n in range(95)], splits)
 
 
 @program
-def text_as_it_is(ctx: Context, files: Files) -> RDD[Any]:
+def text_as_it_is(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text)
 
 
 @program
-def text_in_many_splits(ctx: Context, files: Files) -> RDD[Any]:
+def text_in_many_splits(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text, 40).map(str.upper)
 
 
 @program
-def text_as_bytes(ctx: Context, files: Files) -> RDD[Any]:
+def text_as_bytes(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text, 2, False).filter(lambda line: b"red" in line)
 
 
 @program
-def ragged_text(ctx: Context, files: Files) -> RDD[Any]:
+def ragged_text(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.ragged, 3).map(repr)
 
 
 @program
-def empty_text(ctx: Context, files: Files) -> RDD[Any]:
+def empty_text(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.empty).map(repr)
 
 
 @program
-def folder(ctx: Context, files: Files) -> RDD[Any]:
+def folder(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.folder).map(lambda line: line[::-1])
 
 
 @program
-def glob_and_list(ctx: Context, files: Files) -> RDD[Any]:
+def glob_and_list(ctx: Context, files: Files) -> Any:
     return ctx.textFile(f"{files.folder}/part-0000[3-5],{files.text}", 6)
 
 
 @program
-def zipped(ctx: Context, files: Files) -> RDD[Any]:
+def zipped(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.gz, 5).filter(lambda line: "blue" in line)
 
 
 @program
-def records_of_all_types(ctx: Context, files: Files) -> RDD[Any]:
+def records_of_all_types(ctx: Context, files: Files) -> Any:
     rows = [None, 1, 2.5, "two\nlines", "crlf\r\n", "", b"\xffbytes\n", ("t", 1), ["白"], {"k": 1}]
     return ctx.parallelize(rows, 4)
 
 
 @program
-def range_source(ctx: Context, files: Files) -> RDD[Any]:
+def range_source(ctx: Context, files: Files) -> Any:
     return ctx.parallelize(range(5, 100, 3), 4).map(lambda n: n * n)
 
 
 @program
-def parallelize_without_slices(ctx: Context, files: Files) -> RDD[Any]:
+def parallelize_without_slices(ctx: Context, files: Files) -> Any:
     return ctx.parallelize(iter("abcdefgh"))
 
 
 @program
-def parallelize_more_slices_than_rows(ctx: Context, files: Files) -> RDD[Any]:
+def parallelize_more_slices_than_rows(ctx: Context, files: Files) -> Any:
     return ctx.parallelize([1, 2], 5).map(str)
 
 
 @program
-def parallelize_nothing(ctx: Context, files: Files) -> RDD[Any]:
+def parallelize_nothing(ctx: Context, files: Files) -> Any:
     return ctx.parallelize([], 3).map(str)
 
 
 @program
-def narrow_chain(ctx: Context, files: Files) -> RDD[Any]:
+def narrow_chain(ctx: Context, files: Files) -> Any:
     return (
         numbers(ctx)
         .map(lambda kv: (kv[0], kv[1] + 1))
@@ -177,7 +177,7 @@ def narrow_chain(ctx: Context, files: Files) -> RDD[Any]:
 
 
 @program
-def whole_partitions(ctx: Context, files: Files) -> RDD[Any]:
+def whole_partitions(ctx: Context, files: Files) -> Any:
     return (
         numbers(ctx)
         .mapPartitions(lambda rows: [sorted(rows, reverse=True)])
@@ -186,27 +186,27 @@ def whole_partitions(ctx: Context, files: Files) -> RDD[Any]:
 
 
 @program
-def reduced(ctx: Context, files: Files) -> RDD[Any]:
+def reduced(ctx: Context, files: Files) -> Any:
     return words(ctx, files).mapValues(int).reduceByKey(add)
 
 
 @program
-def reduced_by_own_function(ctx: Context, files: Files) -> RDD[Any]:
-    return words(ctx, files).reduceByKey(max, 5, lambda key: len(key))
+def reduced_by_own_function(ctx: Context, files: Files) -> Any:
+    return words(ctx, files).reduceByKey(max, 5, len)
 
 
 @program
-def folded(ctx: Context, files: Files) -> RDD[Any]:
+def folded(ctx: Context, files: Files) -> Any:
     return numbers(ctx).foldByKey(100, add, 4)
 
 
 @program
-def aggregated_into_lists(ctx: Context, files: Files) -> RDD[Any]:
+def aggregated_into_lists(ctx: Context, files: Files) -> Any:
     return words(ctx, files).aggregateByKey([], append, extend, 3)
 
 
 @program
-def aggregated_into_dicts(ctx: Context, files: Files) -> RDD[Any]:
+def aggregated_into_dicts(ctx: Context, files: Files) -> Any:
     def into(counts: dict[int, int], value: int) -> dict[int, int]:
         counts[value % 3] = counts.get(value % 3, 0) + 1
         return counts
@@ -222,22 +222,22 @@ def aggregated_into_dicts(ctx: Context, files: Files) -> RDD[Any]:
 
 
 @program
-def combined(ctx: Context, files: Files) -> RDD[Any]:
+def combined(ctx: Context, files: Files) -> Any:
     return words(ctx, files).combineByKey(lambda v: [v], append, extend, 2)
 
 
 @program
-def grouped(ctx: Context, files: Files) -> RDD[Any]:
+def grouped(ctx: Context, files: Files) -> Any:
     return words(ctx, files).groupByKey().mapValues(list)
 
 
 @program
-def grouped_by_function(ctx: Context, files: Files) -> RDD[Any]:
+def grouped_by_function(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text, 3).groupBy(len, 3).mapValues(sorted)
 
 
 @program
-def reduced_twice(ctx: Context, files: Files) -> RDD[Any]:
+def reduced_twice(ctx: Context, files: Files) -> Any:
     return (
         words(ctx, files)
         .mapValues(int)
@@ -248,38 +248,38 @@ def reduced_twice(ctx: Context, files: Files) -> RDD[Any]:
 
 
 @program
-def reduced_in_place(ctx: Context, files: Files) -> RDD[Any]:
+def reduced_in_place(ctx: Context, files: Files) -> Any:
     return numbers(ctx).reduceByKey(add, 3).mapValues(lambda v: v + 1).reduceByKey(add, 3)
 
 
 @program
-def grouped_in_place(ctx: Context, files: Files) -> RDD[Any]:
+def grouped_in_place(ctx: Context, files: Files) -> Any:
     return numbers(ctx).partitionBy(4).groupByKey(4).mapValues(list)
 
 
 @program
-def distinct_rows(ctx: Context, files: Files) -> RDD[Any]:
+def distinct_rows(ctx: Context, files: Files) -> Any:
     return words(ctx, files).keys().distinct()
 
 
 @program
-def distinct_equal_keys(ctx: Context, files: Files) -> RDD[Any]:
+def distinct_equal_keys(ctx: Context, files: Files) -> Any:
     return ctx.parallelize([1, 1.0, True, 0, False, -1, "1", None, (1,), (1.0,)] * 3, 4).distinct(3)
 
 
 @program
-def united(ctx: Context, files: Files) -> RDD[Any]:
+def united(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text, 2).union(ctx.textFile(files.ragged))
 
 
 @program
-def united_with_itself(ctx: Context, files: Files) -> RDD[Any]:
+def united_with_itself(ctx: Context, files: Files) -> Any:
     one = numbers(ctx)
     return one.union(one) + one.map(lambda kv: (kv[0], -1))
 
 
 @program
-def united_kinds(ctx: Context, files: Files) -> RDD[Any]:
+def united_kinds(ctx: Context, files: Files) -> Any:
     return ctx.union(
         [
             ctx.textFile(files.text, 2),
@@ -291,66 +291,66 @@ def united_kinds(ctx: Context, files: Files) -> RDD[Any]:
 
 
 @program
-def united_with_nothing(ctx: Context, files: Files) -> RDD[Any]:
+def united_with_nothing(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.empty).union(numbers(ctx)).union(ctx.parallelize([], 1))
 
 
 @program
-def united_partitioned(ctx: Context, files: Files) -> RDD[Any]:
+def united_partitioned(ctx: Context, files: Files) -> Any:
     one, other = numbers(ctx).partitionBy(3), numbers(ctx, 2).mapValues(str).partitionBy(3)
     return one.union(other).reduceByKey(lambda a, b: str(a) + str(b), 3)
 
 
 @program
-def cogrouped(ctx: Context, files: Files) -> RDD[Any]:
+def cogrouped(ctx: Context, files: Files) -> Any:
     other = ctx.parallelize([(n % 13, str(n)) for n in range(30)], 2)
     return numbers(ctx).cogroup(other, 4).mapValues(lambda sides: [list(side) for side in sides])
 
 
 @program
-def joined(ctx: Context, files: Files) -> RDD[Any]:
+def joined(ctx: Context, files: Files) -> Any:
     other = ctx.parallelize([(n % 13, str(n)) for n in range(30)], 2)
     return numbers(ctx).join(other)
 
 
 @program
-def joined_left(ctx: Context, files: Files) -> RDD[Any]:
+def joined_left(ctx: Context, files: Files) -> Any:
     other = ctx.parallelize([(n % 13, str(n)) for n in range(8)], 2)
     return numbers(ctx).leftOuterJoin(other, 3)
 
 
 @program
-def joined_right(ctx: Context, files: Files) -> RDD[Any]:
+def joined_right(ctx: Context, files: Files) -> Any:
     other = ctx.parallelize([(n, str(n)) for n in range(8, 15)] * 2, 2)
     return numbers(ctx).rightOuterJoin(other, 3)
 
 
 @program
-def joined_full(ctx: Context, files: Files) -> RDD[Any]:
+def joined_full(ctx: Context, files: Files) -> Any:
     other = ctx.parallelize([(n, None) for n in range(8, 15)], 2)
     return numbers(ctx).fullOuterJoin(other, 5)
 
 
 @program
-def joined_with_itself(ctx: Context, files: Files) -> RDD[Any]:
+def joined_with_itself(ctx: Context, files: Files) -> Any:
     one = numbers(ctx)
     return one.join(one.mapValues(str), 3)
 
 
 @program
-def joined_partitioned(ctx: Context, files: Files) -> RDD[Any]:
+def joined_partitioned(ctx: Context, files: Files) -> Any:
     one = numbers(ctx).partitionBy(4)
     other = numbers(ctx, 2).reduceByKey(add, 4)
     return one.join(other, 4)
 
 
 @program
-def joined_half_partitioned(ctx: Context, files: Files) -> RDD[Any]:
+def joined_half_partitioned(ctx: Context, files: Files) -> Any:
     return numbers(ctx).reduceByKey(add, 4).leftOuterJoin(numbers(ctx, 2), 4)
 
 
 @program
-def joined_after_joining(ctx: Context, files: Files) -> RDD[Any]:
+def joined_after_joining(ctx: Context, files: Files) -> Any:
     one = numbers(ctx).join(numbers(ctx, 2), 3)
     return one.mapValues(lambda pair: pair[0] % 3).join(
         one.keys().distinct(3).keyBy(lambda k: k), 3
@@ -358,58 +358,58 @@ def joined_after_joining(ctx: Context, files: Files) -> RDD[Any]:
 
 
 @program
-def sorted_rows(ctx: Context, files: Files) -> RDD[Any]:
+def sorted_rows(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text, 4).sortBy(lambda line: line[:1], numPartitions=3)
 
 
 @program
-def sorted_descending(ctx: Context, files: Files) -> RDD[Any]:
+def sorted_descending(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text, 4).sortBy(len, ascending=False)
 
 
 @program
-def sorted_by_key(ctx: Context, files: Files) -> RDD[Any]:
+def sorted_by_key(ctx: Context, files: Files) -> Any:
     return words(ctx, files).sortByKey(keyfunc=lambda key: key[::-1])
 
 
 @program
-def sorted_in_one_partition(ctx: Context, files: Files) -> RDD[Any]:
+def sorted_in_one_partition(ctx: Context, files: Files) -> Any:
     return numbers(ctx).sortByKey(False, 1)
 
 
 @program
-def sorted_one_partition_in_place(ctx: Context, files: Files) -> RDD[Any]:
+def sorted_one_partition_in_place(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.ragged, 1).sortBy(len, numPartitions=1).map(lambda line: line + "|")
 
 
 @program
-def sorted_nothing(ctx: Context, files: Files) -> RDD[Any]:
+def sorted_nothing(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.empty).sortBy(len)
 
 
 @program
-def sorted_few_keys(ctx: Context, files: Files) -> RDD[Any]:
+def sorted_few_keys(ctx: Context, files: Files) -> Any:
     return ctx.parallelize([(n % 2, n) for n in range(50)], 4).sortByKey(numPartitions=4)
 
 
 @program
-def repartitioned(ctx: Context, files: Files) -> RDD[Any]:
+def repartitioned(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text, 3).repartition(5)
 
 
 @program
-def repartitioned_again(ctx: Context, files: Files) -> RDD[Any]:
+def repartitioned_again(ctx: Context, files: Files) -> Any:
     return words(ctx, files).repartition(5).repartition(3)
 
 
 @program
-def repartitioned_tens(ctx: Context, files: Files) -> RDD[Any]:
+def repartitioned_tens(ctx: Context, files: Files) -> Any:
     # 20 rows in 2 slices: PySpark itself moves batches of ten here, whole.
     return ctx.parallelize(range(20), 2).repartition(4).map(lambda n: n + 1)
 
 
 @program
-def repartitioned_tens_of_a_list(ctx: Context, files: Files) -> RDD[Any]:
+def repartitioned_tens_of_a_list(ctx: Context, files: Files) -> Any:
     return (
         ctx.parallelize(list(range(25)), 2)
         .union(ctx.parallelize(list(range(20)), 2))
@@ -418,117 +418,117 @@ def repartitioned_tens_of_a_list(ctx: Context, files: Files) -> RDD[Any]:
 
 
 @program
-def repartitioned_sevens(ctx: Context, files: Files) -> RDD[Any]:
+def repartitioned_sevens(ctx: Context, files: Files) -> Any:
     return ctx.parallelize(list(range(28)), 4).repartition(3).repartition(2)
 
 
 @program
-def repartitioned_unions(ctx: Context, files: Files) -> RDD[Any]:
+def repartitioned_unions(ctx: Context, files: Files) -> Any:
     one = words(ctx, files).repartition(2)
     return one.union(numbers(ctx).repartition(3)).repartition(4)
 
 
 @program
-def repartitioned_coalesced(ctx: Context, files: Files) -> RDD[Any]:
+def repartitioned_coalesced(ctx: Context, files: Files) -> Any:
     return words(ctx, files).repartition(6).coalesce(2).repartition(3)
 
 
 @program
-def repartitioned_mixed_union(ctx: Context, files: Files) -> RDD[Any]:
+def repartitioned_mixed_union(ctx: Context, files: Files) -> Any:
     return words(ctx, files).repartition(2).union(numbers(ctx)).repartition(3)
 
 
 @program
-def repartitioned_cached(ctx: Context, files: Files) -> RDD[Any]:
+def repartitioned_cached(ctx: Context, files: Files) -> Any:
     return numbers(ctx).repartition(2).cache().repartition(3)
 
 
 @program
-def coalesced(ctx: Context, files: Files) -> RDD[Any]:
+def coalesced(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text, 8).coalesce(3).map(lambda line: line + "!")
 
 
 @program
-def coalesced_to_more(ctx: Context, files: Files) -> RDD[Any]:
+def coalesced_to_more(ctx: Context, files: Files) -> Any:
     return numbers(ctx).coalesce(10)
 
 
 @program
-def coalesced_after_shuffle(ctx: Context, files: Files) -> RDD[Any]:
+def coalesced_after_shuffle(ctx: Context, files: Files) -> Any:
     return words(ctx, files).mapValues(int).reduceByKey(add, 6).coalesce(2)
 
 
 @program
-def coalesced_union_of_itself(ctx: Context, files: Files) -> RDD[Any]:
+def coalesced_union_of_itself(ctx: Context, files: Files) -> Any:
     one = words(ctx, files, 2).reduceByKey(max)
     return one.union(one).coalesce(1)
 
 
 @program
-def coalesced_with_shuffle(ctx: Context, files: Files) -> RDD[Any]:
+def coalesced_with_shuffle(ctx: Context, files: Files) -> Any:
     return words(ctx, files).coalesce(3, shuffle=True)
 
 
 @program
-def partitioned(ctx: Context, files: Files) -> RDD[Any]:
+def partitioned(ctx: Context, files: Files) -> Any:
     return numbers(ctx).partitionBy(5)
 
 
 @program
-def partitioned_by_own_function(ctx: Context, files: Files) -> RDD[Any]:
+def partitioned_by_own_function(ctx: Context, files: Files) -> Any:
     return numbers(ctx).partitionBy(3, lambda key: -key).mapValues(str)
 
 
 @program
-def partitioned_twice(ctx: Context, files: Files) -> RDD[Any]:
+def partitioned_twice(ctx: Context, files: Files) -> Any:
     return numbers(ctx).partitionBy(3).partitionBy(3).partitionBy(2)
 
 
 @program
-def partitioned_by_default(ctx: Context, files: Files) -> RDD[Any]:
+def partitioned_by_default(ctx: Context, files: Files) -> Any:
     return numbers(ctx).partitionBy(None)
 
 
 @program
-def cached(ctx: Context, files: Files) -> RDD[Any]:
+def cached(ctx: Context, files: Files) -> Any:
     one = words(ctx, files).cache()
     return one.keys().distinct().union(one.values().distinct())
 
 
 @program
-def persisted_on_disk(ctx: Context, files: Files) -> RDD[Any]:
+def persisted_on_disk(ctx: Context, files: Files) -> Any:
     one = words(ctx, files).reduceByKey(max).persist(StorageLevel.DISK_ONLY)
     return one.map(str).union(one.map(repr))
 
 
 @program
-def persisted_source(ctx: Context, files: Files) -> RDD[Any]:
+def persisted_source(ctx: Context, files: Files) -> Any:
     one = ctx.textFile(files.text, 3).persist(StorageLevel.MEMORY_AND_DISK_2)
     return one.map(len).union(one.map(hash))
 
 
 @program
-def numbered(ctx: Context, files: Files) -> RDD[Any]:
+def numbered(ctx: Context, files: Files) -> Any:
     return words(ctx, files).zipWithIndex()
 
 
 @program
-def numbered_one_partition(ctx: Context, files: Files) -> RDD[Any]:
+def numbered_one_partition(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text, 1).coalesce(1).zipWithIndex().filter(lambda pair: pair[1] % 2)
 
 
 @program
-def sampled(ctx: Context, files: Files) -> RDD[Any]:
+def sampled(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text, 4).sample(False, 0.3, seed=5)
 
 
 @program
-def sampled_with_replacement(ctx: Context, files: Files) -> RDD[Any]:
+def sampled_with_replacement(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text, 4).sample(True, 1.4, seed=5)
 
 
 @program
-def named_keywords(ctx: Context, files: Files) -> RDD[Any]:
+def named_keywords(ctx: Context, files: Files) -> Any:
     return (
         ctx.textFile(name=files.text, minPartitions=3)
         .map(f=lambda line: (len(line), line), preservesPartitioning=False)
@@ -583,8 +583,8 @@ def test_same_files_partitions_and_shuffles(
     plain.saveAsTextFile(str(tmp_path / "plain"))
     captured.saveAsTextFile(str(tmp_path / "captured"))
     assert contents(tmp_path / "captured") == contents(tmp_path / "plain")
-    problem = lc.session.problem
-    assert problem == ""
+    assert lc.session is not None
+    assert lc.session.problem == ""
 
 
 @pytest.mark.parametrize("codec", ["GzipCodec", "BZip2Codec"])
@@ -597,7 +597,7 @@ def test_compressed_output_is_the_same(
     assert contents(tmp_path / "captured") == contents(tmp_path / "plain")
 
 
-ACTIONS: dict[str, Callable[[RDD[Any]], Any]] = {
+ACTIONS: dict[str, Callable[[Any], Any]] = {
     "collect": lambda rdd: rdd.collect(),
     "take": lambda rdd: [rdd.take(n) for n in (0, 1, 7, 40, 1000)],
     "first": lambda rdd: rdd.first(),
@@ -666,7 +666,7 @@ def test_functions_of_the_user_are_called_as_often(lc: LineageContext, files: Fi
         assert calls_of(lc, build) == calls_of(lc.sc, build), build
 
 
-MISSING: dict[str, Callable[[RDD[Any]], Any]] = {
+MISSING: dict[str, Callable[[Any], Any]] = {
     "map": lambda rdd: rdd.map(str).filter(len).flatMap(str.split).keyBy(len).sample(False, 0.5),
     "cache": lambda rdd: rdd.cache().persist().unpersist(),
     "repartition": lambda rdd: rdd.repartition(3),

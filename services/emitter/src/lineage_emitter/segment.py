@@ -178,9 +178,11 @@ class Segment:
         self._enders.append(action)
 
     def guard(self, action: Callable[[], None]) -> None:
-        """Run a piece of capture so that its failure never reaches the job."""
-        if self.failed:
-            return
+        """Run a piece of capture so that its failure never reaches the job.
+
+        After a failure pieces still run, and :meth:`emit` drops what they give: buffers are
+        emptied as before, so they neither grow nor stop the loops that wait for it.
+        """
         try:
             action()
         except Exception as problem:

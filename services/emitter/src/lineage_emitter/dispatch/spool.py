@@ -81,10 +81,12 @@ class TaskSpool:
 
     def sync(self) -> None:
         """Make every frame durable and close the file; an empty file is removed."""
-        self.push()
-        if self.blocks:
-            os.fsync(self._descriptor)
-        os.close(self._descriptor)
+        try:
+            self.push()
+            if self.blocks:
+                os.fsync(self._descriptor)
+        finally:
+            os.close(self._descriptor)
         if not self.blocks:
             os.unlink(self.path)
 
