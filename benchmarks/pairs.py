@@ -37,6 +37,8 @@ class Run:
     worker_private_mb: float
     """The same without what it shares with the daemon it was forked from (sampled)."""
     times: AppTimes
+    linked_at: float
+    """Unix seconds of the last write to store and spool; 0 of a plain run."""
 
     @property
     def output(self) -> Path:
@@ -46,6 +48,11 @@ class Run:
     def lineage(self) -> Path:
         """Folder of the store and the spool."""
         return self.home / "lineage"
+
+    @property
+    def queryable_s(self) -> float:
+        """From the end of the last job until all of its lineage was linked and stored."""
+        return max(0.0, self.linked_at - self.times.jobs_ended)
 
     @property
     def after_jobs_s(self) -> float:
@@ -98,7 +105,14 @@ def run_once(setup: Setup, kind: str, number: int) -> Run:
         measured["worker_peak_bytes"] / 1e6,
         measured["worker_private_bytes"] / 1e6,
         read_times(home / "events"),
+        _last_write(home / "lineage"),
     )
+
+
+def _last_write(lineage: Path) -> float:
+    """When the store was last written, or a finished application's spool was removed."""
+    paths = [lineage / "spool", *lineage.glob("lineage.db*")] if lineage.exists() else []
+    return max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)
 
 
 def _environment(home: Path, setup: Setup) -> dict[str, str]:
