@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
+
 from lineage_emitter import segment as segments
 from lineage_emitter.combiner import KeyFlows, LineageMerger
 from lineage_emitter.dispatch.spool import TaskSpool
@@ -17,7 +19,6 @@ from lineage_emitter.operators import Absorb, Chain, Collect, Read, SaveText
 from lineage_emitter.recorders import FLOWS_MAX
 from lineage_emitter.segment import Frame, Segment
 from lineage_emitter.task_config import TaskConfig
-from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 
 pytestmark = [pytest.mark.unit, pytest.mark.timeout(60)]
 
@@ -49,7 +50,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TaskSpool, "push", push)
 
 
-SINKS = {"collect": Collect("2"), "save": SaveText("2"), "absorb": Absorb("2")}
+SINKS: dict[str, Any] = {"collect": Collect("2"), "save": SaveText("2"), "absorb": Absorb("2")}
 
 
 def scattered(split: int, records: Any) -> Iterator[int]:
@@ -97,7 +98,7 @@ def test_a_combiner_goes_on_in_bounded_memory(tmp_path: Path) -> None:
             yield ordinal % 10, 1
 
     merger.mergeValues(records())
-    assert dict(merger.items()) == {key: 200_000 for key in range(10)}
+    assert dict(merger.items()) == dict.fromkeys(range(10), 200000)
     segment.finish()
     assert "No space left" in segment.failed
     held = sum(len(entry[1]) for entry in merger.entries.values())

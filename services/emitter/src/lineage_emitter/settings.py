@@ -61,33 +61,44 @@ class Settings(BaseSettings):
         Raises:
             SettingsError: the store is none that can be written from here.
         """
-        if not self.store.startswith(SQLITE_PREFIX):
+        if not self.store.startswith(SQLITE_PREFIX) or self.store == SQLITE_PREFIX:
             raise SettingsError(
                 f"store {self.store!r}: capture writes to an embedded store; give sqlite:///PATH"
             )
-        return Path(self.store.removeprefix(SQLITE_PREFIX)).absolute()
+        return Path(self.store.removeprefix(SQLITE_PREFIX)).expanduser().absolute()
 
 
 def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any) -> Settings:
     """Settings from arguments, the Spark configuration and the environment.
 
     Raises:
-        SettingsError: a value can't be used, or a ``spark.lineage.*`` key is not known.
+        SettingsError: a value can't be used, or an argument or ``spark.lineage.*`` key is not known.
     """
     found: dict[str, Any] = {}
     for key, value in (spark_conf or {}).items():
         if key.startswith(SPARK_PREFIX):
-            name = key.removeprefix(SPARK_PREFIX).replace(".", "_")
-            if name not in Settings.model_fields:
-                known = ", ".join(
-                    SPARK_PREFIX + field.replace("_", ".") for field in Settings.model_fields
-                )
-                raise SettingsError(f"{key} is not a setting; known: {known}")
-            found[name] = value
-    found.update({name: value for name, value in arguments.items() if value is not None})
+            found[_field(key.removeprefix(SPARK_PREFIX).replace(".", "_"), key)] = value
+    for name, value in arguments.items():
+        if value is not None:
+            found[_field(name, name)] = value
     try:
-        return Settings(**found)
+        settings = Settings(**found)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise SettingsError(f"setting {place}: {first['msg']}") from problem
+    if settings.enabled:
+        settings.store_file()
+    return settings
+
+
+def _field(name: str, given: str) -> str:
+    if name in Settings.model_fields:
+        return name
+    prefix = SPARK_PREFIX if given.startswith(SPARK_PREFIX) else ""
+    known = ", ".join(prefix + _spelled(field, prefix) for field in Settings.model_fields)
+    raise SettingsError(f"{given} is not a setting; known: {known}")
+
+
+def _spelled(field: str, prefix: str) -> str:
+    return field.replace("_", ".") if prefix else field
