@@ -18,16 +18,17 @@ import types
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkConf, SparkContext
 
-from lineage_core.errors import LineageError
-from lineage_core.message import EndStatus
-from lineage_emitter import context, scope
+from lineage_emitter import scope
 from lineage_emitter.dataframes import notice_dataframes
-from lineage_emitter.rdd import LineageRDD
-from lineage_emitter.session import Session, session_of
+from lineage_emitter.errors import SettingsError
+
+if TYPE_CHECKING:
+    from lineage_core.message import EndStatus
+    from lineage_emitter.session import Session
 
 DAEMON = "spark.python.daemon.module"
 OTHER_SOURCES = ("wholeTextFiles", "binaryFiles", "binaryRecords", "sequenceFile", "pickleFile",
@@ -35,13 +36,16 @@ OTHER_SOURCES = ("wholeTextFiles", "binaryFiles", "binaryRecords", "sequenceFile
                  "emptyRDD", "runJob")  # fmt: skip
 
 
+_set_wrongly: set[str] = set()
+
+
 def install() -> None:
     """Capture every SparkContext of this process from now on."""
     os.environ.setdefault("LINEAGE_UNSUPPORTED", "continue")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _wrap_init()
-    _wrap("textFile", _user_calls(context.text_file))
-    _wrap("parallelize", _user_calls(context.parallelize))
+    _wrap("textFile", _user_calls("text_file"))
+    _wrap("parallelize", _user_calls("parallelize"))
     _wrap("union", _union)
     for name in OTHER_SOURCES:
         if hasattr(SparkContext, name):
@@ -56,7 +60,13 @@ def _wrap(name: str, make: Callable[..., Any]) -> None:
     def method(self: SparkContext, *arguments: Any, **named: Any) -> Any:
         return make(stock, self, *arguments, **named)
 
+    method.lineage_stock = stock  # type: ignore[attr-defined]
     setattr(SparkContext, name, method)
+
+
+def _load_libraries() -> None:
+    """Load capture while the program loads PySpark and waits for its JVM."""
+    import lineage_store.ingest  # noqa: F401
 
 
 def _wrap_init() -> None:
@@ -86,11 +96,16 @@ def _preload(arguments: dict[str, Any]) -> None:
 
 
 def _session(sc: SparkContext) -> Session | None:
-    """The context's session; None when capture is off or can't begin (which is said)."""
+    """The context's session; None when capture is off, can't begin or is set wrongly (said once)."""
+    if sc.applicationId in _set_wrongly:
+        return None
+    from lineage_emitter.session import session_of
+
     try:
         return session_of(sc)
-    except LineageError as problem:
-        _say(f"lineage: not captured: {problem}")
+    except SettingsError as problem:
+        _set_wrongly.add(sc.applicationId)
+        print(f"lineage: not captured: {problem}", file=sys.stderr)
         if os.environ.get("LINEAGE_ON_ERROR") == "fail":
             raise
         return None
@@ -105,19 +120,25 @@ def _plain_call() -> bool:
     return scope.is_suspended() or bool(scope.called_from_pyspark(3))
 
 
-def _user_calls(capture: Callable[..., Any]) -> Callable[..., Any]:
+def _user_calls(capture: str) -> Callable[..., Any]:
     def source(stock: Callable[..., Any], sc: SparkContext, *arguments: Any, **named: Any) -> Any:
         session = None if _plain_call() else _session(sc)
         if session is None:
             return stock(sc, *arguments, **named)
         names = {"minPartitions": "min_partitions", "numSlices": "num_slices"}
-        return capture(session, *arguments, **{names.get(k, k): v for k, v in named.items()})
+        from lineage_emitter import context
+
+        named = {names.get(name, name): value for name, value in named.items()}
+        return getattr(context, capture)(session, *arguments, **named)
 
     return source
 
 
 def _union(stock: Callable[..., Any], sc: SparkContext, rdds: Any) -> Any:
     session = None if _plain_call() else _session(sc)
+    from lineage_emitter import context
+    from lineage_emitter.rdd import LineageRDD
+
     if session is None or not any(isinstance(rdd, LineageRDD) for rdd in rdds):
         return stock(sc, rdds)
     return context.union(session, rdds)
@@ -215,6 +236,7 @@ def main() -> None:
         sys.exit(2)
     path, *arguments = sys.argv[1:]
     install()
+    threading.Thread(target=_load_libraries, name="lineage-load", daemon=True).start()
     sys.exit(run(path, arguments))
 
 

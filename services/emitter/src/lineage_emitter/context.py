@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -32,7 +32,7 @@ class LineageContext:
     @property
     def app(self) -> str:
         """The application's id, as ``lineage apps`` lists it."""
-        return self.sc.applicationId
+        return self.sc.applicationId if self.session is None else self.session.app
 
     def textFile(
         self, name: str, minPartitions: int | None = None, use_unicode: bool = True
@@ -74,9 +74,11 @@ class LineageContext:
         self.close()
 
 
-stock_text_file = SparkContext.textFile
-stock_parallelize = SparkContext.parallelize
-stock_union = SparkContext.union
+def _stock(name: str) -> Callable[..., Any]:
+    """The SparkContext's own method, also where ``lineage run`` has wrapped it."""
+    method = getattr(SparkContext, name)
+    stock: Callable[..., Any] = getattr(method, "lineage_stock", method)
+    return stock
 
 
 def text_file(
@@ -84,7 +86,7 @@ def text_file(
 ) -> RDD[Any]:
     """A captured ``textFile``."""
     with scope.operator("textFile"):
-        plain = stock_text_file(session.sc, name, min_partitions, use_unicode)
+        plain = _stock("textFile")(session.sc, name, min_partitions, use_unicode)
         node = session.register("source", "textFile", path=name, alias="read")
         node.text_source = plain._jrdd
         lines = LineDeserializer(use_unicode)
@@ -95,7 +97,7 @@ def parallelize(session: Session, c: Iterable[Any], num_slices: int | None = Non
     """A captured ``parallelize``."""
     with scope.operator("parallelize"):
         with scope.suspended():
-            plain = stock_parallelize(session.sc, c, num_slices)
+            plain = _stock("parallelize")(session.sc, c, num_slices)
         node = session.register("source", "parallelize", alias="parallelize")
         deserializer = plain._jrdd_deserializer
         batch = batch_of_ten(session.sc)

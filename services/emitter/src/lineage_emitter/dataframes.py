@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lineage_emitter import scope
-from lineage_emitter.session import Session
+
+if TYPE_CHECKING:
+    from lineage_emitter.session import Session
 
 REASON = "DataFrame and SQL work has no record-level lineage in this version"
 FRAME_ACTIONS = ("collect", "count", "show", "toPandas", "toArrow", "take", "first", "head", "tail",

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _STOP = object()
+LINK_BYTES = 4 << 20
+"""Linking goes on during a job whenever tasks have committed this many bytes of blocks."""
 
 
 @dataclass(eq=False)
@@ -58,16 +60,18 @@ class Node:
 class Session:
     """Capture of one SparkContext. Make it by :func:`session_of`; thread-safe."""
 
-    def __init__(self, sc: SparkContext, settings: Settings) -> None:
+    def __init__(self, sc: SparkContext, settings: Settings, app: str) -> None:
         self.sc = sc
         self.settings = settings
-        self.app = sc.applicationId
+        self.app = app
+        self._spark_id = sc.applicationId
         self.problem = ""
         self._lock = threading.RLock()
         self._nodes = 0
         self._aliases: set[str] = set()
         self._closed = False
         self._failed_jobs = 0
+        self._unlinked_bytes = 0
         self._rows: dict[tuple[str, int], int] = {}
         self._noted: set[tuple[str, str]] = set()
         self._queue: SimpleQueue[Any] = SimpleQueue()
@@ -260,6 +264,11 @@ class Session:
     def _commit(self, marker: Marker) -> None:
         self._rows[(marker["node"], marker["partition"])] = marker["rows"]
         self.api.committed(marker)
+        self._unlinked_bytes += int(marker["bytes"])
+        if self._unlinked_bytes >= LINK_BYTES:
+            self._unlinked_bytes = 0
+            self.api.spool.push()
+            self.api.linker.wake()
         if marker["failed"] and not self.problem:
             self.problem = marker["failed"]
             logger.warning("lineage of a task is incomplete: %s", marker["failed"])
@@ -289,7 +298,7 @@ class Session:
                 return
             self._closed = True
         atexit.unregister(self.close)
-        _sessions.pop(self.app, None)
+        _sessions.pop(self._spark_id, None)
         self.drain()
         self._queue.put(_STOP)
         self._thread.join(timeout=60)
@@ -309,6 +318,8 @@ def _upstream(node: Node) -> list[Node]:
 
 
 _sessions: dict[str, Session | None] = {}
+_begun: dict[str, int] = {}
+"""How many sessions each SparkContext has had: a next one is an application of its own."""
 _sessions_lock = threading.Lock()
 
 
@@ -330,11 +341,14 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
             return None
         if "PYSPARK_PYTHON" not in os.environ and not sc._conf.contains("spark.pyspark.python"):
             sc.pythonExec = sys.executable
+        app = _application(sc)
         try:
-            session = Session(sc, settings)
-        except OSError as problem:
+            session = Session(sc, settings, app)
+        except CaptureFailedError:
+            raise
+        except Exception as problem:
             _sessions[sc.applicationId] = None
-            _note_uncaptured(sc, settings, problem)
+            _note_uncaptured(sc, settings, app, problem)
             if settings.on_error == "fail":
                 raise CaptureFailedError(f"capture can't begin: {problem}") from problem
             return None
@@ -343,15 +357,21 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
         return session
 
 
-def _note_uncaptured(sc: SparkContext, settings: Settings, problem: OSError) -> None:
+def _application(sc: SparkContext) -> str:
+    """Spark's id of the application; with a number where an earlier session has closed."""
+    number = _begun[sc.applicationId] = _begun.get(sc.applicationId, 0) + 1
+    return sc.applicationId if number == 1 else f"{sc.applicationId}-{number}"
+
+
+def _note_uncaptured(sc: SparkContext, settings: Settings, app: str, problem: Exception) -> None:
     logger.warning("no lineage is captured: %s", problem)
-    begin = Begin(app=sc.applicationId, name=sc.appName or "", started_at=time.time())
-    unknown = Unknown(app=sc.applicationId, what="capture", reason=f"it can't begin: {problem}")
+    begin = Begin(app=app, name=sc.appName or "", started_at=time.time())
+    unknown = Unknown(app=app, what="capture", reason=f"it can't begin: {problem}")
     with contextlib.suppress(Exception):
         from lineage_store.sqlite import SqliteStore
 
         store = SqliteStore(settings.store_file())
-        store.write(sc.applicationId, [begin, unknown])
+        store.write(app, [begin, unknown])
         store.close()
 
 
