@@ -35,7 +35,6 @@ OTHER_SOURCES = ("wholeTextFiles", "binaryFiles", "binaryRecords", "sequenceFile
                  "newAPIHadoopFile", "newAPIHadoopRDD", "hadoopFile", "hadoopRDD", "range",
                  "emptyRDD", "runJob")  # fmt: skip
 
-
 _set_wrongly: set[str] = set()
 
 
@@ -105,7 +104,7 @@ def _session(sc: SparkContext) -> Session | None:
         return session_of(sc)
     except SettingsError as problem:
         _set_wrongly.add(sc.applicationId)
-        print(f"lineage: not captured: {problem}", file=sys.stderr)
+        _say(f"lineage: not captured: {problem}")
         if os.environ.get("LINEAGE_ON_ERROR") == "fail":
             raise
         return None
