@@ -6,9 +6,9 @@ BIN := .venv/bin
 STAMP := .venv/.setup.stamp
 WITH_JAVA := scripts/java.sh exec
 MEMBERS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml cli/pyproject.toml)
-TYPED := $(wildcard libs/*/src services/*/src cli/src scripts tests)
+TYPED := $(wildcard libs/*/src services/*/src cli/src scripts tests benchmarks)
 # Folders of programs that import what lies beside them; each is checked by itself, as Python runs it.
-PROGRAMS := $(sort $(dir $(wildcard examples/*/*.py benchmarks/*.py)))
+PROGRAMS := $(sort $(dir $(wildcard examples/*/*.py)))
 
 # Extra words for pytest and for the benchmark: make test ARGS='-k combiner'
 ARGS ?=
