@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from lineage_core.trace_result import Direction
+from lineage_core.verdict import Verdict, judge
 from lineage_store.asking import Asker, Question
 from lineage_store.opening import index_folder, open_store
 from lineage_store.rows import RowReader
@@ -104,6 +106,12 @@ def contents(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
+def judged(folder: Path, app: str) -> Verdict:
+    """The verdict on an application of the store under ``folder``."""
+    with open_store(f"sqlite:///{folder / STORE}") as store:
+        return judge(store.messages(app), store.counts(app), now=time.time())
+
+
 def traced(folder: Path, out: Path, app: str | None = None) -> Counter[Row]:
     """(text, source locations by file name) of every row under ``out``, each a single line."""
     with open_store(f"sqlite:///{folder / STORE}") as store:
@@ -117,6 +125,14 @@ def _rows(asker: Asker, out: Path, app: str | None) -> Iterator[Row]:
             place = f"{part}:{number}"
             answer = asker.ask(Question(Direction.BACKWARD, (place,), app=app, texts=False))
             yield text, tuple(sorted(_locations(answer.to_json())))
+
+
+def traced_items(folder: Path, app: str, *places: str) -> list[str]:
+    """Source locations, or addresses where the source is no file, of items such as ``take#0#1``."""
+    with open_store(f"sqlite:///{folder / STORE}") as store:
+        asker = Asker(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
+        answer = asker.ask(Question(Direction.BACKWARD, places, app=app, texts=False))
+        return sorted(_locations(answer.to_json()))
 
 
 def _locations(answer: dict[str, Any]) -> Iterator[str]:

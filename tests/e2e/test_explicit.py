@@ -1,0 +1,323 @@
+"""``LineageContext``: what a program sees, and what its lineage says of its actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import SparkContext, StorageLevel
+
+from lineage_core.message import Commit, Unknown
+from lineage_emitter import LineageContext, LineageRDD
+from lineage_emitter.errors import SettingsError, UnsupportedOperatorError
+from lineage_store.opening import open_store
+from tests.job_runs import STORE, judged, traced, traced_items
+
+pytestmark = pytest.mark.e2e
+
+Capture = Callable[..., LineageContext]
+
+
+@pytest.fixture
+def capture(spark_context: SparkContext, tmp_path: Path) -> Capture:
+    """Begins a capture of its own on the one SparkContext; end it by ``with``."""
+
+    def begin(**settings: Any) -> LineageContext:
+        settings = {"store": f"sqlite:///{tmp_path / STORE}", "link": True} | settings
+        return LineageContext(spark_context, **settings)
+
+    return begin
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> str:
+    """20,000 numbered lines."""
+    path = tmp_path / "lines.txt"
+    path.write_text("".join(f"{n % 7} {n}\n" for n in range(20_000)))
+    return str(path)
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def test_each_capture_of_one_context_is_an_application(
+    capture: Capture, tmp_path: Path, lines: str
+) -> None:
+    apps = []
+    for turn in range(3):
+        with capture() as lc:
+            lc.textFile(lines).filter(lambda line: line.endswith("99")).saveAsTextFile(
+                str(tmp_path / f"out-{turn}")
+            )
+            apps.append(lc.app)
+    assert len(set(apps)) == 3
+    for turn, app in enumerate(apps):
+        assert judged(tmp_path, app).reasons == ()
+        rows = traced(tmp_path, tmp_path / f"out-{turn}", app)
+        assert len(rows) == 200
+        assert all(where == (f"lines.txt:{int(text.split()[1]) + 1}",) for text, where in rows)
+
+
+def test_it_stands_in_for_the_spark_context(capture: Capture, spark_context: SparkContext) -> None:
+    with capture() as lc:
+        assert lc.applicationId == spark_context.applicationId
+        assert lc.defaultParallelism == spark_context.defaultParallelism
+        broadcast, seen = lc.broadcast({"a": 1}), lc.accumulator(0)
+
+        def look_up(word: str) -> int:
+            seen.add(1)
+            return broadcast.value.get(word, 0)
+
+        rdd = lc.parallelize(["a", "b", "a"], 2).map(look_up)
+        assert isinstance(rdd, LineageRDD)
+        assert rdd.context is spark_context
+        assert rdd.collect() == [1, 0, 1]
+        assert (seen.value, rdd.reduce(add), seen.value) == (3, 2, 6)
+
+
+def test_what_an_rdd_is_asked_about_itself_runs_nothing(capture: Capture) -> None:
+    with capture() as lc:
+        calls = lc.accumulator(0)
+        rdd = lc.parallelize(range(4), 2).map(lambda n: (calls.add(1), n)[1]).setName("four")
+        assert (rdd.name(), rdd.getNumPartitions(), rdd.id() > 0) == ("four", 2, True)
+        assert rdd.toDebugString()
+        assert not rdd.is_cached
+        assert rdd.cache() is rdd
+        assert rdd.is_cached
+        assert rdd.getStorageLevel() == StorageLevel.MEMORY_ONLY
+        assert rdd.unpersist() is rdd
+        assert not rdd.isCheckpointed()
+        assert calls.value == 0
+
+
+UNSUPPORTED: dict[str, Callable[[Any], Any]] = {
+    "cartesian": lambda rdd: rdd.cartesian(rdd),
+    "zip": lambda rdd: rdd.zip(rdd),
+    "glom": lambda rdd: rdd.glom(),
+    "sum": lambda rdd: rdd.sum(),
+    "top": lambda rdd: rdd.top(2),
+    "isEmpty": lambda rdd: rdd.isEmpty(),
+    "toLocalIterator": lambda rdd: rdd.toLocalIterator(),
+    "saveAsPickleFile": lambda rdd: rdd.saveAsPickleFile("/nowhere"),
+    "checkpoint": lambda rdd: rdd.checkpoint(),
+    "pipe": lambda rdd: rdd.pipe("cat"),
+}
+
+
+@pytest.mark.parametrize("operator", UNSUPPORTED)
+def test_an_operator_without_lineage_is_refused_by_name(operator: str, capture: Capture) -> None:
+    with capture() as lc:
+        rdd = lc.parallelize([1, 2], 2)
+        with pytest.raises(UnsupportedOperatorError) as refused:
+            UNSUPPORTED[operator](rdd)
+        assert refused.value.operator == f"RDD.{operator}"
+        assert f"RDD.{operator} has no record-level lineage" in str(refused.value)
+        assert "spark.lineage.unsupported=continue" in str(refused.value)
+        assert rdd.collect() == [1, 2]
+
+
+def test_a_plain_rdd_as_other_input_is_refused(
+    capture: Capture, spark_context: SparkContext
+) -> None:
+    with capture() as lc:
+        plain = spark_context.parallelize([(1, 2)])
+        captured = lc.parallelize([(1, 3)])
+        for combine in (captured.union, captured.join, captured.cogroup):
+            with pytest.raises(UnsupportedOperatorError, match="textFile, parallelize"):
+                combine(plain)
+
+
+def test_going_on_without_an_operator_marks_that_part(
+    capture: Capture, tmp_path: Path, spark_context: SparkContext
+) -> None:
+    with capture(unsupported="continue") as lc:
+        rdd = lc.parallelize([1, 2, 3], 2)
+        assert rdd.glom().collect() == [[1], [2, 3]]
+        plain = spark_context.parallelize([4], 1)
+        assert rdd.union(plain).collect() == [1, 2, 3, 4]
+        assert sorted(plain.map(lambda n: (n, n)).join(rdd.keyBy(lambda n: n)).collect()) == []
+        app = lc.app
+    verdict = judged(tmp_path, app)
+    assert any("RDD.glom at test_explicit.py:" in one for one in verdict.unknown)
+    assert any("an RDD without lineage as input" in one for one in verdict.unknown)
+    assert [r for r in verdict.reasons if not r.startswith("unknown part")] == []
+
+
+def test_capture_that_is_off_is_plain_spark(capture: Capture, tmp_path: Path) -> None:
+    with capture(enabled=False) as lc:
+        rdd = lc.parallelize([1, 2], 2)
+        assert not isinstance(rdd, LineageRDD)
+        assert lc.union([rdd, rdd]).glom().count() == 4
+    assert not (tmp_path / ".lineage").exists()
+
+
+def test_a_setting_that_can_not_be_used_is_refused(capture: Capture) -> None:
+    with pytest.raises(SettingsError, match="stroe is not a setting"):
+        capture(stroe="x")
+
+
+# -- actions -----------------------------------------------------------------------------------
+
+
+def messages(folder: Path, app: str, kind: str) -> list[Any]:
+    with open_store(f"sqlite:///{folder / STORE}") as store:
+        return list(store.messages(app, kind))
+
+
+def test_take_reads_and_notes_just_what_it_takes(
+    capture: Capture, tmp_path: Path, lines: str
+) -> None:
+    with capture() as lc:
+        one = lc.textFile(lines, 6)
+        many = one.union(one.map(str.upper)).union(lc.parallelize(["x"] * 50_000, 3))
+        assert many.take(3) == ["0 0", "1 1", "2 2"]
+        assert many.first() == "0 0"
+        found = many.filter(lambda line: line.split(" ")[-1] in ("17", "16000")).take(2)
+        assert found == ["3 17", "5 16000"]
+        app = lc.app
+    assert judged(tmp_path, app).reasons == ()
+    assert traced_items(tmp_path, app, "take#0#0") == ["lines.txt:1"]
+    assert traced_items(tmp_path, app, "take#0#2") == ["lines.txt:3"]
+    assert traced_items(tmp_path, app, "take:1#0#0") == ["lines.txt:1"]
+
+
+def test_take_over_large_parents_reads_ahead_no_more_than_a_batch(
+    capture: Capture, tmp_path: Path
+) -> None:
+    with capture() as lc:
+        read = lc.accumulator(0)
+
+        def noted(n: int) -> int:
+            read.add(1)
+            return n
+
+        one = lc.parallelize(range(2_000_000), 2).map(noted)
+        assert one.union(one.map(str)).union(one.filter(bool)).take(3) == [0, 1, 2]
+        assert read.value < 500_000
+        app = lc.app
+    assert judged(tmp_path, app).reasons == ()
+    assert traced_items(tmp_path, app, "take#0#0", "take#0#1", "take#0#2") == [
+        "parallelize#0#0",
+        "parallelize#0#1",
+        "parallelize#0#2",
+    ]
+    taken = [m for m in messages(tmp_path, app, "commit") if isinstance(m, Commit)]
+    assert 3 in [commit.rows for commit in taken]
+
+
+def test_each_action_has_its_own_items(capture: Capture, tmp_path: Path, lines: str) -> None:
+    with capture() as lc:
+        rdd = lc.textFile(lines, 3).filter(lambda line: line.endswith("777"))
+        seen = lc.accumulator(0)
+        assert rdd.count() == 20
+        assert rdd.reduce(max) == "6 8777"
+        assert rdd.collect()[1] == "6 1777"
+        rdd.foreach(lambda line: seen.add(1))
+        app = lc.app
+    assert seen.value == 20
+    assert judged(tmp_path, app).reasons == ()
+    wanted = sorted(f"lines.txt:{n + 1}" for n in range(777, 20_000, 1000))
+    assert traced_items(tmp_path, app, "count#0#0") == wanted
+    assert traced_items(tmp_path, app, "reduce#0#0") == wanted
+    assert traced_items(tmp_path, app, "collect#0#1") == ["lines.txt:1778"]
+    assert traced_items(tmp_path, app, "foreach#0#1") == ["lines.txt:1778"]
+
+
+def test_an_action_that_fails_is_named_and_the_rest_is_there(
+    capture: Capture, tmp_path: Path, lines: str
+) -> None:
+    with capture() as lc:
+        rdd = lc.textFile(lines, 3)
+        with pytest.raises(Exception, match="invalid literal"):
+            rdd.map(int).collect()
+        rdd.filter(lambda line: line == "0 7").saveAsTextFile(str(tmp_path / "out"))
+        app = lc.app
+    verdict = judged(tmp_path, app)
+    assert not verdict.complete
+    assert any("collect at test_explicit.py" in reason for reason in verdict.reasons)
+    assert traced(tmp_path, tmp_path / "out", app) == {("0 7", ("lines.txt:8",)): 1}
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_memory(spark_context: SparkContext) -> Iterator[None]:
+    """Workers spill as soon as they look at their memory."""
+    spark_context._conf.set("spark.python.worker.memory", "10m")
+    yield
+    spark_context._conf.set("spark.python.worker.memory", "512m")
+
+
+SPILLING: dict[str, Callable[[Any], Any]] = {
+    "reduceByKey": lambda pairs: pairs.reduceByKey(add, 3),
+    "groupByKey": lambda pairs: pairs.groupByKey(3).mapValues(sorted),
+    "aggregateByKey": lambda pairs: pairs.aggregateByKey(
+        [], lambda seen, n: [*seen, n], list.__add__, 3
+    ).mapValues(sorted),
+    "sortByKey": lambda pairs: pairs.sortByKey(numPartitions=3),
+    "partitionBy": lambda pairs: pairs.partitionBy(3),
+    "join": lambda pairs: pairs.join(pairs.filter(lambda pair: pair[1] % 5 == 0), 3),
+}
+
+
+@pytest.mark.usefixtures("small_memory")
+@pytest.mark.parametrize("operator", SPILLING)
+def test_what_spills_gives_the_same_and_is_traced(
+    operator: str, capture: Capture, tmp_path: Path, lines: str, spark_context: SparkContext
+) -> None:
+    def pairs(ctx: Any) -> Any:
+        return ctx.textFile(lines, 3).map(
+            lambda line: (int(line.split(" ")[1]) % 4001, int(line.split(" ")[1]))
+        )
+
+    def keep(rdd: Any) -> Any:
+        """A few rows to trace."""
+        return rdd.filter(lambda pair: pair[0] in (0, 7, 4000))
+
+    plain = SPILLING[operator](pairs(spark_context)).collect()
+    with capture() as lc:
+        captured = SPILLING[operator](pairs(lc))
+        assert sorted(captured.collect()) == sorted(plain)
+        keep(captured).saveAsTextFile(str(tmp_path / "out"))
+        app = lc.app
+    assert judged(tmp_path, app).reasons == ()
+    assert judged(tmp_path, app).superset == {}
+    rows = traced(tmp_path, tmp_path / "out", app)
+    assert sum(rows.values()) == sum(pair[0] in (0, 7, 4000) for pair in plain)
+    for text, where in rows:
+        key = int(text[1:].split(",")[0])
+        numbers = set(range(key, 20_000, 4001))
+        if operator in ("sortByKey", "partitionBy"):
+            numbers = {int(text.rstrip(")").split(", ")[1])}
+        elif operator == "join":
+            numbers = {int(n) for n in text.rstrip(")").replace("(", "").split(", ")[1:]}
+        assert where == tuple(sorted(f"lines.txt:{n + 1}" for n in numbers)), text
+
+
+def test_an_empty_take_and_empty_inputs_are_complete(capture: Capture, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
+    with capture() as lc:
+        nothing = lc.textFile(str(tmp_path / "empty.txt"), 2)
+        assert nothing.take(3) == []
+        assert nothing.collect() == []
+        assert nothing.count() == 0
+        assert nothing.map(lambda x: (x, 1)).reduceByKey(add, 3).sortByKey().collect() == []
+        assert lc.parallelize([1], 3).take(0) == []
+        nothing.saveAsTextFile(str(tmp_path / "out"))
+        app = lc.app
+    assert judged(tmp_path, app).reasons == ()
+
+
+def test_an_unknown_part_is_noted_once_for_each_place(capture: Capture, tmp_path: Path) -> None:
+    with capture(unsupported="continue") as lc:
+        rdd = lc.parallelize([1, 2], 1)
+        for _ in range(3):
+            rdd.glom().collect()
+        rdd.collect()
+        app = lc.app
+    noted = [m.what for m in messages(tmp_path, app, "unknown") if isinstance(m, Unknown)]
+    assert noted == ["RDD.glom"]
