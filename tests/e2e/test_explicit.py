@@ -69,7 +69,7 @@ def test_it_stands_in_for_the_spark_context(capture: Capture, spark_context: Spa
 
         def look_up(word: str) -> int:
             seen.add(1)
-            return broadcast.value.get(word, 0)
+            return int(broadcast.value.get(word, 0))
 
         rdd = lc.parallelize(["a", "b", "a"], 2).map(look_up)
         assert isinstance(rdd, LineageRDD)
@@ -81,7 +81,7 @@ def test_it_stands_in_for_the_spark_context(capture: Capture, spark_context: Spa
 def test_what_an_rdd_is_asked_about_itself_runs_nothing(capture: Capture) -> None:
     with capture() as lc:
         calls = lc.accumulator(0)
-        rdd = lc.parallelize(range(4), 2).map(lambda n: (calls.add(1), n)[1]).setName("four")
+        rdd = lc.parallelize(range(4), 2).map(lambda n: calls.add(n)).setName("four")
         assert (rdd.name(), rdd.getNumPartitions(), rdd.id() > 0) == ("four", 2, True)
         assert rdd.toDebugString()
         assert not rdd.is_cached

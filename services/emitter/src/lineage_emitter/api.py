@@ -83,17 +83,17 @@ class LineageApi:
         self._sinks: set[str] = set()
         self._jobs = 0
         self._closed = False
-        self.send(
-            Begin(
-                app=self.app,
-                name=name,
-                started_at=time.time(),
-                spark_version=spark_version,
-                user=_user(),
-                cwd=os.getcwd(),
-                argv=tuple(sys.argv),
-            )
+        self.beginning = Begin(
+            app=self.app,
+            name=name,
+            started_at=time.time(),
+            spark_version=spark_version,
+            user=_user(),
+            cwd=os.getcwd(),
+            argv=tuple(sys.argv),
         )
+        self.ending: End | None = None
+        self.send(self.beginning)
 
     # -- the coarse-grained graph --------------------------------------------------------------
 
@@ -233,19 +233,36 @@ class LineageApi:
     # -- end ---------------------------------------------------------------------------------------
 
     def close(self, status: EndStatus = "ok") -> None:
-        """End the application and link what is left. May be called again."""
+        """End the application and link what is left. May be called again.
+
+        Raises:
+            OSError: the spool can't be written; what is in it is linked all the same.
+            StoreError: the store can't be written; ``lineage link`` goes on from here.
+        """
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-        for expected in self._expected():
-            sink = expected.node if expected.node in self._sinks else None
-            self.job("close", [expected], sink)
-        self.send(
-            End(app=self.app, ended_at=time.time(), status=status, totals=Totals(**self._totals))
-        )
-        self.spool.close()
-        self.linker.close()
+        try:
+            self.end(status)
+        finally:
+            self.linker.close()
+
+    def end(self, status: EndStatus) -> None:
+        """Write the end of the application; no more can be said.
+
+        Raises:
+            OSError: the spool can't be written.
+        """
+        totals = Totals(**self._totals)
+        self.ending = End(app=self.app, ended_at=time.time(), status=status, totals=totals)
+        try:
+            for expected in self._expected():
+                sink = expected.node if expected.node in self._sinks else None
+                self.job("close", [expected], sink)
+            self.send(self.ending)
+        finally:
+            self.spool.close()
 
     def _expected(self) -> list[Expected]:
         partitions: defaultdict[str, list[int]] = defaultdict(list)

@@ -12,7 +12,7 @@ from pyspark.serializers import BatchedSerializer
 from lineage_emitter import scope, shuffles
 from lineage_emitter.lines import LineDeserializer
 from lineage_emitter.rdd import LineageRDD, adopt, batch_of_ten
-from lineage_emitter.session import Session, session_of
+from lineage_emitter.session import Session, forget, session_of
 
 
 class LineageContext:
@@ -58,6 +58,8 @@ class LineageContext:
         """End the application's lineage; ``sc.stop()`` and the end of the program do so too."""
         if self.session is not None:
             self.session.close()
+        else:
+            forget(self.sc)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sc, name)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _STOP = object()
+LINKING = "link the lineage"
 LINK_BYTES = 4 << 20
 """Linking goes on during a job whenever tasks have committed this many bytes of blocks."""
 
@@ -66,6 +67,9 @@ class Session:
         self.app = app
         self._spark_id = sc.applicationId
         self.problem = ""
+        """What went wrong first."""
+        self.lost = ""
+        """The first of it that no later linking can make good."""
         self._lock = threading.RLock()
         self._nodes = 0
         self._aliases: set[str] = set()
@@ -75,6 +79,7 @@ class Session:
         self._rows: dict[tuple[str, int], int] = {}
         self._noted: set[tuple[str, str]] = set()
         self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._thread = threading.Thread(target=self._pass_on, name="lineage-commits", daemon=True)
         self.api = LineageApi(
             sc.appName or "", app=self.app, settings=settings, spark_version=sc.version
         )
@@ -89,7 +94,6 @@ class Session:
             "share the spool with the executors",
             lambda: check_shared(sc, self.api.spool.blocks_dir),
         )
-        self._thread = threading.Thread(target=self._pass_on, name="lineage-commits", daemon=True)
         self._thread.start()
         atexit.register(self.close)
 
@@ -180,13 +184,17 @@ class Session:
             yield
         except Exception as problem:
             self._failed_jobs += 1
-            self.unknown(name, f"the action failed: {type(problem).__name__}")
-            self._guard("note a failed action", self._after_failure)
+            # Whatever else goes wrong: the program gets the error of its own action.
+            with contextlib.suppress(CaptureFailedError):
+                self.unknown(name, f"the action failed: {type(problem).__name__}")
+                self._guard("note a failed action", self._after_failure)
             raise
         self._guard("note a job", lambda: self._note_job(name, sink, tuple(partitions())))
 
     def _note_job(self, name: str, sink: Node, partitions: tuple[int, ...]) -> None:
         self.drain()
+        if self.problem and self.settings.on_error == "fail":
+            raise CaptureFailedError(self.problem)
         expected = [Expected(node=sink.name, partitions=partitions)]
         for node in _upstream(sink):
             if node.text_source is not None:
@@ -281,12 +289,14 @@ class Session:
         try:
             action()
         except Exception as problem:
+            if what != LINKING:
+                self.lost = self.lost or f"could not {what}: {problem}"
             if not self.problem:
                 self.problem = f"could not {what}: {problem}"
                 logger.warning("lineage is incomplete: %s", self.problem)
                 with contextlib.suppress(Exception):
                     self.api.unknown("capture", self.problem[:500])
-            if self.settings.on_error == "fail":
+            if self.settings.on_error == "fail" and threading.current_thread() is not self._thread:
                 raise CaptureFailedError(self.problem) from problem
 
     # -- end ---------------------------------------------------------------------------------
@@ -303,7 +313,28 @@ class Session:
         self._queue.put(_STOP)
         self._thread.join(timeout=60)
         ended: EndStatus = status or ("failed" if self._failed_jobs else "ok")
-        self._guard("link the lineage", lambda: self.api.close(ended))
+        with ExitStack() as stack:
+            stack.callback(self._note_problem)
+            stack.callback(self._guard, LINKING, self.api.linker.close)
+            stack.callback(self._guard, "write the end", functools.partial(self.api.end, ended))
+
+    def _note_problem(self) -> None:
+        """Say what went wrong straight in the store: the spool may be what failed.
+
+        Not so when only linking failed: what is in the spool can still be linked.
+        """
+        if not self.lost or not self.settings.link:
+            return
+        unknown = Unknown(app=self.app, what="capture", reason=self.lost[:500])
+        with contextlib.suppress(Exception):
+            from lineage_store.sqlite import SqliteStore
+
+            store = SqliteStore(self.settings.store_file())
+            store.write(self.app, [self.api.beginning, unknown, *self._ending()])
+            store.close()
+
+    def _ending(self) -> list[Message]:
+        return [] if self.api.ending is None else [self.api.ending]
 
 
 def _upstream(node: Node) -> list[Node]:
@@ -347,10 +378,10 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
         except CaptureFailedError:
             raise
         except Exception as problem:
-            _sessions[sc.applicationId] = None
             _note_uncaptured(sc, settings, app, problem)
             if settings.on_error == "fail":
                 raise CaptureFailedError(f"capture can't begin: {problem}") from problem
+            _sessions[sc.applicationId] = None
             return None
         _sessions[sc.applicationId] = session
         _close_before_stop(sc, session)
@@ -373,6 +404,13 @@ def _note_uncaptured(sc: SparkContext, settings: Settings, app: str, problem: Ex
         store = SqliteStore(settings.store_file())
         store.write(app, [begin, unknown])
         store.close()
+
+
+def forget(sc: SparkContext) -> None:
+    """Let capture begin anew where it could not begin."""
+    with _sessions_lock:
+        if sc.applicationId in _sessions and _sessions[sc.applicationId] is None:
+            del _sessions[sc.applicationId]
 
 
 def open_sessions() -> list[Session]:

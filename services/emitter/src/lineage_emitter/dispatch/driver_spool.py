@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from pathlib import Path
@@ -45,16 +46,33 @@ class DriverSpool:
                 self._file.flush()
 
     def sync(self) -> None:
-        """Make all messages durable."""
+        """Make all messages durable.
+
+        Raises:
+            OSError: the spool can't be written, or is not there any more.
+        """
         with self._lock:
             if self._file is not None:
                 self._file.flush()
                 os.fsync(self._file.fileno())
+                self._check_there(self._file)
+
+    def _check_there(self, file: IO[str]) -> None:
+        """What is written to a file that was removed goes nowhere, and no write says so."""
+        if os.fstat(file.fileno()).st_nlink == 0:
+            raise FileNotFoundError(f"the spool {self.folder} was removed while the program ran")
 
     def close(self) -> None:
-        """Make all messages durable and close."""
-        self.sync()
-        with self._lock:
-            if self._file is not None:
-                self._file.close()
-                self._file = None
+        """Make all messages durable and close.
+
+        Raises:
+            OSError: the spool can't be written, or is not there any more.
+        """
+        try:
+            self.sync()
+        finally:
+            with self._lock:
+                file, self._file = self._file, None
+                if file is not None:
+                    with contextlib.suppress(OSError):
+                        file.close()
