@@ -28,7 +28,7 @@ from lineage_core.message import (
     Unknown,
     parse_message,
 )
-from tests.memory_graph import associations
+from tests.memory_graph import associations, outputs_of, space_of
 from tests.oracle.brute import Witnesses
 from tests.oracle.layout import lines_of, list_partitions
 from tests.oracle.model import Program, Source, Witness
@@ -89,10 +89,15 @@ class Lineage:
 
     def __post_init__(self) -> None:
         for block in self.blocks:
+            made = [
+                (space_of(block, k), o) for k in range(block.rows) for o in outputs_of(block, k)
+            ]
+            for item in made:
+                self.feeds.setdefault(item, set())
             for in_space, i, out_space, o in associations(block):
-                self.feeds.setdefault((out_space, o), set()).add((in_space, i))
+                self.feeds[(out_space, o)].add((in_space, i))
             if not block.exact:
-                self.inexact.update((space, o) for _, _, space, o in associations(block))
+                self.inexact.update(made)
         registered = [m for m in self.messages if isinstance(m, Register)]
         self.nodes = {m.node: m for m in registered}
         read = [m for m in registered if m.kind == "source"]

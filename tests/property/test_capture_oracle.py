@@ -6,10 +6,11 @@ traced (all of it), backward and forward.
 
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from pyspark import SparkContext
 
 from lineage_core.region import Region
@@ -22,7 +23,7 @@ from tests.oracle.brute import Witnesses, evaluate
 from tests.oracle.budget import examples
 from tests.oracle.captured import Item, Lineage, SpoolReader, Traced
 from tests.oracle.compare import assert_witnesses, sink_items
-from tests.oracle.model import Program
+from tests.oracle.model import Program, Sink, Source, Step
 from tests.oracle.program import programs
 from tests.oracle.spark import Outcome, build, run_sink, write_sources
 
@@ -100,7 +101,38 @@ def assert_forward_is_backward_turned(
         assert reached == {row for row, witnesses in behind.items() if witness in witnesses}
 
 
+ROWS = Source("s", "list", 3, rows=(3, "a", 3, -1))
+TEXT = Source("r", "text", 4, files=(("r-t.txt", b"one line"),))
+UNION_SORTED = Program(
+    # The sort's own jobs read the union, too: nothing of theirs is an end of the lineage.
+    (ROWS, replace(TEXT, partitions=1)),
+    (
+        Step("source", (0,)),
+        Step("source", (1,)),
+        Step("union", (1, 0)),
+        Step("sortBy", (2,), "tag", partitions=2),
+    ),
+    (Sink("save", 3), Sink("take", 3, 3)),
+)
+MADE_OF_NOTHING = Program(
+    # A function over an empty partition makes a row of no input, which is cached and read on.
+    (ROWS, TEXT),
+    (
+        Step("source", (0,)),
+        Step("source", (1,)),
+        Step("mapPartitions", (1,), "total"),
+        Step("cache", (2,)),
+        Step("mapPartitionsWithIndex", (3,), "total_with_index"),
+        Step("union", (4, 0)),
+        Step("distinct", (5,), partitions=2),
+    ),
+    (Sink("save", 6), Sink("count", 6)),
+)
+
+
 @settings(max_examples=examples(60))
+@example(program=UNION_SORTED)
+@example(program=MADE_OF_NOTHING)
 @given(program=programs())
 def test_lineage_is_the_witnesses_of_every_row(program: Program, capture: Capture) -> None:
     run = evaluate(program)
@@ -112,6 +144,7 @@ def test_lineage_is_the_witnesses_of_every_row(program: Program, capture: Captur
         ]
     assert lineage.complaints == []
     tracer = capture.stored()
+    assert capture.store.counts(capture.session.app).unmatched == 0
     stored = {item: back_in_store(lineage, tracer, item) for rows in items for _, item in rows}
     ways: tuple[Callable[[Item], Traced], ...] = (
         lambda item: lineage.back(*item),

@@ -27,6 +27,7 @@ from lineage_emitter.recorders import (
     Regions,
     emit_csr,
     emit_regions,
+    home_space,
     prefix_runs,
     runs_of,
 )
@@ -114,7 +115,8 @@ class KeyFlows:
             ]
             outs = positions[rows]
             space = f"{self.node}@{target}"
-            emit_regions(self.segment, self.node, space, regions, outs, PREFIX_REASON)
+            home = home_space(self.segment, self.frame)
+            emit_regions(self.segment, self.node, space, regions, outs, PREFIX_REASON, home)
 
     def _digest(
         self,

@@ -134,7 +134,8 @@ class DenseRecorder:
             prefix_runs(self.frame, int(o)) if ok else []
             for o, ok in zip(ordinals, known, strict=True)
         ]
-        emit_regions(self.segment, self.node, self.space, regions, outs, PREFIX_REASON)
+        home = home_space(self.segment, self.frame)
+        emit_regions(self.segment, self.node, self.space, regions, outs, PREFIX_REASON, home)
 
     def _emit_rows(self, space: str, first: U64, last: U64 | None, outs: U64) -> None:
         self._emit(
@@ -173,6 +174,11 @@ def prefix_runs(frame: Frame, last: int) -> list[tuple[str, int, int]]:
     return runs
 
 
+def home_space(segment: Segment, frame: Frame) -> str:
+    """A space for regions that are empty: the one read, or the segment's own."""
+    return frame.spaces[0] if frame.spaces else f"{segment.node}#{segment.partition}"
+
+
 def emit_regions(
     segment: Segment,
     node: str,
@@ -180,8 +186,19 @@ def emit_regions(
     regions: Sequence[Sequence[tuple[str, int, int]]],
     outs: U64,
     reason: str,
+    home: str,
 ) -> None:
-    """Emit rows whose regions are given as Python runs; ``reason`` non-empty marks supersets."""
+    """Emit rows whose regions are given as Python runs; ``reason`` non-empty marks supersets.
+
+    A row made of nothing (a function gives one for an empty partition) is an empty region of
+    ``home``: without a flow it would look as if its lineage had been lost.
+    """
+    nothing = np.array([row for row, runs in enumerate(regions) if not runs], dtype=np.int64)
+    if len(nothing):
+        empty = np.zeros(0, dtype=np.uint64)
+        runs_of_each = np.zeros(len(nothing), dtype=np.int64)
+        made = Regions(runs_of_each, empty, empty, outs[nothing], reason)
+        emit_csr(segment, node, home, [(out_space, np.arange(len(nothing)))], made)
     spaces = sorted({space for runs in regions for space, _, _ in runs})
     for space in spaces:
         firsts: list[int] = []
@@ -250,7 +267,7 @@ def runs_of(positions: U64, lengths: I64) -> tuple[I64, U64, U64]:
 class Regions:
     """Flows with regions in columns.
 
-    ``counts`` int64[n]: runs per flow (at least 1); ``first``, ``last`` uint64[r]: the runs of
+    ``counts`` int64[n]: runs per flow; ``first``, ``last`` uint64[r]: the runs of
     flow after flow; ``outs`` uint64[n]: output position per flow. ``reason`` non-empty marks
     them as supersets.
     """
@@ -368,7 +385,8 @@ class AllRecorder:
             ordinals = ordinals[ordinals != np.uint64(NOTHING_READ)]
             if len(ordinals):
                 runs = prefix_runs(self.frame, int(ordinals[-1]))
-                emit_regions(self.segment, self.node, self.space, [runs], outs, PREFIX_REASON)
+                home = home_space(self.segment, self.frame)
+                emit_regions(self.segment, self.node, self.space, [runs], outs, PREFIX_REASON, home)
             return
         for space, _, unsorted in self.frame.resolve(ordinals):
             positions = np.sort(unsorted)

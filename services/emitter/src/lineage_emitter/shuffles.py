@@ -282,7 +282,7 @@ def union(rdds: list[LineageRDD]) -> LineageRDD:
         sides = [in_batches(rdd, batched) for rdd in rdds]
     else:
         sides = [named(rdd) for rdd in rdds]
-    node = session.register("operator", "union", [rdd.node for rdd in rdds])
+    node = session.register("operator", "union", [side.node for side in sides])
     with scope.suspended():
         joined = (
             RDD(sides[0]._jrdd.union(sides[1]._jrdd), sc, sides[0]._jrdd_deserializer)
