@@ -74,7 +74,8 @@ class Topology:
         """Who owns opaque items that a node took in (put out) and no flow puts out (takes in).
 
         The node, and whether the items end there by rights. Programs instrumented by hand often
-        tell flows of the nodes in the middle only: then the items are their neighbours'.
+        tell flows of the nodes in the middle only: then the items are their neighbours'. Where a
+        node has no neighbour, whatever its kind, there is nothing else to come from (go to).
         """
         near = list(dict.fromkeys((self._above if upstream else self._below).get(node, ())))
         ends = [other for other in near if self.is_end(other, upstream=upstream)]
@@ -82,7 +83,7 @@ class Topology:
             return ends[0], True
         if upstream and len(near) == 1:
             return near[0], False
-        return node, bool(ends) or self.is_end(node, upstream=upstream)
+        return node, bool(ends) or not near or self.is_end(node, upstream=upstream)
 
     def owners_above(self, node: str, owns: Callable[[NodeRecord], bool]) -> list[str]:
         """The nearest nodes upstream of ``node`` that own items."""

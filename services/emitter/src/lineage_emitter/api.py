@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from lineage_core.address import SpaceKind, parse_space
+from lineage_core.errors import AddressError
 from lineage_core.message import (
     Begin,
     Commit,
@@ -46,6 +48,10 @@ from lineage_emitter.settings import Settings, read_settings
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64
     from lineage_emitter.task_capture import TaskCapture
+
+
+NODE_MAX = 200
+"""Characters of a node's name: it is part of file names."""
 
 
 class LineageApi:
@@ -109,8 +115,10 @@ class LineageApi:
         """Name a node. ``kind``: source, operator, shuffle or sink; ``fields`` as in the contract.
 
         Raises:
+            AddressError: ``node_id`` can't be part of an address.
             pydantic.ValidationError: a field is not of the contract.
         """
+        _check_name(node_id)
         fields.setdefault("op", name or node_id)
         if kind == "sink":
             self._sinks.add(node_id)
@@ -136,9 +144,15 @@ class LineageApi:
     # -- flows -----------------------------------------------------------------------------------
 
     def begin(self, node_id: str, partition: int = 0) -> TaskCapture:
-        """Begin a task of this thread: captures that follow belong to it."""
+        """Begin a task of this thread: captures that follow belong to it.
+
+        Raises:
+            AddressError: ``node_id`` can't be part of an address.
+            OSError: the spool can't be written.
+        """
         from lineage_emitter.task_capture import TaskCapture
 
+        _check_name(node_id)
         with self._lock:
             attempt = self._attempts[(node_id, partition)]
             self._attempts[(node_id, partition)] += 1
@@ -280,6 +294,17 @@ class LineageApi:
         trace: TracebackType | None,
     ) -> None:
         self.close("ok" if problem is None else "failed")
+
+
+def _check_name(node: str) -> None:
+    try:
+        fits = len(node) <= NODE_MAX and parse_space(f"{node}#0").kind is SpaceKind.PARTITION
+    except AddressError:
+        fits = False
+    if not fits:
+        raise AddressError(
+            f"{node[:80]!r} can't name a node: 1 to {NODE_MAX} letters, digits and _ . : - of ASCII"
+        )
 
 
 def _user() -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from lineage_core.address import OPAQUE_SPACE, parse_space
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.csv_codec import clean_value
-from lineage_core.errors import ConflictError, RegionError
+from lineage_core.errors import BlockError, ConflictError, RegionError
 from lineage_core.positions import text_position
 from lineage_core.region import Region
 from lineage_emitter.dispatch.spool import TaskSpool
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lineage_core.block import I64, U64
     from lineage_emitter.api import LineageApi
 
-_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*(?:#\d+(?:\.\d+)?|@\d+|#\*)#[\d -]*")
+_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*(?:#\d+(?:\.\d+)?|@\d+|#\*)#[\d -]*", re.ASCII)
 
 
 @dataclass
@@ -51,7 +51,7 @@ class TaskCapture:
         self._partition = partition
         self._attempt = attempt
         self._spool, _ = TaskSpool.create(
-            str(api.spool.blocks_dir), f"{node.replace('/', '_')}-{partition}-{attempt}"
+            str(api.spool.blocks_dir), f"{node}-{partition}-{attempt}"
         )
         self._buffers: dict[tuple[str, bool], _Buffer] = {}
         self._seen: dict[str, int] = {}
@@ -73,6 +73,7 @@ class TaskCapture:
             AddressError, RegionError: an address that can't be read.
             OSError: the spool can't be written.
         """
+        self._check_open()
         content = hash((hash_in, hash_out, value))
         told = self._seen.get(flow_id)
         if told == content:
@@ -125,12 +126,14 @@ class TaskCapture:
             BlockError: the columns do not fit each other.
             OSError: the spool can't be written.
         """
+        self._check_open()
         rows = len(out)
         ptr = np.arange(rows + 1) if in_ptr is None else np.asarray(in_ptr, dtype=np.int64)
+        _check_fit(ptr, in_first, in_last, rows, values)
         start = 0
         while start < rows:
             stop = int(np.searchsorted(ptr, ptr[start] + RUNS_MAX, side="right")) - 1
-            stop = max(start + 1, min(stop, start + FLOWS_MAX, rows))
+            stop = min(stop, start + FLOWS_MAX, rows)
             low, high = int(ptr[start]), int(ptr[stop])
             self._write(
                 in_space,
@@ -151,9 +154,13 @@ class TaskCapture:
             OSError: the spool can't be written.
         """
         self._end()
-        for (in_space, _), buffer in self._buffers.items():
-            self._flush(in_space, buffer)
         spool = self._spool
+        try:
+            for (in_space, _), buffer in self._buffers.items():
+                self._flush(in_space, buffer)
+        except BaseException:
+            spool.discard()
+            raise
         spool.sync()
         self._api.committed(
             {
@@ -177,9 +184,12 @@ class TaskCapture:
         self._api.failed(self._node, self._partition, self._attempt, reason)
 
     def _end(self) -> None:
+        self._check_open()
+        self.ended = True
+
+    def _check_open(self) -> None:
         if self.ended:
             raise CaptureFailedError("the task has ended")
-        self.ended = True
 
     def _flush(self, in_space: str, buffer: _Buffer) -> None:
         sections: list[Section] = []
@@ -231,6 +241,24 @@ class TaskCapture:
             self.commit()
         else:
             self.fail(f"{type(problem).__name__}: {problem}")
+
+
+def _check_fit(
+    ptr: I64, first: U64, last: U64 | None, rows: int, values: Sequence[str | None] | None
+) -> None:
+    if len(ptr) != rows + 1:
+        raise BlockError(f"{len(ptr)} entries for {rows} flows", where="in_ptr")
+    sizes = np.diff(ptr)
+    if rows and (ptr[0] != 0 or ptr[-1] != len(first) or bool((sizes < 0).any())):
+        raise BlockError(f"does not divide {len(first)} runs among {rows} flows", where="in_ptr")
+    if not rows and len(first):
+        raise BlockError(f"{len(first)} runs for no flow", where="in_first")
+    if rows and int(sizes.max()) > RUNS_MAX:
+        raise BlockError(f"a flow has more than {RUNS_MAX} runs; tell it in pieces", where="in_ptr")
+    if last is not None and len(last) != len(first):
+        raise BlockError(f"{len(last)} entries for {len(first)} runs", where="in_last")
+    if values is not None and len(values) != rows:
+        raise BlockError(f"{len(values)} entries for {rows} flows", where="values")
 
 
 def _item(text: str) -> tuple[str, Region, str | None]:
