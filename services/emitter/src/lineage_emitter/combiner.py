@@ -15,11 +15,11 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from pyspark.errors import PySparkRuntimeError
 from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
 
 from lineage_core.positions import key_positions
 from lineage_emitter import segment as segments
+from lineage_emitter.by_record import stop_iteration_error
 from lineage_emitter.recorders import (
     FLOWS_MAX,
     PREFIX_REASON,
@@ -162,9 +162,7 @@ class LineageMerger(ExternalMerger):
         except StopIteration as stop:
             # The functions come unwrapped (a call less a record), so what PySpark's
             # fail_on_stopiteration does around each call is done here around them all.
-            raise PySparkRuntimeError(
-                errorClass="STOP_ITERATION_OCCURRED", messageParameters={"exc": str(stop)}
-            ) from stop
+            raise stop_iteration_error(stop) from stop
 
     def _merge(self, records: Iterator[Any]) -> None:
         create, combine = self.create, self.combine

@@ -15,6 +15,7 @@ from pyspark.core.rdd import Partitioner, PipelinedRDD, portable_hash
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
 
 from lineage_emitter import actions, joins, scope, shuffles
+from lineage_emitter.by_record import Filter, FlatMap, Map, MapValues
 from lineage_emitter.operators import Chain, EndsIn, Opaque, Read
 from lineage_emitter.recorders import PREFIX_REASON
 from lineage_emitter.session import Node, Session
@@ -81,6 +82,33 @@ class LineageRDD(RDD[Any]):
                 "operator", "mapPartitions", [self.node], exact=False, reason=PREFIX_REASON
             )
             return self.pipe_function(Opaque(f), preservesPartitioning, node)
+
+    def map(self, f: Callable[[Any], Any], preservesPartitioning: bool = False) -> RDD[Any]:
+        """PySpark's own, with one call less a record."""
+        return self._by_record("map", Map, f, preservesPartitioning)
+
+    def flatMap(
+        self, f: Callable[[Any], Iterable[Any]], preservesPartitioning: bool = False
+    ) -> RDD[Any]:
+        """PySpark's own, with one call less a record."""
+        return self._by_record("flatMap", FlatMap, f, preservesPartitioning)
+
+    def filter(self, f: Callable[[Any], bool]) -> RDD[Any]:
+        """PySpark's own, with one call less a record."""
+        return self._by_record("filter", Filter, f, True)
+
+    def mapValues(self, f: Callable[[Any], Any]) -> RDD[Any]:
+        """PySpark's own, with two calls less a record."""
+        return self._by_record("mapValues", MapValues, f, True)
+
+    def _by_record(
+        self, name: str, run: Callable[[Any], Any], function: Callable[..., Any], preserves: bool
+    ) -> RDD[Any]:
+        if _plain(self, name):
+            arguments = (function, preserves) if name in {"map", "flatMap"} else (function,)
+            return _stock(getattr(RDD, name), self, *arguments)
+        with scope.operator(name, by_record=True):
+            return self.mapPartitionsWithIndex(run(function), preserves)
 
     def zipWithIndex(self) -> RDD[Any]:
         """PySpark's own, with its counting job kept out of the graph."""
@@ -329,8 +357,7 @@ def _stock(method: Callable[..., T], rdd: LineageRDD, *arguments: Any) -> T:
         return method(rdd, *arguments)
 
 
-BY_RECORD = ("map", "flatMap", "filter", "mapValues", "flatMapValues", "keyBy", "keys", "values",
-             "sample")  # fmt: skip
+BY_RECORD = ("flatMapValues", "keyBy", "keys", "values", "sample")
 COMPOSED = ("reduceByKey", "foldByKey", "aggregateByKey", "groupBy", "distinct", "sortBy",
             "repartition", "mapPartitions", "first", "__add__")  # fmt: skip
 UNTOUCHED = frozenset(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _STOP = object()
 LINKING = "link the lineage"
-LINK_BYTES = 4 << 20
+LINK_BYTES = 32 << 20
 """Linking goes on during a job whenever tasks have committed this many bytes of blocks."""
 
 

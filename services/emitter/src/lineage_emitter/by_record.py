@@ -1,0 +1,70 @@
+"""Functions that work record by record, as PySpark runs them, with one call less a record.
+
+PySpark wraps each user function so that a ``StopIteration`` from it fails the task instead of
+ending the data. A generator does the same for free: what the function raises reaches the
+generator's ``except``, what the records raise ends its loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from pyspark.errors import PySparkRuntimeError
+
+
+def stop_iteration_error(stop: StopIteration) -> PySparkRuntimeError:
+    """What PySpark raises when a user function raises ``StopIteration``."""
+    return PySparkRuntimeError(
+        errorClass="STOP_ITERATION_OCCURRED", messageParameters={"exc": str(stop)}
+    )
+
+
+class _ByRecord:
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+
+class Map(_ByRecord):
+    """``map``."""
+
+    def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
+        function = self.function
+        try:
+            for record in records:
+                yield function(record)
+        except StopIteration as stop:
+            raise stop_iteration_error(stop) from stop
+
+
+class MapValues(_ByRecord):
+    """``mapValues``."""
+
+    def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
+        function = self.function
+        try:
+            for key_value in records:
+                yield (key_value[0], function(key_value[1]))
+        except StopIteration as stop:
+            raise stop_iteration_error(stop) from stop
+
+
+class FlatMap(Map):
+    """``flatMap``."""
+
+    def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
+        return chain.from_iterable(super().__call__(split, records))
+
+
+class Filter(_ByRecord):
+    """``filter``."""
+
+    def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
+        function = self.function
+        try:
+            for record in records:
+                if function(record):
+                    yield record
+        except StopIteration as stop:
+            raise stop_iteration_error(stop) from stop
