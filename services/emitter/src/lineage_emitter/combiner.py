@@ -37,7 +37,7 @@ from lineage_emitter.task_config import TaskConfig
 KEYS_MAX = 100_000
 """Above this many keys in one task their arrays would outgrow the bound: rows go to buffers."""
 BYTES_A_POSITION = 9
-POSITIONS_AT_ONCE = 131_072
+POSITIONS_AT_ONCE = 65_536
 """Positions that are made into columns at a time; it bounds blocks, too, so that a trace of a rare
 key reads little."""
 UNCANONICAL_REASON = "keys of a type without a canonical form are told apart by hash(key) only"

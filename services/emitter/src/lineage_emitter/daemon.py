@@ -15,18 +15,19 @@ import lineage_emitter.dispatch.spool  # noqa: F401  loaded before the fork, use
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.csv_codec import encode_csv
 from lineage_core.frame import compress
-from lineage_emitter.recorders import FLOWS_MAX
+
+WARM_ROWS = 4_096
 
 
 def warm_up() -> None:
-    """Encode a full block once: Arrow sets up its kernels and the allocator its arenas."""
-    rows = np.arange(FLOWS_MAX, dtype=np.uint64)
+    """Encode a block once: Arrow sets up its kernels and the allocator its arenas."""
+    rows = np.arange(WARM_ROWS, dtype=np.uint64)
     block = FlowBlock(
         block_id=BlockId("0", 0, 0, 0),
         relation=Relation.ROWS,
         in_space="0#0",
-        out=(Section("1#0", 0, FLOWS_MAX),),
-        in_ptr=np.arange(FLOWS_MAX + 1, dtype=np.int64),
+        out=(Section("1#0", 0, WARM_ROWS),),
+        in_ptr=np.arange(WARM_ROWS + 1, dtype=np.int64),
         in_first=rows * np.uint64(3),
         in_last=rows * np.uint64(3) + np.uint64(1),
         out_first=rows,

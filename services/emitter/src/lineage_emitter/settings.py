@@ -40,7 +40,7 @@ class Settings(BaseSettings):
         "(`lineage run` goes on)",
     )
     memory_mb: int = Field(
-        48, ge=1, le=4096, description="bound of capture's buffers in each Python worker, in MiB"
+        32, ge=1, le=4096, description="bound of capture's buffers in each Python worker, in MiB"
     )
     heartbeat_s: float = Field(10.0, gt=0, description="seconds between signs of life")
     link: bool = Field(True, description="link and store while the job runs and after each action")
