@@ -13,7 +13,17 @@ from pyspark import SparkContext
 from lineage_emitter import LineageContext
 from lineage_emitter.dispatch.driver_spool import DriverSpool
 from lineage_emitter.errors import CaptureFailedError
-from tests.job_runs import STORE, contents, judged, lineage, traced
+from tests.job_runs import (
+    STORE,
+    contents,
+    judged,
+    lineage,
+    run_captured,
+    run_plain,
+    traced,
+    verify,
+    write_job,
+)
 
 pytestmark = pytest.mark.faults
 
@@ -166,3 +176,79 @@ def test_a_store_that_can_not_be_written_fails_who_asked_for_it(
     lc.textFile(lines).count()
     with pytest.raises(CaptureFailedError, match="could not link the lineage"):
         lc.close()
+
+
+# -- whole programs --------------------------------------------------------------------------------
+
+FULL = """
+import resource, sys
+from pyspark import SparkContext
+
+out, *limit = sys.argv[1:]
+
+
+def kept(line):
+    # From the first record on, this worker can write files of no more than so many bytes.
+    if limit:
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit[0]), hard))
+    return hash(line) % 3 == 0
+
+
+sc = SparkContext("local[2]")
+sc.textFile("in.txt", 2).filter(kept).saveAsTextFile(out)
+print(sc.textFile("in.txt", 2).map(len).reduce(max))
+print(sc.textFile("in.txt", 2).map(len).count())
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("full")
+    write_job(folder, FULL)
+    (folder / "in.txt").write_text("".join(f"{n} {n * n}\n" for n in range(300_000)))
+    result = run_plain(folder, "job.py", "plain", env=QUIET)
+    assert (result.returncode, result.stdout) == (0, "18\n300000\n"), result.stderr
+    return folder
+
+
+QUIET = {"PYTHONHASHSEED": "0"}
+
+
+def test_a_disk_that_is_full_for_the_workers(folder: Path) -> None:
+    result = run_captured(folder, "job.py", "full", "5000", env=QUIET)
+    assert (result.returncode, result.stdout) == (0, "18\n300000\n"), result.stderr
+    assert contents(folder / "full") == contents(folder / "plain")
+    verdict = verify(folder)
+    assert verdict["status"] == "ok"
+    assert any("File too large" in reason for reason in verdict["reasons"])
+    assert any("could not be delivered" in reason for reason in verdict["reasons"])
+
+
+def test_a_disk_that_is_full_fails_who_asked_for_it(folder: Path) -> None:
+    result = run_captured(
+        folder, "job.py", "failed", "5000", env=QUIET | {"LINEAGE_ON_ERROR": "fail"}
+    )
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "lineage could not be captured" in result.stderr
+    assert "File too large" in result.stderr
+    assert not (folder / "failed" / "_SUCCESS").exists()
+    assert not verify(folder)["complete"]
+
+
+def test_a_program_goes_on_when_capture_can_not_begin(folder: Path) -> None:
+    (folder / "file").touch()
+    lost = QUIET | {"LINEAGE_SPOOL": str(folder / "file" / "spool")}
+    result = run_captured(folder, "job.py", "uncaptured", env=lost)
+    assert (result.returncode, result.stdout) == (0, "18\n300000\n"), result.stderr
+    assert contents(folder / "uncaptured") == contents(folder / "plain")
+    verdict = verify(folder)
+    assert any("Not a directory" in reason for reason in verdict["reasons"])
+
+
+def test_a_program_goes_on_when_capture_is_set_wrongly(folder: Path) -> None:
+    wrong = QUIET | {"LINEAGE_MEMORY_MB": "much"}
+    result = run_captured(folder, "job.py", "wrong", env=wrong)
+    assert (result.returncode, result.stdout) == (0, "18\n300000\n"), result.stderr
+    assert contents(folder / "wrong") == contents(folder / "plain")
+    assert result.stderr.count("lineage: not captured: setting memory_mb") == 1
