@@ -64,8 +64,9 @@ def run_program(
 def run_plain(
     folder: Path, *arguments: str, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """``python job.py ...``."""
-    return run_program(folder, [sys.executable, *arguments], env)
+    """``python job.py ...``, with workers of the same interpreter."""
+    same = {"PYSPARK_PYTHON": sys.executable}
+    return run_program(folder, [sys.executable, *arguments], same | dict(env or {}))
 
 
 def run_captured(

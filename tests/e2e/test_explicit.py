@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def test_it_stands_in_for_the_spark_context(capture: Capture, spark_context: Spa
 def test_what_an_rdd_is_asked_about_itself_runs_nothing(capture: Capture) -> None:
     with capture() as lc:
         calls = lc.accumulator(0)
-        rdd = lc.parallelize(range(4), 2).map(lambda n: calls.add(n)).setName("four")
+        rdd = lc.parallelize(range(4), 2).map(calls.add).setName("four")
         assert (rdd.name(), rdd.getNumPartitions(), rdd.id() > 0) == ("four", 2, True)
         assert rdd.toDebugString()
         assert not rdd.is_cached
@@ -321,3 +322,51 @@ def test_an_unknown_part_is_noted_once_for_each_place(capture: Capture, tmp_path
         app = lc.app
     noted = [m.what for m in messages(tmp_path, app, "unknown") if isinstance(m, Unknown)]
     assert noted == ["RDD.glom"]
+
+
+def test_settings_of_the_spark_configuration_count(
+    capture: Capture, spark_context: SparkContext
+) -> None:
+    spark_context._conf.set("spark.lineage.unsupported", "continue")
+    try:
+        with capture() as lc:
+            assert lc.parallelize([1, 2], 2).glom().collect() == [[1], [2]]
+        with capture(unsupported="refuse") as lc:
+            rdd = lc.parallelize([1, 2], 2)
+            with pytest.raises(UnsupportedOperatorError):
+                rdd.glom()
+    finally:
+        # Spark's configuration has no way to take a key away.
+        spark_context._conf.set("spark.lineage.unsupported", "refuse")
+
+
+def test_actions_of_several_threads(capture: Capture, tmp_path: Path, lines: str) -> None:
+    problems: list[BaseException] = []
+    with capture() as lc:
+        shared = lc.textFile(lines, 3).keyBy(lambda line: line.split(" ")[0]).cache()
+        together = threading.Barrier(3)
+
+        def work(digit: str) -> None:
+            try:
+                together.wait()
+                one = shared.filter(lambda pair: pair[0] == digit).values()
+                one.sortBy(lambda line: line, ascending=False).saveAsTextFile(
+                    str(tmp_path / f"out-{digit}")
+                )
+                assert one.count() == sum(n % 7 == int(digit) for n in range(20_000))
+            except BaseException as problem:
+                problems.append(problem)
+
+        running = [threading.Thread(target=work, args=(digit,)) for digit in "135"]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+        app = lc.app
+    assert problems == []
+    assert judged(tmp_path, app).reasons == ()
+    for digit in "135":
+        part = tmp_path / f"out-{digit}" / "part-00001"
+        number = int(part.read_text().splitlines()[0].split(" ")[1])
+        assert number % 7 == int(digit)
+        assert traced_items(tmp_path, app, f"{part}:1") == [f"lines.txt:{number + 1}"]

@@ -428,3 +428,37 @@ def test_unsupported_operators_go_on_and_are_named(tmp_path: Path, conf: dict[st
             assert any(f"{name} at job.py:{number}:" in r for r in verdict["reasons"]), name
     # Nothing but unknown parts is missing: what is captured is all there.
     assert [r for r in verdict["reasons"] if not r.startswith("unknown part")] == []
+
+
+def test_libraries_that_use_rdds_are_named(tmp_path: Path, conf: dict[str, str]) -> None:
+    source = """
+        from pyspark import SparkContext
+        from pyspark.mllib.linalg import Vectors
+        from pyspark.mllib.stat import Statistics
+        from pyspark.mllib.util import MLUtils
+        from pyspark.streaming import StreamingContext
+        sc = SparkContext()
+        print(sc.textFile("svm.txt").count())
+        print(MLUtils.loadLibSVMFile(sc, "svm.txt").map(lambda point: point.label).collect())  # read
+        vectors = sc.parallelize([[1.0, 2.0], [3.0, 4.0]], 2).map(Vectors.dense)
+        print(Statistics.colStats(vectors).mean().tolist())  # passed
+        stream = StreamingContext(sc, 1)
+        stream.queueStream([sc.parallelize([1])]).foreachRDD(lambda rdd: rdd.count())
+        stream.start()  # stream
+        stream.stop(stopSparkContext=False)
+        """
+    path = write_job(tmp_path, source)
+    (tmp_path / "svm.txt").write_text("1 1:2 3:4\n0 2:5\n")
+    plain, captured = (run(tmp_path, "job.py", env=conf) for run in (run_plain, run_captured))
+    assert plain.returncode == captured.returncode == 0, captured.stderr
+    assert captured.stdout == plain.stdout == "2\n[1.0, 0.0]\n[2.0, 3.0]\n"
+    verdict = verify(tmp_path)
+    lines = path.read_text().splitlines()
+    for mark, name in (
+        ("read", "pyspark.mllib"),
+        ("passed", "pyspark.mllib"),
+        ("stream", "StreamingContext"),
+    ):
+        (number,) = (n for n, text in enumerate(lines, 1) if text.endswith(f"# {mark}"))
+        noted = [reason for reason in verdict["reasons"] if f"at job.py:{number}:" in reason]
+        assert any(name in reason for reason in noted), (mark, verdict["reasons"])

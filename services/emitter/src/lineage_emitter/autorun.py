@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import SparkConf, SparkContext
 
 from lineage_emitter import scope
-from lineage_emitter.dataframes import notice_dataframes
+from lineage_emitter.dataframes import notice_dataframes, notice_streams
 from lineage_emitter.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def install() -> None:
         if hasattr(SparkContext, name):
             _wrap(name, _noticed(name))
     notice_dataframes(_active_session)
+    notice_streams(_session)
 
 
 def _wrap(name: str, make: Callable[..., Any]) -> None:
@@ -121,8 +122,13 @@ def _plain_call() -> bool:
 
 def _user_calls(capture: str) -> Callable[..., Any]:
     def source(stock: Callable[..., Any], sc: SparkContext, *arguments: Any, **named: Any) -> Any:
-        session = None if _plain_call() else _session(sc)
+        session = None if scope.is_suspended() else _session(sc)
         if session is None:
+            return stock(sc, *arguments, **named)
+        caller = scope.called_from_pyspark()
+        if caller:
+            if not caller.startswith("pyspark.core."):
+                session.unknown(f"{caller} ({stock.__name__})", "PySpark makes an RDD by itself")
             return stock(sc, *arguments, **named)
         names = {"minPartitions": "min_partitions", "numSlices": "num_slices"}
         from lineage_emitter import context

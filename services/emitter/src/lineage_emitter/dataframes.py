@@ -1,4 +1,4 @@
-"""DataFrame work is noticed and named in the verdict; its lineage is not captured yet."""
+"""DataFrame work and streams are noticed and named in the verdict; they are not captured yet."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lineage_emitter import scope
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
+
     from lineage_emitter.session import Session
 
 REASON = "DataFrame and SQL work has no record-level lineage in this version"
@@ -20,8 +22,6 @@ WRITER_ACTIONS = ("save", "saveAsTable", "insertInto", "json", "parquet", "csv",
                   "jdbc")  # fmt: skip
 WRITER_V2_ACTIONS = ("create", "replace", "createOrReplace", "append", "overwrite",
                      "overwritePartitions")  # fmt: skip
-
-
 READER_SOURCES = ("load", "csv", "json", "parquet", "orc", "text", "jdbc", "table", "xml")
 
 
@@ -44,6 +44,22 @@ def notice_dataframes(active_session: Callable[[], Session | None]) -> None:
             stock = owner.__dict__.get(name)
             if stock is not None:
                 setattr(owner, name, _noticing(stock, f"{label}.{name}", active_session))
+
+
+def notice_streams(session_of: Callable[[SparkContext], Session | None]) -> None:
+    """Note every stream of RDDs as unknown."""
+    from pyspark.streaming import StreamingContext
+
+    stock = StreamingContext.start
+
+    @functools.wraps(stock)
+    def start(self: StreamingContext) -> None:
+        session = session_of(self.sparkContext)
+        if session is not None:
+            session.unknown("StreamingContext.start", "this version does not capture streams")
+        stock(self)
+
+    StreamingContext.start = start  # type: ignore[method-assign]
 
 
 def _noticing(stock: Any, what: str, active_session: Callable[[], Session | None]) -> Any:

@@ -232,6 +232,14 @@ class LineageRDD(RDD[Any]):
         with scope.suspended():
             return RDD._reserialize(self, serializer)
 
+    def _to_java_object_rdd(self) -> Any:
+        """PySpark hands the records to a library in the JVM (MLlib)."""
+        caller = "" if scope.is_suspended() else scope.called_from_pyspark()
+        if caller:
+            self.session.unknown(caller, "a library in the JVM reads the RDD")
+        with scope.suspended():
+            return RDD._to_java_object_rdd(self)
+
     # -- actions ---------------------------------------------------------------------------------
 
     def collect(self) -> list[Any]:
