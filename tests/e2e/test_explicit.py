@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark import SparkContext, StorageLevel
 
@@ -14,7 +17,15 @@ from lineage_core.message import Commit, Unknown
 from lineage_emitter import LineageContext, LineageRDD
 from lineage_emitter.errors import SettingsError, UnsupportedOperatorError
 from lineage_store.opening import open_store
-from tests.job_runs import STORE, judged, traced, traced_items
+from tests.job_runs import (
+    STORE,
+    judged,
+    run_program,
+    traced,
+    traced_items,
+    verify,
+    write_job,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -370,3 +381,37 @@ def test_actions_of_several_threads(capture: Capture, tmp_path: Path, lines: str
         number = int(part.read_text().splitlines()[0].split(" ")[1])
         assert number % 7 == int(digit)
         assert traced_items(tmp_path, app, f"{part}:1") == [f"lines.txt:{number + 1}"]
+
+
+SUBMITTED = """
+import sys
+from pyspark import SparkContext
+from lineage_emitter import LineageContext
+
+sc = SparkContext(appName="submitted")
+lc = LineageContext(sc)
+with_python = lc.textFile("in.txt", 2).map(lambda line: f"{line} {sys.executable}")
+with_python.saveAsTextFile("out")
+print(sys.executable)
+sc.stop()
+"""
+
+
+def test_under_spark_submit_with_workers_of_the_same_interpreter(tmp_path: Path) -> None:
+    write_job(tmp_path, SUBMITTED)
+    (tmp_path / "in.txt").write_text("a\nb\n")
+    submit = Path(sys.executable).parent / "spark-submit"
+    store = f"spark.lineage.store=sqlite:///{tmp_path / STORE}"
+    path = f"{submit.parent}{os.pathsep}{os.environ['PATH']}"
+    result = run_program(
+        tmp_path,
+        [str(submit), "--master", "local[2]", "--conf", store, "job.py"],
+        {"PATH": path, "SPARK_HOME": str(Path(pyspark.__file__).parent)},
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    python = result.stdout.strip()
+    assert verify(tmp_path)["reasons"] == []
+    assert traced(tmp_path, tmp_path / "out") == {
+        (f"a {python}", ("in.txt:1",)): 1,
+        (f"b {python}", ("in.txt:2",)): 1,
+    }
