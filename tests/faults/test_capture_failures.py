@@ -78,6 +78,10 @@ def test_a_spool_that_can_not_be_made(
     assert not verdict.complete
     assert any("capture: it can't begin: " in reason for reason in verdict.reasons)
     assert any("Not a directory" in reason for reason in verdict.reasons)
+    with capture() as lc:
+        save_counts(lc, lines, tmp_path / "next")
+        assert lc.app != app
+    assert judged(tmp_path, lc.app).complete
 
 
 def test_a_spool_that_can_not_be_made_fails_who_asked_for_it(

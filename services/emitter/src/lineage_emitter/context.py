@@ -12,7 +12,7 @@ from pyspark.serializers import BatchedSerializer
 from lineage_emitter import scope, shuffles
 from lineage_emitter.lines import LineDeserializer
 from lineage_emitter.rdd import LineageRDD, adopt, batch_of_ten
-from lineage_emitter.session import Session, forget, session_of
+from lineage_emitter.session import Session, forget, latest_app, session_of
 
 
 class LineageContext:
@@ -28,11 +28,8 @@ class LineageContext:
     def __init__(self, sc: SparkContext, **settings: Any) -> None:
         self.sc = sc
         self.session = session_of(sc, **settings)
-
-    @property
-    def app(self) -> str:
+        self.app = latest_app(sc)
         """The application's id, as ``lineage apps`` lists it."""
-        return self.sc.applicationId if self.session is None else self.session.app
 
     def textFile(
         self, name: str, minPartitions: int | None = None, use_unicode: bool = True

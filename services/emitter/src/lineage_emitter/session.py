@@ -372,7 +372,8 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
             return None
         if "PYSPARK_PYTHON" not in os.environ and not sc._conf.contains("spark.pyspark.python"):
             sc.pythonExec = sys.executable
-        app = _application(sc)
+        _begun[sc.applicationId] = _begun.get(sc.applicationId, 0) + 1
+        app = latest_app(sc)
         try:
             session = Session(sc, settings, app)
         except CaptureFailedError:
@@ -388,9 +389,9 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
         return session
 
 
-def _application(sc: SparkContext) -> str:
+def latest_app(sc: SparkContext) -> str:
     """Spark's id of the application; with a number where an earlier session has closed."""
-    number = _begun[sc.applicationId] = _begun.get(sc.applicationId, 0) + 1
+    number = _begun.get(sc.applicationId, 1)
     return sc.applicationId if number == 1 else f"{sc.applicationId}-{number}"
 
 
