@@ -1,0 +1,1 @@
+"""The linker: joins hashOut to hashIn of blocks that come by Kafka, with its state in Redis."""
