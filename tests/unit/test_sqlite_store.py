@@ -14,12 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from lineage_core.address import POSITION_MAX
 from lineage_core.block import BlockId, FlowBlock
 from lineage_core.csv_codec import encode_csv
+from lineage_core.errors import FrameError
 from lineage_core.graph import EdgeBatch
 from lineage_core.message import Begin, End, Heartbeat, Register
+from lineage_core.packing import pack_edge, unpack_edge
 from lineage_store import migrations
 from lineage_store.errors import StoreError
 from lineage_store.ingest import ingest
-from lineage_store.packing import pack_edge, unpack_edge
 from lineage_store.sqlite import SqliteStore
 from tests import flow_blocks
 from tests.spool_builder import APP, Spool, block, contents, word_count
@@ -100,7 +101,7 @@ def test_edges_come_back_in_any_width(top: int) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"\x01", b"\x02\x01\x01abc", b"\x01\x03\x01abc"])
 def test_damaged_edges_are_refused(damage: bytes) -> None:
-    with pytest.raises(StoreError):
+    with pytest.raises(FrameError):
         unpack_edge(4, damage)
 
 

@@ -11,7 +11,8 @@ from lineage_core.block import BlockId
 from lineage_core.columns import unpack_block
 from lineage_core.joining import JoinEntry, Side, entry_of
 from lineage_core.linking import TaskId
-from lineage_store.packing import BIAS, PackedBlock
+from lineage_core.packing import PackedBlock
+from lineage_store.signed import BIAS
 from lineage_store.writing import Writer
 
 _PRODUCER, _CONSUMER = 0, 1

@@ -13,9 +13,10 @@ from lineage_core.block_header import BlockHeader
 from lineage_core.columns import unpack_block
 from lineage_core.linking import Linked, Linker, TaskId
 from lineage_core.message import Commit, End, Message, Register, Trim, parse_message
+from lineage_core.packing import PackedBlock, prepare
 from lineage_core.trimming import cut_block
 from lineage_store.link_state import SqliteLinkState
-from lineage_store.packing import BIAS, PackedBlock, prepare
+from lineage_store.signed import BIAS
 from lineage_store.spool import DRIVER_FILE, Damage, Decoded, Line
 from lineage_store.writing import TaskRow, Writer
 

@@ -20,10 +20,11 @@ from lineage_core.graph import (
     SplitRecord,
 )
 from lineage_core.message import Link, Message, Register, SinkFiles, Splits, parse_message
+from lineage_core.packing import unpack_edge
 from lineage_core.verdict import StoreCounts
 from lineage_store.counting import count_store
 from lineage_store.errors import StoreError
-from lineage_store.packing import BIAS, unpack_edge
+from lineage_store.signed import BIAS
 
 _REF_COLUMNS = (
     "block.id, block.node, block.partition, block.attempt, block.seq, space.text, "

@@ -18,8 +18,8 @@ from lineage_core.csv_codec import decode_csv
 from lineage_core.errors import BlockError, ContractError, TruncatedFrameError
 from lineage_core.frame import Frame, decompress, read_frames
 from lineage_core.message import MESSAGE_BYTES_MAX, Message, parse_message
+from lineage_core.packing import PackedBlock, prepare
 from lineage_core.trimming import cut_block
-from lineage_store.packing import PackedBlock, prepare
 
 DRIVER_FILE = "driver.jsonl"
 BLOCKS_FOLDER = "blocks"

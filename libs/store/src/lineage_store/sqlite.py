@@ -13,10 +13,10 @@ from typing import Any
 from lineage_core.block import FlowBlock
 from lineage_core.graph import EdgeBatch
 from lineage_core.message import Message
+from lineage_core.packing import prepare
 from lineage_core.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_store.errors import StoreError
 from lineage_store.migrations import connect
-from lineage_store.packing import prepare
 from lineage_store.port import ApplicationRecord
 from lineage_store.reading import SqliteGraph
 from lineage_store.writing import Writer

@@ -12,7 +12,8 @@ from lineage_core.block import BlockId
 from lineage_core.graph import EdgeBatch
 from lineage_core.linking import TaskId
 from lineage_core.message import Begin, Commit, End, Heartbeat, Message, dump_message
-from lineage_store.packing import BIAS, INTEGER_MAX, PackedBlock, pack_edge
+from lineage_core.packing import PackedBlock, pack_edge
+from lineage_store.signed import BIAS, INTEGER_MAX
 
 RECOMPUTED = "recomputed differently"
 """Reason of flows that two committed attempts at one partition state differently."""

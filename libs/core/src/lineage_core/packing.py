@@ -1,4 +1,7 @@
-"""Blocks and edges as the store keeps them: columns in compressed bytes beside their bounds."""
+"""Blocks and edges in the form in which they are stored, and sent to be stored.
+
+Columns are compressed bytes beside their bounds.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,9 @@ import pyarrow as pa
 from lineage_core.block import BlockId, FlowBlock
 from lineage_core.block_header import header_of
 from lineage_core.columns import pack_block
+from lineage_core.errors import FrameError
 from lineage_core.graph import EdgeBatch
 from lineage_core.joining import JoinEntry, entry_of
-from lineage_store.errors import StoreError
-
-BIAS = 1 << 63
-"""Positions are stored less this (SQLite's integers are signed)."""
-INTEGER_MAX = (1 << 63) - 1
 
 _EDGE_HEADER = struct.Struct("<BBB")
 _EDGE_VERSION = 1
@@ -96,18 +95,18 @@ def unpack_edge(pairs: int, data: bytes) -> tuple[npt.NDArray[np.uint32], npt.ND
     """(producer rows, consumer rows), both uint32 of shape (pairs,).
 
     Raises:
-        StoreError: the bytes are damaged.
+        FrameError: the bytes are damaged.
     """
     try:
         version, consumer_width, producer_width = _EDGE_HEADER.unpack_from(data)
         if version != _EDGE_VERSION:
-            raise StoreError(f"edges of version {version} are not known: update the program")
+            raise FrameError(f"edges of version {version} are not known", where="edges")
         sizes = [pairs * (width & ~_DELTAS) for width in (consumer_width, producer_width)]
         raw = _codec().decompress(data[_EDGE_HEADER.size :], sum(sizes), asbytes=True)
         consumer = _widen(raw[: sizes[0]], consumer_width)
         producer = _widen(raw[sizes[0] :], producer_width)
     except (struct.error, ValueError, OSError, KeyError) as error:
-        raise StoreError(f"stored edges are damaged: {error}") from error
+        raise FrameError(f"damaged: {error}", where="edges") from error
     return producer, consumer
 
 
