@@ -58,6 +58,7 @@ def test_all_that_was_expected_is_there() -> None:
         "flows": 70,
         "unmatched": 0,
         "collisions": 0,
+        "dead_letters": 0,
         "unknown": [],
         "superset": {},
         "reasons": [],

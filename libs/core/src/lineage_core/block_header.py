@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.block_check import ROWS_MAX, associations, check_name, check_sections
+from lineage_core.block_check import (
+    ROWS_MAX,
+    associations,
+    check_name,
+    check_sections,
+    check_space,
+)
 from lineage_core.errors import BlockError, VersionError
 
 VERSION = 1
@@ -21,7 +27,8 @@ class BlockHeader:
     """Everything of a block but its columns.
 
     ``rows`` counts flows, ``associations`` pairs of an input and an output position; both guard
-    against payloads that lost something.
+    against payloads that lost something. ``task``: the node of the task that sends the block (the
+    last of its segment), empty where it is the block's own.
     """
 
     app: str
@@ -33,6 +40,7 @@ class BlockHeader:
     associations: int
     exact: bool = True
     reason: str = ""
+    task: str = ""
 
     def to_json(self) -> bytes:
         """JSON in UTF-8, without a line end."""
@@ -40,7 +48,7 @@ class BlockHeader:
 
     def to_fields(self) -> dict[str, object]:
         """The fields of the JSON object."""
-        return {
+        fields: dict[str, object] = {
             "v": VERSION,
             "app": self.app,
             "node": self.block_id.node,
@@ -55,6 +63,12 @@ class BlockHeader:
             "exact": self.exact,
             "reason": self.reason,
         }
+        return fields | {"task": self.task} if self.task else fields
+
+    @property
+    def task_node(self) -> str:
+        """The node that names the task."""
+        return self.task or self.block_id.node
 
     @classmethod
     def from_json(cls, text: bytes | str) -> BlockHeader:
@@ -88,6 +102,7 @@ class BlockHeader:
             associations=_whole(fields, "associations"),
             exact=_exact(fields),
             reason=_text(fields, "reason"),
+            task=_text(fields, "task") if "task" in fields else "",
         )
         check_header(header)
         return header
@@ -118,6 +133,8 @@ def check_header(header: BlockHeader) -> None:
     if not 0 <= header.rows <= ROWS_MAX:
         raise BlockError(f"{header.rows} is not 0 to {ROWS_MAX}", where="rows")
     check_sections(header.out, header.rows)
+    if header.task:
+        check_space(f"{header.task}#0", "task")
 
 
 def _object(text: bytes | str) -> dict[str, Any]:

@@ -21,9 +21,10 @@ from lineage_core.runs import EMPTY, Runs, normal, spread, subtract
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 
-PAIRS_MAX = 1 << 22
-"""Pairs that one edge batch writes out: 32 MiB of rows. Two full blocks that are nothing but one
-position in 65,536 flows each would make 4 billion; they are counted and left implied."""
+PAIRS_MAX = 1 << 20
+"""Pairs that one edge batch writes out: some 4 MiB of rows, which fits a Kafka record. Two full
+blocks that are nothing but one position in 65,536 flows each would make 4 billion; they are counted
+and left implied."""
 
 _ROW_BITS = np.uint64(32)
 

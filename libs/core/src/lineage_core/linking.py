@@ -36,10 +36,14 @@ class TaskId(NamedTuple):
 
 
 class LinkState(Protocol):
-    """What linking remembers. Every method may be repeated without effect."""
+    """What linking remembers. Every method may be repeated without effect.
+
+    Where a state is not in one transaction with what becomes of :class:`Linked`, a block counts as
+    visible only once its edges are safe; until then an event that comes again is done again.
+    """
 
     def is_visible(self, block: BlockId) -> bool:
-        """Whether :meth:`add` was called for the block."""
+        """Whether :meth:`add` was called for the block, and its edges are safe."""
 
     def add(self, entry: JoinEntry) -> None:
         """Remember the entry of a visible block under its spaces."""
@@ -51,7 +55,10 @@ class LinkState(Protocol):
         """Inputs in ``space`` of visible blocks that may lie in ``first..last``."""
 
     def unmatched(self, block: BlockId) -> int:
-        """What :meth:`set_unmatched` was last given for the block, 0 at first."""
+        """What :meth:`set_unmatched` was given for the block: 0 only where all is matched.
+
+        Several processes may count at once: of all that was given the smallest is true.
+        """
 
     def set_unmatched(self, block: BlockId, positions: int) -> None:
         """Remember how many input positions of a visible block no visible block puts out."""
@@ -72,10 +79,10 @@ class LinkState(Protocol):
         """Keep a block that is not visible yet."""
 
     def waiting_of(self, task: TaskId) -> Sequence[JoinEntry]:
-        """Blocks that wait for the commit of ``task``; they may have become visible since."""
+        """Blocks that wait for the commit of ``task``; some may have become visible since."""
 
     def waiting_into(self, space: str) -> Sequence[JoinEntry]:
-        """Blocks that wait and put out into ``space``; they may have become visible since."""
+        """Blocks that wait and put out into ``space``; some may have become visible since."""
 
 
 @dataclass(slots=True)
@@ -131,16 +138,20 @@ class Linker:
     def _show(self, entries: Collection[JoinEntry], linked: Linked) -> None:
         """Make blocks visible, and those that they claim."""
         stack = list(entries)
+        shown: set[BlockId] = set()
         while stack:
             entry = stack.pop()
-            if self._state.is_visible(entry.block_id):
+            if entry.block_id in shown or self._state.is_visible(entry.block_id):
                 continue
+            shown.add(entry.block_id)
             self._state.add(entry)
             linked.visible.append(entry.block_id)
             linked.edges.extend(self._edges_of(entry))
-            if claimable(entry.in_space) and not self._state.is_claimed(entry.in_space):
-                self._state.claim(entry.in_space)
-                linked.claims.append(entry.in_space)
+            if claimable(entry.in_space):
+                if not self._state.is_claimed(entry.in_space):
+                    self._state.claim(entry.in_space)
+                    linked.claims.append(entry.in_space)
+                # Also when it is claimed: whoever did so may have been killed before it got here.
                 stack.extend(self._state.waiting_into(entry.in_space))
 
     def _edges_of(self, entry: JoinEntry) -> Iterator[EdgeBatch]:
@@ -151,7 +162,7 @@ class Linker:
                 if edge is not None:
                     yield edge
                 # Once all is matched it stays so, and later producers cost nothing.
-                if self._state.unmatched(consumer):
+                if space != OPAQUE_SPACE and self._state.unmatched(consumer):
                     self._unsettled[consumer] = space, inputs
         if entry.inputs is not None:
             yield from self._edges_into(entry.block_id, entry.in_space, entry.inputs)
@@ -214,6 +225,7 @@ class MemoryState:
         self._committed: set[TaskId] = set()
         self._claimed: set[str] = set()
         self._waiting: dict[TaskId, dict[BlockId, JoinEntry]] = {}
+        self._waiting_into: dict[str, dict[BlockId, JoinEntry]] = {}
 
     def is_visible(self, block: BlockId) -> bool:
         return block in self._entries
@@ -257,10 +269,11 @@ class MemoryState:
 
     def wait(self, task: TaskId, entry: JoinEntry) -> None:
         self._waiting.setdefault(task, {})[entry.block_id] = entry
+        for space in filter(claimable, entry.outputs):
+            self._waiting_into.setdefault(space, {})[entry.block_id] = entry
 
     def waiting_of(self, task: TaskId) -> Sequence[JoinEntry]:
         return list(self._waiting.get(task, {}).values())
 
     def waiting_into(self, space: str) -> Sequence[JoinEntry]:
-        waiting = (entry for blocks in self._waiting.values() for entry in blocks.values())
-        return [entry for entry in waiting if space in entry.outputs]
+        return list(self._waiting_into.get(space, {}).values())

@@ -123,7 +123,9 @@ class Read(_Record):
 class Commit(_Message):
     """A task attempt ended and all of its blocks are in ``file``.
 
-    ``rows``: rows put out. ``digest`` names what was put out, to tell recomputations apart.
+    ``rows``: rows put out. ``keep``: how many of them reached the user (``take`` reads ahead of what
+    it gives): the blocks are cut to the first ``keep`` items of ``node#partition``; None: all did.
+    ``digest`` names what was put out, to tell recomputations apart.
     ``undelivered`` counts blocks that got lost, ``failed`` says why capture ended early.
     ``newlines``: (row ordinal, newlines inside the record) of sink rows that hold any.
     ``collisions``: keys that share their position with another key.
@@ -139,6 +141,7 @@ class Commit(_Message):
     associations: Count = 0
     bytes: Natural = 0
     rows: Natural = 0
+    keep: Natural | None = None
     digest: Text = ""
     undelivered: Natural = 0
     failed: Text = ""
@@ -156,15 +159,6 @@ class Fail(_Message):
     partition: Partition
     attempt: Natural
     reason: Text = ""
-
-
-class Trim(_Message):
-    """Just the first ``keep`` rows of a sink's partition reached the user (``take``)."""
-
-    type: Literal["trim"] = "trim"
-    node: Name
-    partition: Partition
-    keep: Natural
 
 
 class Expected(_Record):
@@ -214,6 +208,18 @@ class Unknown(_Message):
     call_site: Text = ""
 
 
+class DeadLetter(_Message):
+    """A record of the pipeline could not be used; ``place`` is its topic/partition/offset.
+
+    ``resolved``: it was replayed and is no problem any more.
+    """
+
+    type: Literal["dead_letter"] = "dead_letter"
+    place: Text
+    reason: Text = ""
+    resolved: bool = False
+
+
 class Heartbeat(_Message):
     """The application is alive at ``at``."""
 
@@ -245,10 +251,10 @@ Message: TypeAlias = (
     | Splits
     | Commit
     | Fail
-    | Trim
     | Job
     | SinkFiles
     | Unknown
+    | DeadLetter
     | Heartbeat
     | End
 )

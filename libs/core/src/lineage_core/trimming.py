@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
 from lineage_core.block import I64, FlowBlock, Relation, Section
+from lineage_core.message import Commit
 from lineage_core.runs import normal
+
+
+class Kept(NamedTuple):
+    """The first ``rows`` items of a sink's ``space`` reached the user."""
+
+    space: str
+    rows: int
+
+
+def kept_of(commit: Commit) -> Kept | None:
+    """What the blocks of a commit's file are to be cut to; None: nothing is cut."""
+    if commit.keep is None:
+        return None
+    return Kept(f"{commit.node}#{commit.partition}", commit.keep)
 
 
 def cut_block(block: FlowBlock, space: str, keep: int) -> FlowBlock | None:

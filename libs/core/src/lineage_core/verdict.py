@@ -13,6 +13,7 @@ from typing import Any
 from lineage_core.message import (
     Begin,
     Commit,
+    DeadLetter,
     End,
     Heartbeat,
     Job,
@@ -66,6 +67,7 @@ class Verdict:
     flows: int
     unmatched: int
     collisions: int
+    dead_letters: int
     unknown: tuple[str, ...]
     superset: Mapping[str, tuple[str, ...]]
     reasons: tuple[str, ...]
@@ -84,6 +86,7 @@ class Verdict:
             "flows": self.flows,
             "unmatched": self.unmatched,
             "collisions": self.collisions,
+            "dead_letters": self.dead_letters,
             "unknown": list(self.unknown),
             "superset": {node: list(reasons) for node, reasons in self.superset.items()},
             "reasons": list(self.reasons),
@@ -100,6 +103,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         *facts.of_tasks(counts),
         *facts.of_commits(),
         *_of_store(counts, facts.blocks_promised + counts.claimed_blocks),
+        *facts.of_dead_letters(),
         *facts.of_totals(),
     ]
     unknown = tuple(dict.fromkeys(map(_unknown_text, facts.unknown)))
@@ -115,6 +119,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         flows=counts.flows,
         unmatched=counts.unmatched,
         collisions=sum(commit.collisions for commit in facts.commits.values()),
+        dead_letters=len(facts.dead_letters),
         unknown=unknown,
         superset=facts.superset(counts),
         reasons=tuple(reasons),
@@ -132,8 +137,15 @@ class _Facts:
         self.jobs: list[Job] = []
         self.commits: dict[tuple[str, int, int], Commit] = {}
         self.unknown: list[Unknown] = []
+        self.dead_letters: dict[str, str] = {}
+        resolved: set[str] = set()
         for message in messages:
             self._take(message)
+            if isinstance(message, DeadLetter):
+                self.dead_letters[message.place] = message.reason
+                resolved.update([message.place] if message.resolved else [])
+        for place in resolved:
+            del self.dead_letters[place]
         self.expected = {
             (part.node, partition)
             for job in self.jobs
@@ -214,6 +226,12 @@ class _Facts:
             yield f"{totals.tasks - tasks} of {totals.tasks} commits never arrived"
         if totals.tasks == tasks and totals.blocks > self.blocks_promised:
             yield f"{totals.blocks} blocks were sent, {self.blocks_promised} are accounted for"
+
+    def of_dead_letters(self) -> Iterable[str]:
+        if self.dead_letters:
+            count = len(self.dead_letters)
+            named = _some(f"{place}: {reason}" for place, reason in self.dead_letters.items())
+            yield f"{count} dead letters (`lineage dlq list`): {named}"
 
     def superset(self, counts: StoreCounts) -> dict[str, tuple[str, ...]]:
         found: dict[str, dict[str, None]] = {}
