@@ -29,7 +29,8 @@ demo: setup ## Run an example job with lineage and trace its result
 	@$(WITH_JAVA) $(BIN)/python examples/flights/demo.py $(ARGS)
 
 .PHONY: test
-test: setup ## Run the tests
+test: setup ## Run the tests (installs Maven and Redis where missing: tests start real servers)
+	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/pytest -q $(ARGS)
 
 .PHONY: bench

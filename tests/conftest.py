@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+    from lineage_core.topics import Topics
+    from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest, ServersOfTheRun
+
 # The same examples on every run and every machine: a red build is never a matter of luck. No deadline,
 # because a busy machine is slow, not wrong.
 settings.register_profile("ci", derandomize=True, deadline=None)
@@ -45,3 +48,38 @@ def spark_context() -> Iterator[SparkContext]:
         del os.environ["PYTHONPATH"]
     else:
         os.environ["PYTHONPATH"] = before
+
+
+@pytest.fixture(scope="session")
+def servers_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServersOfTheRun]:
+    """Ends what the fixtures below start, and removes its files."""
+    from tests.servers import guarded
+
+    with guarded(tmp_path_factory.mktemp("servers")) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def kafka(servers_of_the_run: ServersOfTheRun) -> KafkaUnderTest:
+    """One Kafka for the whole run. It has no topics: see kafka_topics."""
+    return servers_of_the_run.kafka()
+
+
+@pytest.fixture
+def kafka_topics(kafka: KafkaUnderTest) -> Iterator[Topics]:
+    """The pipeline's topics under a prefix of this test's own."""
+    topics = kafka.create_topics()
+    yield topics
+    kafka.delete_topics(topics.prefix)
+
+
+@pytest.fixture(scope="session")
+def redis_server(servers_of_the_run: ServersOfTheRun) -> RedisUnderTest:
+    """One Redis for the whole run; its clear() removes what earlier tests left."""
+    return servers_of_the_run.redis()
+
+
+@pytest.fixture(scope="session")
+def neo4j(servers_of_the_run: ServersOfTheRun) -> Neo4jUnderTest:
+    """One Neo4j for the whole run; its clear() removes what earlier tests left."""
+    return servers_of_the_run.neo4j()

@@ -1,0 +1,1 @@
+"""``lineage stack``: the pipeline's servers and services on one machine, without containers."""
