@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from lineage_core.block import BlockId
-from lineage_core.message import Trim
 from lineage_store import ingest as ingest_module
 from lineage_store.ingest import ingest
 from lineage_store.sqlite import SqliteStore
@@ -28,7 +27,7 @@ KILLED = 137
 
 
 def eventful(folder: Path) -> Spool:
-    """A word count with all that can happen: claims, trims, a second attempt, torn files."""
+    """A word count with all that can happen: claims, cut rows, a second attempt, torn files."""
     spool = Spool(folder)
     end = None
     word_count(spool)
@@ -42,8 +41,7 @@ def eventful(folder: Path) -> Spool:
     path = spool.file("7", 0, 40, [cached, cached])
     path.write_bytes(path.read_bytes()[:-3])
     taken = [block(BlockId("8", 0, 41, seq), "7#0.40", [("8#0", rows)]) for seq in range(2)]
-    spool.task("8", 0, 41, taken)
-    spool.send(Trim(app=APP, node="8", partition=0, keep=4))
+    spool.task("8", 0, 41, taken, rows=6, keep=4)
     torn = spool.task("8", 1, 42, [block(BlockId("8", 1, 42, 0), "1#1", [("8#1", rows)])])
     torn.write_bytes(torn.read_bytes()[:-3])
     with spool.driver.open("a") as stream:

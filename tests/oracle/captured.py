@@ -24,7 +24,6 @@ from lineage_core.message import (
     Register,
     SinkFiles,
     Splits,
-    Trim,
     Unknown,
     parse_message,
 )
@@ -108,10 +107,8 @@ class Lineage:
         self.rows: dict[str, dict[int, int]] = {}
         for m in self.messages:
             if isinstance(m, Commit):
-                self.rows.setdefault(m.node, {})[m.partition] = m.rows
-        for m in self.messages:
-            if isinstance(m, Trim):
-                self.rows[m.node][m.partition] = m.keep
+                reached = m.rows if m.keep is None else m.keep
+                self.rows.setdefault(m.node, {})[m.partition] = reached
 
     @property
     def jobs(self) -> list[Job]:

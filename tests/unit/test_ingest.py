@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lineage_core.block import BlockId, FlowBlock
-from lineage_core.message import Heartbeat, SinkFile, SinkFiles, Split, Splits, Trim
+from lineage_core.message import Heartbeat, SinkFile, SinkFiles, Split, Splits
 from lineage_store import ingest as ingest_module
 from lineage_store.ingest import ingest, ingest_all
 from lineage_store.sqlite import SqliteStore
@@ -247,25 +247,23 @@ def test_a_claimed_task_may_still_grow_and_be_committed(store: SqliteStore, spoo
     assert (counts.claimed, counts.received, counts.flows) == (frozenset(), 4, 6)
 
 
-@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("sink_first", [True, False])
 def test_rows_that_did_not_reach_the_user_are_cut(
-    store: SqliteStore, spool: Spool, before: bool
+    store: SqliteStore, spool: Spool, sink_first: bool
 ) -> None:
     spool.begin()
-    trim = Trim(app=APP, node="9", partition=0, keep=2)
     made = block(BlockId("2", 0, 5, 0), "1#0", [("2#0.5", [([at], at) for at in range(8)])])
     blocks = [sink(0, 7, 5, "2#0.5")]
     later = [([at + 5], at + 5) for at in range(3)]
     blocks.append(block(BlockId("9", 0, 7, 1), "2#0.5", [("9#0", later)]))
-    if before:
-        spool.send(trim)
-    spool.task("2", 0, 5, [made])
-    spool.task("9", 0, 7, blocks)
-    if not before:
+    if not sink_first:
+        spool.task("2", 0, 5, [made])
         ingest(store, spool.folder)
-        assert verdict_of(store).flows == 16
-        spool.send(trim)
+    spool.task("9", 0, 7, blocks, rows=8, keep=2)
     ingest(store, spool.folder)
+    if sink_first:
+        spool.task("2", 0, 5, [made])
+        ingest(store, spool.folder)
     graph = store.graph(APP)
     (ref,) = graph.blocks_into("9#0", 0, 100)
     assert (ref.rows, ref.associations, ref.in_max) == (2, 2, 1)
@@ -275,6 +273,49 @@ def test_rows_that_did_not_reach_the_user_are_cut(
     assert graph.edges_from([edge.producer])[0].pairs == 2
     verdict = verdict_of(store)
     assert (verdict.flows, verdict.blocks_received, verdict.blocks_linked) == (10, 3, 3)
+
+
+@pytest.mark.parametrize("keep", [None, 2, 0])
+def test_a_claimed_file_whose_commit_comes_late_is_cut(
+    store: SqliteStore, spool: Spool, keep: int | None
+) -> None:
+    """A ``take`` sorts in its own segment; somebody reads what it sorted before it is over."""
+    spool.begin()
+    rows = [([at], at) for at in range(4)]
+    made = block(BlockId("2", 0, 5, 0), "1#0", [("2#0.5", rows)])
+    taken = block(BlockId("9", 0, 5, 1), "2#0.5", [("9#0", rows)])
+    path = spool.file("9", 0, 5, [made, taken])
+    reader = block(BlockId("8", 0, 6, 0), "2#0.5", [("8#0", rows)])
+    spool.task("8", 0, 6, [reader])
+    ingest(store, spool.folder)
+    graph = store.graph(APP)
+    assert graph.blocks_into("9#0", 0, 100) == []
+    assert [edge.consumer.node for edge in graph.edges_from([made.block_id])] == ["8"]
+    spool.commit("9", 0, 5, 2, rows=4, keep=keep)
+    ingest(store, spool.folder)
+    assert not path.exists()
+    kept = 4 if keep is None else keep
+    graph = store.graph(APP)
+    assert [ref.rows for ref in graph.blocks_into("9#0", 0, 100)] == [kept] * (kept > 0)
+    pairs = {edge.consumer.node: edge.pairs for edge in graph.edges_from([made.block_id])}
+    assert pairs == ({"8": 4, "9": kept} if kept else {"8": 4})
+    counts = store.counts(APP)
+    assert (counts.received, counts.claimed, counts.unmatched) == (3, frozenset(), 0)
+
+
+def test_a_torn_file_of_a_sink_is_cut_when_its_rest_turns_up(
+    store: SqliteStore, spool: Spool
+) -> None:
+    spool.begin()
+    path = spool.task("9", 0, 5, [sink(0, 5, 4)], rows=4, keep=3)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    ingest(store, spool.folder)
+    assert verdict_of(store).blocks_received == 0
+    path.write_bytes(whole)
+    ingest(store, spool.folder)
+    assert (verdict_of(store).blocks_received, verdict_of(store).flows) == (1, 3)
+    assert not path.exists()
 
 
 def test_attempts_that_differ_make_their_keys_supersets(store: SqliteStore, spool: Spool) -> None:

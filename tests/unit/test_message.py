@@ -12,6 +12,7 @@ from lineage_core.errors import ContractError, MessageError, VersionError
 from lineage_core.message import (
     Begin,
     Commit,
+    DeadLetter,
     End,
     Expected,
     Fail,
@@ -26,7 +27,6 @@ from lineage_core.message import (
     Split,
     Splits,
     Totals,
-    Trim,
     Unknown,
     dump_message,
     parse_message,
@@ -94,7 +94,7 @@ EXAMPLES: list[Message] = [
         collisions=0,
     ),
     Fail(app="app-1", node="4", partition=0, attempt=16, reason="lost"),
-    Trim(app="app-1", node="7", partition=0, keep=5),
+    Commit(app="app-1", node="7", partition=0, attempt=17, rows=9, keep=5),
     Job(
         app="app-1",
         job=0,
@@ -110,6 +110,7 @@ EXAMPLES: list[Message] = [
         files=(SinkFile(partition=0, path="out/part-00000", size=9, mtime=3.0, rows=None),),
     ),
     Unknown(app="app-1", node=None, what="zip", reason="not captured", call_site="job.py:9"),
+    DeadLetter(app="app-1", place="lineage-flow/3/17", reason="not JSON", resolved=True),
     Heartbeat(app="app-1", at=4.0),
     End(app="app-1", ended_at=5.0, status="ok", totals=Totals(blocks=1, flows=2, tasks=1)),
 ]

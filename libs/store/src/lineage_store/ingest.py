@@ -21,6 +21,7 @@ from typing import IO, TypeAlias
 from lineage_core.frame import Frame
 from lineage_core.linking import TaskId
 from lineage_core.message import Commit
+from lineage_core.trimming import Kept, kept_of
 from lineage_store import spool
 from lineage_store.loading import Loader
 from lineage_store.spool import Damage, Decoded, Line
@@ -161,7 +162,10 @@ class _Ingest:
         for row in self._loader.open_tasks():
             path = spool.block_path(self._folder, row.file)
             if path is not None and _size(path) not in (-1, row.file_bytes):
-                yield from self._file(row.task, None, path)
+                # Without its message the commit was being stored: it is still among the new lines.
+                commit = self._loader.commit_of(row.task)
+                if commit is not None:
+                    yield from self._file(row.task, commit, path)
 
     def _new(self) -> Iterator[_Step]:
         for line in spool.read_lines(self._stream, self._loader.offset):
@@ -176,19 +180,18 @@ class _Ingest:
 
     def _file(self, task: TaskId, commit: Commit | None, path: Path | None) -> Iterator[_Step]:
         yield _FileStart(task, commit, path)
+        # Of a claimed task's file no sink's block is stored: nobody reads the space of a sink.
+        kept = None if commit is None else kept_of(commit)
         size = -1 if path is None else _size(path)
         if path is not None and size >= 0:
             for frame in spool.frames_of(path):
-                yield frame if isinstance(frame, Damage) else self._decoding(frame)
+                yield frame if isinstance(frame, Damage) else self._decoding(frame, kept)
         yield _FileStop(size)
 
-    def _decoding(self, frame: Frame) -> tuple[int, Future[_Outcome]]:
-        loader = self._loader
-        size = frame.stop - frame.offset
-        keeps = dict(loader.keeps)
-        return size, self._pool.submit(
-            spool.decode, frame, self._app, loader.sources.__contains__, keeps
-        )
+    def _decoding(self, frame: Frame, kept: Kept | None) -> tuple[int, Future[_Outcome]]:
+        is_source = self._loader.sources.__contains__
+        decoding = self._pool.submit(spool.decode, frame, self._app, is_source, kept)
+        return frame.stop - frame.offset, decoding
 
     def _claimed_files(self) -> Iterator[_Step] | None:
         """Files of tasks without a commit whose records some visible block read.

@@ -52,11 +52,6 @@ class SqliteLinkState:
         """Have a block at hand, should the linker find it visible."""
         self._offered = {packed.block_id: (packed, task_row)}
 
-    def forget(self, row_id: int) -> None:
-        """A stored block was removed."""
-        self._db.execute("DELETE FROM temp.side WHERE block = ?", (row_id,))
-        self._spread_out.discard(row_id)
-
     def is_visible(self, block: BlockId) -> bool:
         return self._writer.block_row(block) is not None
 

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING
 from lineage_core.address import Space, parse_space
 from lineage_core.block import BlockId
 from lineage_core.block_header import BlockHeader
-from lineage_core.columns import unpack_block
 from lineage_core.linking import Linked, Linker, TaskId
-from lineage_core.message import Commit, End, Message, Register, Trim, parse_message
-from lineage_core.packing import PackedBlock, prepare
-from lineage_core.trimming import cut_block
+from lineage_core.message import Commit, End, Message, Register, parse_message
+from lineage_core.packing import PackedBlock
 from lineage_store.link_state import SqliteLinkState
-from lineage_store.signed import BIAS
 from lineage_store.spool import DRIVER_FILE, Damage, Decoded, Line
 from lineage_store.writing import TaskRow, Writer
 
@@ -38,7 +35,6 @@ class Loader:
     """Applies lines and blocks to the store; construct and use it within transactions.
 
     ``offset``: bytes of the driver's file that are done. ``sources``: nodes that read files.
-    ``keeps``: rows that reached the user, by sink space.
     """
 
     def __init__(self, connection: sqlite3.Connection, app: str, report: IngestReport) -> None:
@@ -50,8 +46,9 @@ class Loader:
         self._claims_read: dict[str, tuple[int, frozenset[str]]] = {}
         self._file: _OpenFile | None = None
         self.sources: set[str] = set()
-        self.keeps: dict[str, int] = {}
-        for body in self._bodies("register") + self._bodies("trim"):
+        for (body,) in connection.execute(
+            "SELECT body FROM message WHERE app = ? AND type = 'register'", (self._writer.app_id,)
+        ):
             self.foresee(parse_message(body))
         self._state = SqliteLinkState(connection, self._writer, self.sources.__contains__)
         self._linker = Linker(self._state)
@@ -60,12 +57,6 @@ class Loader:
         ).fetchone()
         self.offset: int = row[0]
         self.ended: bool = row[1] != "running"
-
-    def _bodies(self, kind: str) -> list[str]:
-        rows = self._db.execute(
-            "SELECT body FROM message WHERE app = ? AND type = ?", (self._writer.app_id, kind)
-        )
-        return [body for (body,) in rows]
 
     # -- what is known -----------------------------------------------------------------------
 
@@ -82,6 +73,17 @@ class Loader:
     def open_tasks(self) -> list[TaskRow]:
         """Committed tasks whose file could not be read whole."""
         return [row for row in self._rows.values() if row.committed and not row.done]
+
+    def commit_of(self, task: TaskId) -> Commit | None:
+        """The stored commit of a task; None when its message is not stored yet."""
+        found = self._db.execute(
+            "SELECT body FROM message WHERE app = ? AND type = 'commit' "
+            "AND json_extract(body, '$.node') = ? AND json_extract(body, '$.partition') = ? "
+            "AND json_extract(body, '$.attempt') = ?",
+            (self._writer.app_id, *task),
+        ).fetchone()
+        message = None if found is None else parse_message(found[0])
+        return message if isinstance(message, Commit) else None
 
     def claimant(self, file: str, size: int, header: BlockHeader) -> TaskId | None:
         """The task whose records of a file without a commit were read; None when nothing is new.
@@ -123,12 +125,9 @@ class Loader:
     # -- events ------------------------------------------------------------------------------
 
     def foresee(self, message: Message) -> None:
-        """What decoding ahead must know: sources (never linked) and rows that were cut."""
+        """What decoding ahead must know: sources, which are never linked."""
         if isinstance(message, Register) and message.kind == "source":
             self.sources.add(message.node)
-        if isinstance(message, Trim):
-            space = f"{message.node}#{message.partition}"
-            self.keeps[space] = min(message.keep, self.keeps.get(space, message.keep))
 
     def line(self, line: Line) -> None:
         """Store one line of the driver's file."""
@@ -139,8 +138,6 @@ class Loader:
         else:
             self._writer.message(message)
             self._report.messages += 1
-            if isinstance(message, Trim):
-                self._trim(f"{message.node}#{message.partition}")
             if isinstance(message, End):
                 self.ended = True
         self.offset = line.stop
@@ -149,6 +146,9 @@ class Loader:
         """The blocks that follow are from a file of ``task``."""
         if commit is not None:
             row = self._writer.commit(commit)
+            claim = self._rows.get(row.file)
+            if claim is not None and not claim.committed and claim.id != row.id:
+                self._writer.adopt(claim, row)
         else:
             known = self._rows.get(path.name) if path is not None else None
             row = known or self._writer.claim(task, path.name if path is not None else "")
@@ -224,30 +224,6 @@ class Loader:
             self._report.blocks += 1
             self._report.flows += packed.rows
             self._report.associations += packed.associations
-
-    def _trim(self, space: str) -> None:
-        """Cut the stored blocks of a sink partition; those to come are cut when decoded."""
-        keep = self.keeps[space]
-        rows = self._db.execute(
-            "SELECT block.id, block_columns.data, block.exact, block.reason, task.id, task.node, "
-            "task.partition, task.attempt FROM section JOIN block ON block.id = section.block "
-            "JOIN block_columns ON block_columns.block = block.id "
-            "JOIN task ON task.id = block.task WHERE section.space = ? AND section.high >= ?",
-            (self._writer.space(space), keep - BIAS),
-        ).fetchall()
-        for row_id, data, exact, reason, task_row, *task in rows:
-            block = dataclasses.replace(
-                unpack_block(data), app=self._app, exact=bool(exact), reason=reason
-            )
-            self._writer.remove_block(row_id)
-            self._state.forget(row_id)
-            cut = cut_block(block, space, keep)
-            if cut is not None:
-                packed = prepare(cut, self.sources.__contains__)
-                self._state.offer(packed, task_row)
-                self._linker.commit(TaskId(*task))
-                linked = self._linker.receive(TaskId(*task), packed.entry)
-                self._writer.edges(linked.edges)
 
     def _problem(self, place: str, reason: str) -> None:
         self._report.problems[place] = reason

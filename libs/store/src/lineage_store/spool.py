@@ -7,7 +7,7 @@ read is a reason beside what can.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -19,7 +19,7 @@ from lineage_core.errors import BlockError, ContractError, TruncatedFrameError
 from lineage_core.frame import Frame, decompress, read_frames
 from lineage_core.message import MESSAGE_BYTES_MAX, Message, parse_message
 from lineage_core.packing import PackedBlock, prepare
-from lineage_core.trimming import cut_block
+from lineage_core.trimming import Kept, cut_block
 
 DRIVER_FILE = "driver.jsonl"
 BLOCKS_FOLDER = "blocks"
@@ -54,7 +54,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A block of a file. ``packed`` is None when no row of it reached the user (``trim``)."""
+    """A block of a file. ``packed`` is None when no row of it reached the user."""
 
     block_id: BlockId
     packed: PackedBlock | None
@@ -139,20 +139,17 @@ def decode(
     frame: Frame,
     app: str,
     is_source: Callable[[str], bool],
-    keeps: Mapping[str, int],
+    kept: Kept | None = None,
 ) -> Decoded | Damage:
-    """Decode, cut and pack one frame's block; runs in a thread.
-
-    ``keeps``: rows that reached the user, by sink space.
-    """
+    """Decode, cut and pack one frame's block; runs in a thread."""
     try:
         header = BlockHeader.from_json(frame.header)
         if header.app != app:
             raise BlockError(f"of application {header.app!r:.80}, not {app}", where="app")
         block = decode_csv(decompress(frame.payload), header)
         associations: int | None = header.associations
-        for space in {part.space for part in header.out} & keeps.keys():
-            cut = cut_block(block, space, keeps[space])
+        if kept is not None:
+            cut = cut_block(block, kept.space, kept.rows)
             if cut is None:
                 return Decoded(header.block_id, None)
             if cut is not block:

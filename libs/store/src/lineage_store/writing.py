@@ -104,6 +104,11 @@ class Writer:
         )
         return self._known(task)
 
+    def adopt(self, claim: TaskRow, committed: TaskRow) -> None:
+        """A claimed file turned out to be of another task: its blocks are that task's."""
+        self._db.execute("UPDATE block SET task = ? WHERE task = ?", (committed.id, claim.id))
+        self._db.execute("DELETE FROM task WHERE id = ? AND NOT committed", (claim.id,))
+
     def _known(self, task: TaskId) -> TaskRow:
         return next(self._tasks("node = ? AND partition = ? AND attempt = ?", *task))
 
@@ -160,17 +165,6 @@ class Writer:
             ],
         )
         return row_id
-
-    def remove_block(self, row_id: int) -> None:
-        """Take a block and its edges out again (``trim``)."""
-        for table, column in (
-            ("edge", "consumer"),
-            ("edge", "producer"),
-            ("section", "block"),
-            ("block_columns", "block"),
-            ("block", "id"),
-        ):
-            self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (row_id,))
 
     def edges(self, edges: Iterable[EdgeBatch]) -> None:
         """Store edges between stored blocks; those of unknown blocks are an error.

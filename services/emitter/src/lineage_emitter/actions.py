@@ -74,7 +74,7 @@ def take(rdd: LineageRDD, num: int) -> list[Any]:
     rounds: list[list[int]] = []
     total = rdd.getNumPartitions()
     scanned = 0
-    with session.action("take", sink, lambda: [p for ps in rounds for p in ps]):
+    with session.action("take", sink, lambda: [p for ps in rounds for p in ps], limit=num):
         while len(items) < num and scanned < total:
             partitions = list(range(scanned, min(scanned + _tries(items, num, scanned), total)))
             taken = rdd.pipe_function(Take(sink.name, num - len(items)), True, sink)
@@ -85,7 +85,6 @@ def take(rdd: LineageRDD, num: int) -> list[Any]:
                 items += list(_load_from_socket(socket, sc.serializer))
             rounds.append(partitions)
             scanned += len(partitions)
-        _trim(rdd, sink, rounds, num)
     return items[:num]
 
 
@@ -97,16 +96,3 @@ def _tries(items: list[Any], num: int, scanned: int) -> int:
         return scanned * 4
     guess = int(1.5 * num * scanned / len(items)) - scanned
     return min(max(guess, 1), scanned * 4)
-
-
-def _trim(rdd: LineageRDD, sink: Node, rounds: list[list[int]], num: int) -> None:
-    """Say which rows of the last round never reached the user."""
-    rdd.session.drain()
-    left = num
-    for partition in (p for partitions in rounds for p in partitions):
-        rows = rdd.session.rows_of(sink, partition)
-        if rows is None:
-            return
-        if rows > left:
-            rdd.session.trim(sink, partition, max(left, 0))
-        left -= min(rows, left)

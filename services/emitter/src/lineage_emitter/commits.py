@@ -3,10 +3,15 @@
 Spark passes on the updates of just the attempt that it accepts (of a result task), and has them on
 the driver before the action returns. ``addInPlace`` only appends to a queue: an exception there
 would silently spoil the user's own accumulators.
+
+A ``take`` reads ahead of what it gives. How many rows of a partition reached the user is known when
+the action has ended, and a commit says so: until then the markers of such a sink are held back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
@@ -37,3 +42,71 @@ class MarkerParam(AccumulatorParam[list[Marker]]):
             return value1
         value1.extend(value2)
         return value1
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """An action on ``sink`` begins: its markers wait for :class:`Release`."""
+
+    sink: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The action on ``sink`` is over.
+
+    Of its partitions, in the order in which they were read, the first ``limit`` rows reached the
+    user. None: nothing is known to be cut.
+    """
+
+    sink: str
+    limit: int | None = None
+    partitions: tuple[int, ...] = ()
+
+
+class HeldMarkers:
+    """Markers in, markers to commit out. One thread's: what comes in order needs no lock."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, list[Marker]] = {}
+
+    def after(self, event: Marker | Hold | Release) -> list[Marker]:
+        """What can be committed after an event; ``keep`` is set where rows are to be cut."""
+        match event:
+            case Hold():
+                self._held.setdefault(event.sink, [])
+            case Release():
+                markers = self._held.pop(event.sink, [])
+                if event.limit is None:
+                    return markers
+                rows = {marker["partition"]: marker["rows"] for marker in markers}
+                keep = kept_rows(rows, event.partitions, event.limit)
+                return [marker | {"keep": keep.get(marker["partition"])} for marker in markers]
+            case _:
+                held = self._held.get(event["node"])
+                if held is None:
+                    return [event]
+                held.append(event)
+        return []
+
+    def rest(self) -> list[Marker]:
+        """Markers of actions that are still under way: nothing waits any more."""
+        markers = [marker for held in self._held.values() for marker in held]
+        self._held.clear()
+        return markers
+
+
+def kept_rows(rows: Mapping[int, int], partitions: Iterable[int], limit: int) -> dict[int, int]:
+    """How many rows of a partition are among the first ``limit``, where those are not all.
+
+    ``rows``: rows by partition. Behind a partition without them nothing can be said.
+    """
+    kept: dict[int, int] = {}
+    left = limit
+    for partition in partitions:
+        if partition not in rows:
+            break
+        if rows[partition] > left:
+            kept[partition] = left
+        left -= min(rows[partition], left)
+    return kept

@@ -24,12 +24,11 @@ from lineage_core.message import (
     Message,
     SinkFiles,
     Splits,
-    Trim,
     Unknown,
 )
 from lineage_emitter import hadoop, scope
 from lineage_emitter.api import LineageApi
-from lineage_emitter.commits import Marker, MarkerParam
+from lineage_emitter.commits import HeldMarkers, Hold, Marker, MarkerParam, Release
 from lineage_emitter.errors import CaptureFailedError, UnsupportedOperatorError
 from lineage_emitter.settings import Settings, read_settings
 from lineage_emitter.shared_folder import check_shared
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _STOP = object()
 LINKING = "link the lineage"
+DRAIN_S = 60.0
 LINK_BYTES = 32 << 20
 """Linking goes on during a job whenever tasks have committed this many bytes of blocks."""
 
@@ -79,6 +79,8 @@ class Session:
         self._rows: dict[tuple[str, int], int] = {}
         self._noted: set[tuple[str, str]] = set()
         self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._held = HeldMarkers()
+        """Of the thread alone: all that changes it goes through the queue."""
         self._thread = threading.Thread(target=self._pass_on, name="lineage-commits", daemon=True)
         self.api = LineageApi(
             sc.appName or "", app=self.app, settings=settings, spark_version=sc.version
@@ -174,14 +176,22 @@ class Session:
 
     @contextmanager
     def action(
-        self, name: str, sink: Node, partitions: Callable[[], Iterable[int]]
+        self,
+        name: str,
+        sink: Node,
+        partitions: Callable[[], Iterable[int]],
+        *,
+        limit: int | None = None,
     ) -> Iterator[None]:
         """The body runs an action; afterwards its lineage is linked.
 
         ``partitions`` is asked after the action which partitions of the sink had to be computed.
+        ``limit``: just so many of their rows, in that order, reach the user; the sink's commits
+        are held back until it is known which.
         """
         try:
-            yield
+            with self._holding(sink, partitions, limit):
+                yield
         except Exception as problem:
             self._failed_jobs += 1
             # Whatever else goes wrong: the program gets the error of its own action.
@@ -190,6 +200,21 @@ class Session:
                 self._guard("note a failed action", self._after_failure)
             raise
         self._guard("note a job", lambda: self._note_job(name, sink, tuple(partitions())))
+
+    @contextmanager
+    def _holding(
+        self, sink: Node, partitions: Callable[[], Iterable[int]], limit: int | None
+    ) -> Iterator[None]:
+        if limit is None:
+            yield
+            return
+        release = Release(sink.name)
+        self._queue.put(Hold(sink.name))
+        try:
+            yield
+            release = Release(sink.name, limit, tuple(partitions()))
+        finally:
+            self._queue.put(release)
 
     def _note_job(self, name: str, sink: Node, partitions: tuple[int, ...]) -> None:
         self.drain()
@@ -233,22 +258,17 @@ class Session:
 
         self._guard("note the files of a sink", note)
 
-    def trim(self, node: Node, partition: int, keep: int) -> None:
-        """Only the first ``keep`` rows of a partition of a ``take`` reached the user."""
-        self._send(Trim(app=self.app, node=node.name, partition=partition, keep=keep))
-
-    def rows_of(self, node: Node, partition: int) -> int | None:
-        """Rows that a sink's partition put out; None when its marker is missing."""
-        return self._rows.get((node.name, partition))
-
     # -- commits -----------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Wait until every marker that has arrived is passed on."""
-        if self._thread.is_alive():
-            done = threading.Event()
-            self._queue.put(done)
-            done.wait(timeout=60)
+        """Wait until every marker that has arrived is passed on, or held back by its action."""
+        done = threading.Event()
+        self._queue.put(done)
+        give_up_at = time.monotonic() + DRAIN_S
+        # Behind the end of the session nobody answers any more.
+        while self._thread.is_alive() and time.monotonic() < give_up_at:
+            if done.wait(timeout=0.1):
+                return
 
     def _pass_on(self) -> None:
         heartbeat_at = time.monotonic()
@@ -257,17 +277,23 @@ class Session:
             with contextlib.suppress(Exception):
                 item = self._queue.get(timeout=self.settings.heartbeat_s)
             if item is _STOP:
+                # An action may be under way in another thread: what it read is not lost.
+                self._commit_all(self._held.rest())
                 return
             if isinstance(item, threading.Event):
                 item.set()
             elif item is not None:
-                self._guard("pass on a commit", functools.partial(self._commit, item))
+                self._commit_all(self._held.after(item))
                 if self._queue.empty():
                     self._guard("push commits", self.api.spool.push)
             if time.monotonic() - heartbeat_at >= self.settings.heartbeat_s:
                 heartbeat_at = time.monotonic()
                 self._send(Heartbeat(app=self.app, at=time.time()))
                 self._guard("send a heartbeat", self.api.spool.push)
+
+    def _commit_all(self, markers: Iterable[Marker]) -> None:
+        for marker in markers:
+            self._guard("pass on a commit", functools.partial(self._commit, marker))
 
     def _commit(self, marker: Marker) -> None:
         self._rows[(marker["node"], marker["partition"])] = marker["rows"]

@@ -1,0 +1,58 @@
+"""Commits of an action that may cut what it read are held back, and none is lost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lineage_emitter.commits import HeldMarkers, Hold, Marker, Release, kept_rows
+
+pytestmark = pytest.mark.unit
+
+
+def marker(node: str, partition: int, rows: int = 0) -> Marker:
+    return {"node": node, "partition": partition, "rows": rows}
+
+
+def test_markers_of_other_nodes_do_not_wait() -> None:
+    held = HeldMarkers()
+    assert held.after(Hold("9")) == []
+    assert held.after(marker("4", 0)) == [marker("4", 0)]
+    assert held.after(marker("9", 0)) == []
+    assert held.after(Release("9", 1, (0,))) == [marker("9", 0) | {"keep": None}]
+    assert held.after(marker("9", 1)) == [marker("9", 1)]
+    assert held.rest() == []
+
+
+def test_what_was_read_ahead_is_cut() -> None:
+    held = HeldMarkers()
+    held.after(Hold("9"))
+    for partition in (2, 0, 1):
+        held.after(marker("9", partition, 3))
+    released = held.after(Release("9", 4, (0, 1, 2)))
+    assert {one["partition"]: one["keep"] for one in released} == {0: None, 1: 1, 2: 0}
+
+
+def test_a_failed_action_and_the_end_let_all_pass_as_it_is() -> None:
+    held = HeldMarkers()
+    for sink in ("7", "8", "9"):
+        held.after(Hold(sink))
+        held.after(marker(sink, 0, 5))
+    assert held.after(Release("8")) == [marker("8", 0, 5)]
+    assert held.rest() == [marker("7", 0, 5), marker("9", 0, 5)]
+    assert held.after(marker("7", 1)) == [marker("7", 1)]
+    assert held.after(Release("7", 1, (0, 1))) == []
+
+
+@given(rows=st.lists(st.integers(0, 5), max_size=6), limit=st.integers(0, 20))
+def test_the_first_rows_are_kept(rows: list[int], limit: int) -> None:
+    kept = kept_rows(dict(enumerate(rows)), range(len(rows)), limit)
+    items = [partition for partition, count in enumerate(rows) for _ in range(count)][:limit]
+    for partition, count in enumerate(rows):
+        assert kept.get(partition, count) == items.count(partition)
+        assert (partition in kept) == (items.count(partition) < count)
+
+
+def test_behind_a_missing_marker_nothing_is_cut() -> None:
+    assert kept_rows({0: 3, 2: 3}, (0, 1, 2), 2) == {0: 2}
