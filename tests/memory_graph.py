@@ -1,6 +1,6 @@
 """A lineage graph in memory, by the plainest means: what tests trace over and compare with."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +13,7 @@ from lineage_core.graph import (
     NodeRecord,
     SinkFileRecord,
     SplitRecord,
+    Stretch,
 )
 
 Association = tuple[str, int, str, int]
@@ -73,7 +74,7 @@ class MemoryGraph:
 
     node_list: list[NodeRecord]
     link_list: list[LinkRecord]
-    blocks: list[FlowBlock]
+    block_list: list[FlowBlock]
     split_list: list[SplitRecord] = field(default_factory=list)
     file_list: list[SinkFileRecord] = field(default_factory=list)
     loaded: list[BlockId] = field(default_factory=list)
@@ -106,7 +107,7 @@ class MemoryGraph:
     def blocks_into(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
         return [
             self._ref(block)
-            for block in self.blocks
+            for block in self.block_list
             if any(
                 space_of(block, row) == space
                 and any(first <= p <= last for p in outputs_of(block, row))
@@ -115,15 +116,24 @@ class MemoryGraph:
         ]
 
     def blocks_from(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
-        refs = [self._ref(block) for block in self.blocks if block.in_space == space]
+        refs = [self._ref(block) for block in self.block_list if block.in_space == space]
         return [ref for ref in refs if ref.in_min <= last and ref.in_max >= first]
 
+    def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+        return [self.blocks_into(*stretch) for stretch in stretches]
+
+    def blocks_from_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+        return [self.blocks_from(*stretch) for stretch in stretches]
+
+    def blocks(self) -> Iterator[BlockRef]:
+        return map(self._ref, sorted(self.block_list, key=lambda block: block.block_id))
+
     def spaces_of(self, node: str) -> Sequence[str]:
-        spaces = {section.space for block in self.blocks for section in block.out}
+        spaces = {section.space for block in self.block_list for section in block.out}
         return sorted(space for space in spaces if space.startswith(f"{node}#"))
 
     def load(self, blocks: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
-        by_id = {block.block_id: block for block in self.blocks}
+        by_id = {block.block_id: block for block in self.block_list}
         wanted = list(blocks)
         self.loaded += wanted
         return {block: by_id[block] for block in wanted}
@@ -150,8 +160,8 @@ class MemoryGraph:
 
     def edges_into(self, consumers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
         chosen = set(consumers)
-        return self._edges(self.blocks, [b for b in self.blocks if b.block_id in chosen])
+        return self._edges(self.block_list, [b for b in self.block_list if b.block_id in chosen])
 
     def edges_from(self, producers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
         chosen = set(producers)
-        return self._edges([b for b in self.blocks if b.block_id in chosen], self.blocks)
+        return self._edges([b for b in self.block_list if b.block_id in chosen], self.block_list)

@@ -110,7 +110,7 @@ def reach(
 ) -> tuple[Items, Items]:
     """All items on the way, and the frontier after ``steps``."""
     near: dict[tuple[str, int], Items] = defaultdict(set)
-    for block in graph.blocks:
+    for block in graph.block_list:
         for in_space, i, out_space, o in associations(block):
             if direction is Direction.BACKWARD:
                 near[out_space, o].add((in_space, i))
@@ -136,7 +136,9 @@ def passed_in(result: TraceResult) -> Items:
 
 
 def starts(graph: MemoryGraph, data: st.DataObject) -> dict[str, list[tuple[int, int]]]:
-    spaces = {s.space for b in graph.blocks for s in b.out} | {b.in_space for b in graph.blocks}
+    spaces = {s.space for b in graph.block_list for s in b.out} | {
+        b.in_space for b in graph.block_list
+    }
     chosen = data.draw(st.sets(st.sampled_from(sorted(spaces)), min_size=1, max_size=2))
     return {space: data.draw(regions()) for space in sorted(chosen)}
 

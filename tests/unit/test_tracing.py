@@ -92,7 +92,7 @@ def test_a_superset_is_said_to_be_one() -> None:
 
 def test_lost_blocks_are_a_dead_end() -> None:
     graph = word_count()
-    del graph.blocks[:2]
+    del graph.block_list[:2]
     result = trace(graph, Direction.BACKWARD, {"2#0": at(1)})
     assert not result.exact
     assert result.found == {}

@@ -13,7 +13,7 @@ import typer
 
 from lineage.options import print_json
 from lineage_store.ingest import IngestReport, Progress, ingest_all
-from lineage_store.opening import open_store, spool_folder
+from lineage_store.opening import open_embedded, spool_folder
 
 
 def spool_of(url: str, spool: str = "") -> Path:
@@ -47,7 +47,7 @@ def link_all(url: str, spool: Path) -> list[IngestReport]:
     """
     if not spool.is_dir():
         return []
-    with open_store(url, create=True) as store, _progress() as progress:
+    with open_embedded(url, create=True) as store, _progress() as progress:
         reports = ingest_all(store, spool, progress=progress)
     return [report for report in reports if report.app]
 

@@ -14,7 +14,7 @@ from lineage_core.errors import LineageError
 
 if TYPE_CHECKING:
     from lineage_store.asking import Asker
-    from lineage_store.sqlite import SqliteStore
+    from lineage_store.port import GraphStore
 
 P = ParamSpec("P")
 
@@ -77,7 +77,7 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
-def opened(url: str) -> SqliteStore:
+def opened(url: str) -> GraphStore:
     """The store at ``url``.
 
     Raises:
@@ -88,7 +88,7 @@ def opened(url: str) -> SqliteStore:
     return open_store(url)
 
 
-def asker(store: SqliteStore, url: str) -> Asker:
+def asker(store: GraphStore, url: str) -> Asker:
     """Answers questions over a store."""
     from lineage_store.asking import Asker
     from lineage_store.opening import index_folder

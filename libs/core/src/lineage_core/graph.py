@@ -6,19 +6,28 @@ extends it with writing, listing and deleting. Everything here is one applicatio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from lineage_core.block import BlockId, FlowBlock
 
+Stretch: TypeAlias = tuple[str, int, int]
+"""Positions of a space: its text, first, last."""
+
 
 @dataclass(frozen=True, slots=True)
 class BlockRef:
-    """A stored block without its columns."""
+    """A stored block without its columns.
+
+    ``in_min`` is above ``in_max`` where no row has an input. ``task``: the node of the task that
+    sent the block. ``unmatched``: input positions that no visible block puts out, also of spaces
+    that turned out to be a source's; it depends on the order of events and takes no part in
+    comparisons.
+    """
 
     block_id: BlockId
     in_space: str
@@ -28,6 +37,8 @@ class BlockRef:
     associations: int
     exact: bool
     reason: str
+    task: str = ""
+    unmatched: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,10 +130,19 @@ class FlowGraph(Protocol):
         """Output files of a sink, by partition."""
 
     def blocks_into(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
-        """Visible blocks with outputs in ``space`` that may lie in ``first..last``."""
+        """Visible blocks with outputs in ``space`` that may lie in ``first..last``, by id."""
 
     def blocks_from(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
-        """Visible blocks with inputs in ``space`` that may lie in ``first..last``."""
+        """Visible blocks with inputs in ``space`` that may lie in ``first..last``, by id."""
+
+    def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+        """:meth:`blocks_into` for each stretch, in one call to the store."""
+
+    def blocks_from_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+        """:meth:`blocks_from` for each stretch, in one call to the store."""
+
+    def blocks(self) -> Iterator[BlockRef]:
+        """All visible blocks, by id."""
 
     def spaces_of(self, node: str) -> Sequence[str]:
         """Partition spaces (all incarnations) with visible items that ``node`` put out."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lineage_core.address import SpaceKind, parse_space
-from lineage_core.joining import may_be_root
 from lineage_core.verdict import StoreCounts
+from lineage_store.rooting import is_root
 
 Query = Callable[..., list[Any]]
 """All rows of a statement with its values."""
@@ -20,7 +19,8 @@ def count_store(query: Query, app_id: int) -> StoreCounts:
     unlinked = _unlinked(query, app_id)
     inexact: dict[str, tuple[str, ...]] = {}
     for node, reason in query(
-        "SELECT DISTINCT node, reason FROM block WHERE app = ? AND NOT exact", app_id
+        "SELECT DISTINCT node, reason FROM block WHERE app = ? AND NOT exact ORDER BY node, reason",
+        app_id,
     ):
         inexact[node] = (*inexact.get(node, ()), reason)
     flows = query("SELECT total(count) FROM block WHERE app = ?", app_id)
@@ -57,13 +57,5 @@ def _unlinked(query: Query, app_id: int) -> list[tuple[int, int]]:
     return [
         (blocks, int(positions))
         for text, blocks, positions, produced in rows
-        if not _is_root(text, bool(produced), sources)
+        if not is_root(text, bool(produced), sources)
     ]
-
-
-def _is_root(text: str, produced: bool, sources: set[str]) -> bool:
-    """Whether items of a space need no producer."""
-    space = parse_space(text)
-    return may_be_root(text) and (
-        not produced or space.kind is SpaceKind.OPAQUE or space.name in sources
-    )

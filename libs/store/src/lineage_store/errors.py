@@ -1,7 +1,8 @@
 """Errors of the store.
 
 LineageError
-└── StoreError    the store can't be opened or used
+└── StoreError                    the store can't be opened or used
+    └── StoreUnavailableError     not now: the same may work later
 """
 
 from __future__ import annotations
@@ -11,3 +12,7 @@ from lineage_core.errors import LineageError
 
 class StoreError(LineageError):
     """The store can't be opened or used; the message says what to do."""
+
+
+class StoreUnavailableError(StoreError):
+    """The store does not answer or refuses to write for now: try again later."""

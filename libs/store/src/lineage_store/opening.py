@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lineage_store.errors import StoreError
-from lineage_store.sqlite import SqliteStore
+from lineage_store.port import GraphStore
+
+if TYPE_CHECKING:
+    from lineage_store.sqlite import SqliteStore
 
 DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
 SQLITE_PREFIX = "sqlite:///"
+NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
+FORMS = "sqlite:///PATH or neo4j://HOST:PORT (neo4j+s:// for TLS)"
+
+
+def is_embedded(url: str) -> bool:
+    """Whether a store is a file of this machine.
+
+    Raises:
+        StoreError: the text names no store.
+    """
+    if url.startswith(SQLITE_PREFIX) and url != SQLITE_PREFIX:
+        return True
+    scheme, _, rest = url.partition("://")
+    if scheme in NEO4J_SCHEMES and rest:
+        return False
+    raise StoreError(f"store {url!r} is not known; give {FORMS}")
 
 
 def store_path(url: str) -> Path:
@@ -17,17 +39,36 @@ def store_path(url: str) -> Path:
     Raises:
         StoreError: the text names another kind of store.
     """
-    if not url.startswith(SQLITE_PREFIX) or url == SQLITE_PREFIX:
-        raise StoreError(f"store {url!r} is not known; give sqlite:///PATH")
+    if not is_embedded(url):
+        raise StoreError(f"{url} is no file; for this, give sqlite:///PATH")
     return Path(url.removeprefix(SQLITE_PREFIX)).expanduser().absolute()
 
 
-def open_store(url: str, *, create: bool = False) -> SqliteStore:
+def open_store(url: str, *, create: bool = False) -> GraphStore:
     """Open a store that is there, or with ``create`` a new one.
+
+    A database of Neo4j is made a lineage store when it is first opened.
 
     Raises:
         StoreError: there is none, or it can't be opened.
     """
+    if is_embedded(url):
+        return open_embedded(url, create=create)
+    # The driver takes a fifth of a second to import.
+    from lineage_store.neo4j.connection import read_address
+    from lineage_store.neo4j.store import Neo4jStore
+
+    return Neo4jStore(read_address(url))
+
+
+def open_embedded(url: str, *, create: bool = False) -> SqliteStore:
+    """Open an embedded store that is there, or with ``create`` a new one.
+
+    Raises:
+        StoreError: there is none, it can't be opened, or the text names another kind of store.
+    """
+    from lineage_store.sqlite import SqliteStore
+
     path = store_path(url)
     if not create and not path.exists():
         raise StoreError(
@@ -39,9 +80,24 @@ def open_store(url: str, *, create: bool = False) -> SqliteStore:
 
 def spool_folder(url: str) -> Path:
     """Where blocks wait that are on their way into the store."""
+    if not is_embedded(url):
+        url = DEFAULT_STORE
     return store_path(url).parent / "spool"
 
 
 def index_folder(url: str) -> Path:
-    """Where indexes of text files are kept."""
-    return store_path(url).parent / "index"
+    """Where indexes of text files are kept: beside an embedded store, else in the user's cache."""
+    if is_embedded(url):
+        return store_path(url).parent / "index"
+    return _cache_folder() / "index"
+
+
+def _cache_folder() -> Path:
+    named = os.environ.get("LINEAGE_CACHE", "")
+    if named:
+        return Path(named).expanduser().absolute()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "lineage"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "lineage" / "Cache"
+    return Path(os.environ.get("XDG_CACHE_HOME", "") or Path.home() / ".cache") / "lineage"

@@ -1,13 +1,15 @@
-"""The graph-store port: what every store of lineage offers (SQLite now, Neo4j later)."""
+"""The graph-store port: what every store of lineage offers (SQLite and Neo4j)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
-from lineage_core.block import FlowBlock
+from lineage_core.block import BlockId, FlowBlock
 from lineage_core.graph import EdgeBatch, FlowGraph
+from lineage_core.linking import TaskId
 from lineage_core.message import Message
 from lineage_core.verdict import StoreCounts
 
@@ -34,8 +36,19 @@ class GraphStore(Protocol):
         messages: Iterable[Message] = (),
         blocks: Iterable[FlowBlock] = (),
         edges: Iterable[EdgeBatch] = (),
+        *,
+        tasks: Mapping[BlockId, TaskId] | None = None,
+        unmatched: Mapping[BlockId, int] | None = None,
     ) -> None:
-        """Store all of it in one durable transaction."""
+        """Store all of it in one durable transaction, visible at once.
+
+        ``tasks``: whose commit makes a block visible, where that is no task of the block's own
+        node. ``unmatched``: input positions of stored blocks that no block puts out.
+
+        Raises:
+            KeyError: an edge names a block that is not in the store.
+            StoreError: the store can't be written.
+        """
 
     def applications(self) -> Sequence[ApplicationRecord]:
         """All applications, the latest first."""
@@ -62,3 +75,12 @@ class GraphStore(Protocol):
 
     def close(self) -> None:
         """Release the store."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...

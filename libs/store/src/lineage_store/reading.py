@@ -18,17 +18,20 @@ from lineage_core.graph import (
     NodeRecord,
     SinkFileRecord,
     SplitRecord,
+    Stretch,
 )
-from lineage_core.message import Link, Message, Register, SinkFiles, Splits, parse_message
+from lineage_core.message import Message, parse_message
 from lineage_core.packing import unpack_edge
 from lineage_core.verdict import StoreCounts
+from lineage_store import records
 from lineage_store.counting import count_store
 from lineage_store.errors import StoreError
 from lineage_store.signed import BIAS
 
 _REF_COLUMNS = (
     "block.id, block.node, block.partition, block.attempt, block.seq, space.text, "
-    "block.in_low, block.in_high, block.count, block.associations, block.exact, block.reason"
+    "block.in_low, block.in_high, block.count, block.associations, block.exact, block.reason, "
+    "(SELECT task.node FROM task WHERE task.id = block.task), block.unmatched"
 )
 
 
@@ -51,102 +54,56 @@ class SqliteGraph:
         return [parse_message(row[0]) for row in rows]
 
     def nodes(self) -> Sequence[NodeRecord]:
+        rows = self._all(
+            "SELECT node, count(*), sum(count), sum(associations >> 32), "
+            "sum(associations & 4294967295) FROM block WHERE app = ? GROUP BY node",
+            self._app_id,
+        )
         counts = {
-            row[0]: row[1:]
-            for row in self._all(
-                # A sum of integers that overflows is an error; the sum of floats is close.
-                "SELECT node, count(*), sum(count), CASE WHEN total(associations) < 4e18 "
-                "THEN sum(associations) ELSE total(associations) END "
-                "FROM block WHERE app = ? GROUP BY node",
-                self._app_id,
-            )
+            # A sum of 64-bit integers that overflows is an error: it is taken in two halves.
+            node: records.NodeCounts(blocks, flows, (high << 32) + low)
+            for node, blocks, flows, high, low in rows
         }
-        found: dict[str, NodeRecord] = {}
-        for message in self.messages("register"):
-            assert isinstance(message, Register)
-            blocks, flows, associations = counts.get(message.node, (0, 0, 0))
-            found[message.node] = NodeRecord(
-                node=message.node,
-                kind=message.kind,
-                op=message.op,
-                name=message.name,
-                description=message.description,
-                call_site=message.call_site,
-                alias=message.alias,
-                exact=message.exact,
-                reason=message.reason,
-                partitions=message.partitions,
-                path=message.path,
-                blocks=blocks,
-                flows=flows,
-                associations=int(associations),
-            )
-        return list(found.values())
+        return records.node_records(self.messages("register"), counts)
 
     def links(self) -> Sequence[LinkRecord]:
-        found: dict[LinkRecord, None] = {}
-        for message in self.messages("link"):
-            assert isinstance(message, Link)
-            found[LinkRecord(message.src, message.dest)] = None
-        return list(found)
+        return records.link_records(self.messages("link"))
 
     def splits(self, node: str) -> Sequence[SplitRecord]:
-        rows_of = self._rows_read(node)
-        found = {}
-        for message in self.messages("splits"):
-            assert isinstance(message, Splits)
-            if message.node != node:
-                continue
-            for split in message.splits:
-                found[split.partition] = SplitRecord(
-                    node=node,
-                    partition=split.partition,
-                    path=split.path,
-                    start=split.start,
-                    length=split.length,
-                    file_size=split.file_size,
-                    mtime=split.mtime,
-                    compressed=split.compressed,
-                    rows=rows_of.get(f"{node}#{split.partition}"),
-                )
-        return [found[partition] for partition in sorted(found)]
+        return records.split_records(self.messages("splits"), node, self._rows_read(node))
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
-        newlines = self._newlines(node)
-        found = {}
-        for message in self.messages("sink_files"):
-            assert isinstance(message, SinkFiles)
-            if message.node != node:
-                continue
-            for file in message.files:
-                found[file.partition, file.path] = SinkFileRecord(
-                    node=node,
-                    partition=file.partition,
-                    path=file.path,
-                    size=file.size,
-                    mtime=file.mtime,
-                    rows=file.rows,
-                    newlines=newlines.get(file.partition, ()),
-                )
-        return [found[key] for key in sorted(found)]
+        return records.file_records(self.messages("sink_files"), node, self._newlines(node))
+
+    def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+        return [self.blocks_into(*stretch) for stretch in stretches]
+
+    def blocks_from_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+        return [self.blocks_from(*stretch) for stretch in stretches]
+
+    def blocks(self) -> Iterator[BlockRef]:
+        where = "block JOIN space ON space.id = block.in_space WHERE block.app = ?"
+        yield from self._refs(where, self._app_id)
 
     def blocks_into(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
         return self._refs(
             "section JOIN space AS target ON target.id = section.space "
             "JOIN block ON block.id = section.block JOIN space ON space.id = block.in_space "
             "WHERE target.app = ? AND target.text = ? AND section.low <= ? AND section.high >= ?",
+            self._app_id,
             space,
-            first,
-            last,
+            last - BIAS,
+            first - BIAS,
         )
 
     def blocks_from(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
         return self._refs(
             "space JOIN block ON block.in_space = space.id "
             "WHERE space.app = ? AND space.text = ? AND block.in_low <= ? AND block.in_high >= ?",
+            self._app_id,
             space,
-            first,
-            last,
+            last - BIAS,
+            first - BIAS,
         )
 
     def spaces_of(self, node: str) -> Sequence[str]:
@@ -209,18 +166,13 @@ class SqliteGraph:
             else:
                 yield EdgeBatch(producer, consumer, pairs, *unpack_edge(pairs, data))
 
-    def _refs(self, where: str, space: str, first: int, last: int) -> list[BlockRef]:
+    def _refs(self, where: str, *values: object) -> list[BlockRef]:
         found = []
-        rows = self._all(
-            f"SELECT {_REF_COLUMNS} FROM {where} ORDER BY block.id",
-            self._app_id,
-            space,
-            last - BIAS,
-            first - BIAS,
-        )
-        for row_id, *key, in_space, low, high, count, associations, exact, reason in rows:
-            block_id = BlockId(*key)
+        rows = self._all(f"SELECT {_REF_COLUMNS} FROM {where}", *values)
+        for row_id, node, partition, attempt, seq, *columns in rows:
+            block_id = BlockId(node, partition, attempt, seq)
             self._row_ids[block_id] = row_id
+            in_space, low, high, count, associations, exact, reason, task, unmatched = columns
             found.append(
                 BlockRef(
                     block_id=block_id,
@@ -232,8 +184,11 @@ class SqliteGraph:
                     associations=associations,
                     exact=bool(exact),
                     reason=reason,
+                    task=task or block_id.node,
+                    unmatched=unmatched,
                 )
             )
+        found.sort(key=lambda ref: ref.block_id)
         return found
 
     def _row_id(self, block_id: BlockId) -> int | None:

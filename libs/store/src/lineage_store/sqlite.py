@@ -5,14 +5,15 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lineage_core.block import FlowBlock
+from lineage_core.block import BlockId, FlowBlock
 from lineage_core.graph import EdgeBatch
-from lineage_core.message import Message
+from lineage_core.linking import TaskId
+from lineage_core.message import Commit, Message
 from lineage_core.packing import prepare
 from lineage_core.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_store.errors import StoreError
@@ -49,24 +50,41 @@ class SqliteStore:
         messages: Iterable[Message] = (),
         blocks: Iterable[FlowBlock] = (),
         edges: Iterable[EdgeBatch] = (),
+        *,
+        tasks: Mapping[BlockId, TaskId] | None = None,
+        unmatched: Mapping[BlockId, int] | None = None,
     ) -> None:
         with self.transaction() as connection:
             writer = Writer(connection, app)
+            touched: set[TaskId] = set()
             for message in messages:
                 writer.message(message)
+                if isinstance(message, Commit):
+                    touched.add(TaskId(message.node, message.partition, message.attempt))
             for block in blocks:
-                writer.block(prepare(block))
+                block_id = block.block_id
+                own = TaskId(block_id.node, block_id.partition, block_id.attempt)
+                task = (tasks or {}).get(block_id, own)
+                writer.visible_block(task, prepare(block))
+                touched.add(task)
             writer.edges(edges)
+            for block_id, positions in (unmatched or {}).items():
+                writer.unmatched(block_id, positions)
+            for task in sorted(touched):
+                writer.mark_recomputed(task)
 
     def applications(self) -> Sequence[ApplicationRecord]:
         rows = self._query(
             "SELECT app, name, started_at, ended_at, status, seen_at, "
             "(SELECT coalesce(sum(count), 0) FROM block WHERE block.app = application.id), "
-            "(SELECT total(associations) FROM block WHERE block.app = application.id) "
-            "FROM application ORDER BY started_at DESC, id DESC"
+            "(SELECT coalesce(sum(associations >> 32), 0) FROM block "
+            "WHERE block.app = application.id), "
+            "(SELECT coalesce(sum(associations & 4294967295), 0) FROM block "
+            "WHERE block.app = application.id) "
+            "FROM application ORDER BY started_at DESC, app DESC"
         )
         found = []
-        for app, name, started_at, ended_at, status, seen_at, flows, associations in rows:
+        for app, name, started_at, ended_at, status, seen_at, flows, high, low in rows:
             gone = status == "running" and self._clock() - seen_at > ABANDONED_AFTER_S
             found.append(
                 ApplicationRecord(
@@ -76,7 +94,7 @@ class SqliteStore:
                     ended_at=ended_at,
                     status="abandoned" if gone else status,
                     flows=flows,
-                    associations=int(associations),
+                    associations=(high << 32) + low,
                 )
             )
         return found

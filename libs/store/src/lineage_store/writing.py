@@ -7,16 +7,13 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lineage_core.address import Space, SpaceKind, parse_space
 from lineage_core.block import BlockId
 from lineage_core.graph import EdgeBatch
 from lineage_core.linking import TaskId
 from lineage_core.message import Begin, Commit, End, Heartbeat, Message, dump_message
 from lineage_core.packing import PackedBlock, pack_edge
+from lineage_store.recomputing import RECOMPUTED, merges_by_key
 from lineage_store.signed import BIAS, INTEGER_MAX
-
-RECOMPUTED = "recomputed differently"
-"""Reason of flows that two committed attempts at one partition state differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,8 @@ class Writer:
                     (message.name, message.started_at, message.started_at, self.app_id),
                 )
             case Heartbeat():
-                self._heartbeat(message)
+                if not self._heartbeat(message):
+                    return
             case End():
                 self._db.execute(
                     "UPDATE application SET ended_at = ?, status = ?, seen_at = max(seen_at, ?) "
@@ -75,13 +73,22 @@ class Writer:
             (self.app_id, message.type, digest, body),
         )
 
-    def _heartbeat(self, message: Heartbeat) -> None:
+    def _heartbeat(self, message: Heartbeat) -> bool:
+        """Whether it is the latest."""
         # Only the latest is of use; a notebook that is open for a week would leave thousands.
         self._db.execute(
             "UPDATE application SET seen_at = max(seen_at, ?) WHERE id = ?",
             (message.at, self.app_id),
         )
-        self._db.execute("DELETE FROM message WHERE app = ? AND type = 'heartbeat'", (self.app_id,))
+        self._db.execute(
+            "DELETE FROM message WHERE app = ? AND type = 'heartbeat' "
+            "AND json_extract(body, '$.at') < ?",
+            (self.app_id, message.at),
+        )
+        known = self._db.execute(
+            "SELECT 1 FROM message WHERE app = ? AND type = 'heartbeat'", (self.app_id,)
+        )
+        return known.fetchone() is None
 
     def commit(self, commit: Commit) -> TaskRow:
         """Remember a task as committed; its row."""
@@ -166,6 +173,19 @@ class Writer:
         )
         return row_id
 
+    def visible_block(self, task: TaskId, packed: PackedBlock) -> None:
+        """Store a block of a task that need not be committed, and count it."""
+        row = self.claim(task, "")
+        if self.block(packed, row.id) is not None:
+            self._db.execute("UPDATE task SET received = received + 1 WHERE id = ?", (row.id,))
+
+    def unmatched(self, block_id: BlockId, positions: int) -> None:
+        """Note how many input positions of a stored block no block puts out."""
+        self._db.execute(
+            "UPDATE block SET unmatched = ? WHERE id = ?",
+            (min(positions, INTEGER_MAX), self.block_row(block_id)),
+        )
+
     def edges(self, edges: Iterable[EdgeBatch]) -> None:
         """Store edges between stored blocks; those of unknown blocks are an error.
 
@@ -220,10 +240,7 @@ class Writer:
         self._db.execute("DELETE FROM problem WHERE app = ? AND place = ?", (self.app_id, place))
 
     def mark_recomputed(self, task: TaskId) -> None:
-        """Where two committed attempts at a partition differ, their merged flows are supersets.
-
-        Rows of an incarnation keep the attempts apart; only flows by key merge.
-        """
+        """Where two committed attempts at a partition differ, their merged flows are supersets."""
         digests = self._db.execute(
             "SELECT count(DISTINCT digest) FROM task "
             "WHERE app = ? AND node = ? AND partition = ? AND committed",
@@ -239,11 +256,10 @@ class Writer:
             "AND task.partition = ? AND task.committed AND block.exact",
             (self.app_id, task.node, task.partition),
         ).fetchall()
-        merged = {
-            row_id
-            for row_id, origin, target in rows
-            if parse_space(origin).incarnation is None and _by_key(parse_space(target))
-        }
+        targets: dict[tuple[int, str], list[str]] = {}
+        for row_id, origin, target in rows:
+            targets.setdefault((row_id, origin), []).append(target)
+        merged = [row for (row, origin), outs in targets.items() if merges_by_key(origin, outs)]
         self._db.executemany(
             "UPDATE block SET exact = 0, reason = ? WHERE id = ?",
             [(RECOMPUTED, row_id) for row_id in merged],
@@ -252,7 +268,3 @@ class Writer:
 
 def _key(block_id: BlockId) -> tuple[str, int, int, int]:
     return block_id.node, block_id.partition, block_id.attempt, block_id.seq
-
-
-def _by_key(space: Space) -> bool:
-    return space.kind is SpaceKind.KEYS

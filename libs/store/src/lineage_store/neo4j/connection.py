@@ -1,0 +1,190 @@
+"""How Neo4j is reached: addresses, credentials, transactions, and errors that say what to do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, LiteralString, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+import neo4j
+from neo4j import exceptions
+
+from lineage_store.errors import StoreError, StoreUnavailableError
+
+DEFAULT_DATABASE = "neo4j"
+DEFAULT_USER = "neo4j"
+CONNECT_TIMEOUT_S = 10.0
+RETRY_S = 30.0
+"""How long transient errors (deadlocks, a server that restarts) are retried."""
+FETCH_ROWS = 1_000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a Neo4j is and who asks. ``uri`` holds no credentials; ``password`` is never shown."""
+
+    uri: str
+    database: str = DEFAULT_DATABASE
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+
+def read_address(url: str, environment: Mapping[str, str] = os.environ) -> Address:
+    """The address that ``neo4j://host:port?database=name`` and the environment give.
+
+    Raises:
+        StoreError: the text can't be used, or the password's file can't be read.
+    """
+    try:
+        parts = urlsplit(url)
+        host, options = parts.hostname, parse_qs(parts.query, strict_parsing=bool(parts.query))
+        unusable = not host or parts.path not in ("", "/") or parts.port == 0
+    except ValueError:
+        raise StoreError(_form()) from None
+    if parts.username is not None or parts.password is not None:
+        # Not repeated: the text may hold the password.
+        raise StoreError(
+            "a store's URL must not hold credentials: "
+            "give LINEAGE_NEO4J_USER and LINEAGE_NEO4J_PASSWORD or LINEAGE_NEO4J_PASSWORD_FILE"
+        )
+    if unusable or set(options) - {"database"}:
+        raise StoreError(f"store {url!r} can't be used. {_form()}")
+    return Address(
+        f"{parts.scheme}://{parts.netloc}",
+        options.get("database", [DEFAULT_DATABASE])[-1],
+        environment.get("LINEAGE_NEO4J_USER", ""),
+        _password(environment),
+    )
+
+
+def _form() -> str:
+    return "Give neo4j://HOST:PORT or neo4j+s://HOST:PORT, with ?database=NAME if need be"
+
+
+def _password(environment: Mapping[str, str]) -> str:
+    path = environment.get("LINEAGE_NEO4J_PASSWORD_FILE", "")
+    if not path:
+        return environment.get("LINEAGE_NEO4J_PASSWORD", "")
+    try:
+        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"LINEAGE_NEO4J_PASSWORD_FILE: can't read {path}: {error}") from error
+
+
+class Connection:
+    """A driver for one database; may be shared by threads, not by processes."""
+
+    def __init__(self, address: Address, *, retry_s: float = RETRY_S) -> None:
+        """Connect.
+
+        Raises:
+            StoreError: nobody answers, or the credentials are refused.
+        """
+        self.address = address
+        auth = (address.user or DEFAULT_USER, address.password) if address.password else None
+        with self._opening():
+            self._driver = neo4j.GraphDatabase.driver(
+                address.uri,
+                auth=auth,
+                connection_timeout=CONNECT_TIMEOUT_S,
+                max_transaction_retry_time=retry_s,
+                fetch_size=FETCH_ROWS,
+                # Hints on unknown labels, as in a new database, would reach people's terminals.
+                notifications_min_severity="OFF",
+            )
+        try:
+            with self._opening():
+                self._driver.verify_connectivity()
+        except BaseException:
+            self._driver.close()
+            raise
+
+    def read(self, query: LiteralString, **values: Any) -> list[list[Any]]:
+        """All rows of a query.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+
+        def work(transaction: neo4j.ManagedTransaction) -> list[list[Any]]:
+            return transaction.run(query, values).values()
+
+        with self.errors("read"), self._session(neo4j.READ_ACCESS) as session:
+            return session.execute_read(work)
+
+    def write(self, work: Callable[[neo4j.ManagedTransaction], T]) -> T:
+        """Run ``work`` in a transaction; after a transient error again, in a new one.
+
+        Raises:
+            StoreError: the store can't be written.
+        """
+        with self.errors("write"), self._session(neo4j.WRITE_ACCESS) as session:
+            return session.execute_write(work)
+
+    def run(self, query: LiteralString, **values: Any) -> list[list[Any]]:
+        """Run a statement that opens transactions of its own, or changes the schema.
+
+        Raises:
+            StoreError: the store can't be written.
+        """
+        with self.errors("write"), self._session(neo4j.WRITE_ACCESS) as session:
+            return session.run(query, values).values()
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._driver.close()
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        try:
+            with self.errors("open"):
+                yield
+        except (OSError, ValueError) as error:
+            # A name that can't be resolved, a file of certificates that can't be read.
+            raise _explained(error, self.address, "open") from error
+
+    def _session(self, mode: str) -> neo4j.Session:
+        return self._driver.session(
+            database=self.address.database,
+            default_access_mode=mode,
+            fetch_size=FETCH_ROWS,
+        )
+
+    @contextmanager
+    def errors(self, verb: str) -> Iterator[None]:
+        """Turn the driver's errors into :class:`StoreError`."""
+        try:
+            yield
+        except (exceptions.DriverError, exceptions.Neo4jError) as error:
+            raise _explained(error, self.address, verb) from error
+
+
+def _explained(error: Exception, address: Address, verb: str) -> StoreError:
+    at = address.uri
+    match error:
+        case exceptions.AuthError() | exceptions.Forbidden():
+            return StoreError(
+                f"Neo4j at {at} refuses user {address.user or DEFAULT_USER!r}: "
+                "check LINEAGE_NEO4J_USER and LINEAGE_NEO4J_PASSWORD or LINEAGE_NEO4J_PASSWORD_FILE"
+            )
+        case exceptions.ServiceUnavailable() | exceptions.SessionExpired() | OSError():
+            return StoreUnavailableError(
+                f"can't reach Neo4j at {at} ({error}): see whether it runs (`lineage stack status`), "
+                "or name another store by --store or LINEAGE_STORE"
+            )
+        case exceptions.ClientError() if "Database.DatabaseNotFound" in str(error.code):
+            return StoreError(f"Neo4j at {at} has no database {address.database!r}")
+        case exceptions.Neo4jError() | exceptions.DriverError() if _may_pass(error):
+            return StoreUnavailableError(f"can't {verb} the lineage store {at} for now: {error}")
+        case _:
+            return StoreError(f"can't {verb} the lineage store {at}: {error}")
+
+
+def _may_pass(error: exceptions.Neo4jError | exceptions.DriverError) -> bool:
+    return error.is_retryable() or isinstance(error, exceptions.ForbiddenOnReadOnlyDatabase)

@@ -1,0 +1,92 @@
+"""What the completeness verdict needs to know of the Neo4j store."""
+
+from __future__ import annotations
+
+from typing import Final, LiteralString
+
+from lineage_core.verdict import StoreCounts
+from lineage_store.neo4j.connection import Connection
+from lineage_store.neo4j.keys import SEPARATOR, prefix
+from lineage_store.rooting import is_root
+
+_VISIBLE: Final[LiteralString] = """
+MATCH (b:FlowBlock)
+USING INDEX b:FlowBlock(id)
+WHERE b.id STARTS WITH $prefix AND b.visible AND b.stub IS NULL
+"""
+
+_TASKS: Final[LiteralString] = (
+    _VISIBLE
+    + """
+WITH b.task AS task, b.attempt AS attempt, count(*) AS blocks, sum(b.rows) AS flows
+MATCH (t:Task {id: task})
+WITH t.id AS id, attempt IN t.attempts AS committed, blocks, flows
+RETURN committed, sum(blocks), sum(flows), CASE WHEN committed THEN NULL ELSE id END
+"""
+)
+
+_INEXACT: Final[LiteralString] = (
+    _VISIBLE
+    + """
+AND NOT b.exact
+WITH DISTINCT b.node AS node, coalesce(b.reason, '') AS reason
+RETURN node, reason ORDER BY node, reason
+"""
+)
+
+_UNMATCHED: Final[LiteralString] = (
+    _VISIBLE
+    + """
+AND b.unmatched > 0
+WITH b.in_space AS space, count(*) AS blocks, sum(b.unmatched) AS positions
+RETURN space, blocks, positions, EXISTS {
+    MATCH (s:FlowSection)
+    WHERE s.app = $app AND s.space = space AND s.low IS NOT NULL
+}
+"""
+)
+
+_SOURCES: Final[LiteralString] = """
+MATCH (n:LineageNode)
+USING INDEX n:LineageNode(id)
+WHERE n.id STARTS WITH $prefix AND n.kind = 'source'
+RETURN n.node
+"""
+
+
+def count_store(connection: Connection, app: str) -> StoreCounts:
+    """The counts of one application."""
+    begin = prefix(app)
+    tasks = connection.read(_TASKS, prefix=begin)
+    claimed = [row for row in tasks if not row[0]]
+    inexact: dict[str, tuple[str, ...]] = {}
+    for node, reason in connection.read(_INEXACT, prefix=begin):
+        inexact[node] = (*inexact.get(node, ()), reason)
+    unlinked = _unlinked(connection, app)
+    return StoreCounts(
+        received=sum(row[1] for row in tasks),
+        unlinked=sum(blocks for blocks, _ in unlinked),
+        unmatched=sum(positions for _, positions in unlinked),
+        flows=sum(row[2] for row in tasks),
+        claimed=frozenset(_task(row[3]) for row in claimed),
+        claimed_blocks=sum(row[1] for row in claimed),
+        inexact=inexact,
+    )
+
+
+def _unlinked(connection: Connection, app: str) -> list[tuple[int, int]]:
+    """(blocks, unmatched positions) by input space, of spaces that are no roots."""
+    rows = connection.read(_UNMATCHED, prefix=prefix(app), app=app)
+    sources: set[str] = set()
+    if rows:
+        sources = {node for (node,) in connection.read(_SOURCES, prefix=prefix(app))}
+    return [
+        (blocks, positions)
+        for space, blocks, positions, produced in rows
+        if not is_root(space, produced, sources)
+    ]
+
+
+def _task(task_key: str) -> tuple[str, int]:
+    node, _, partition = task_key.partition(SEPARATOR)[2].rpartition("#")
+    return node, int(partition)

@@ -1,0 +1,253 @@
+"""Reading one application's lineage from Neo4j: few round trips, indexes for all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, LiteralString
+
+from lineage_core.address import SpaceKind, parse_space
+from lineage_core.block import BlockId, FlowBlock
+from lineage_core.columns import unpack_block
+from lineage_core.graph import (
+    BlockRef,
+    EdgeBatch,
+    LinkRecord,
+    NodeRecord,
+    SinkFileRecord,
+    SplitRecord,
+    Stretch,
+)
+from lineage_core.message import Message, parse_message
+from lineage_core.packing import unpack_edge
+from lineage_store import records
+from lineage_store.neo4j.connection import Connection
+from lineage_store.neo4j.keys import block_of, key, prefix
+from lineage_store.signed import BIAS
+
+REFS_AT_ONCE = 5_000
+"""Blocks that a listing of all reads at a time."""
+HALF = 1 << 32
+"""Sums of counts are taken in two halves: 64 bits are not enough for them."""
+
+_REF: Final[LiteralString] = (
+    "b.id, b.in_space, b.in_low, b.in_high, b.rows, b.associations, b.exact, b.reason, b.task, "
+    "b.unmatched"
+)
+
+_INTO: Final[LiteralString] = """
+UNWIND $stretches AS one
+MATCH (s:FlowSection)
+USING INDEX s:FlowSection(app, space, low)
+WHERE s.app = $app AND s.space = one.space AND s.low <= one.last AND s.high >= one.first
+MATCH (b:FlowBlock {id: s.block})
+WHERE b.visible
+RETURN one.at, """
+
+_FROM: Final[LiteralString] = """
+UNWIND $stretches AS one
+MATCH (b:FlowBlock)
+USING INDEX b:FlowBlock(app, in_space, in_low)
+WHERE b.app = $app AND b.in_space = one.space AND b.in_low <= one.last AND b.in_high >= one.first
+    AND b.visible
+RETURN one.at, """
+
+_ALL: Final[LiteralString] = """
+MATCH (b:FlowBlock)
+USING INDEX b:FlowBlock(id)
+WHERE b.id STARTS WITH $prefix
+RETURN b.id
+"""
+
+_SOME: Final[LiteralString] = """
+UNWIND $ids AS id
+MATCH (b:FlowBlock {id: id})
+WHERE b.visible AND b.stub IS NULL
+RETURN 0, """
+
+_LOAD: Final[LiteralString] = """
+UNWIND $ids AS id
+MATCH (b:FlowBlock {id: id})
+WHERE b.visible AND b.stub IS NULL
+RETURN b.id, b.data, b.exact, b.reason
+"""
+
+_EDGES_INTO: Final[LiteralString] = """
+UNWIND $ids AS id
+MATCH (c:FlowBlock {id: id})<-[f:FLOW]-(p:FlowBlock)
+WHERE p.visible AND p.stub IS NULL
+RETURN p.id, c.id, f.pairs, f.data
+"""
+
+_EDGES_FROM: Final[LiteralString] = """
+UNWIND $ids AS id
+MATCH (p:FlowBlock {id: id})-[f:FLOW]->(c:FlowBlock)
+WHERE c.visible AND c.stub IS NULL
+RETURN p.id, c.id, f.pairs, f.data
+"""
+
+_SPACES: Final[LiteralString] = """
+MATCH (s:FlowSection)
+USING INDEX s:FlowSection(app, space, low)
+WHERE s.app = $app AND s.space STARTS WITH $start AND s.low IS NOT NULL
+MATCH (b:FlowBlock {id: s.block})
+WHERE b.visible
+RETURN DISTINCT s.space
+"""
+
+_COUNTS: Final[LiteralString] = """
+MATCH (b:FlowBlock)
+USING INDEX b:FlowBlock(id)
+WHERE b.id STARTS WITH $prefix AND b.visible AND b.stub IS NULL
+RETURN b.node, count(*), sum(b.rows), sum(b.associations / $half), sum(b.associations % $half)
+"""
+
+_MESSAGES: Final[LiteralString] = """
+MATCH (m:Message)
+USING INDEX m:Message(app, type)
+WHERE m.app = $app AND m.type IN $types
+RETURN m.body ORDER BY m.number
+"""
+
+_ALL_MESSAGES: Final[LiteralString] = """
+MATCH (m:Message)
+USING INDEX m:Message(app, type)
+WHERE m.app = $app AND m.type IS NOT NULL
+RETURN m.body ORDER BY m.number
+"""
+
+_ABOUT: Final[LiteralString] = """
+MATCH (m:Message)
+USING INDEX m:Message(app, type)
+WHERE m.app = $app AND m.type IN $types AND $node IN m.about
+RETURN m.body ORDER BY m.number
+"""
+
+
+class Neo4jGraph:
+    """Implements :class:`lineage_core.graph.FlowGraph`. Sees what was committed when it asks."""
+
+    def __init__(self, connection: Connection, app: str) -> None:
+        self._connection = connection
+        self._app = app
+
+    def messages(self, kind: str | None = None) -> Sequence[Message]:
+        """Messages in the order written, of one type or all."""
+        if kind is None:
+            rows = self._connection.read(_ALL_MESSAGES, app=self._app)
+        else:
+            rows = self._connection.read(_MESSAGES, app=self._app, types=[kind])
+        return [parse_message(body) for (body,) in rows]
+
+    def nodes(self) -> Sequence[NodeRecord]:
+        rows = self._connection.read(_COUNTS, prefix=prefix(self._app), half=HALF)
+        counts = {
+            node: records.NodeCounts(blocks, flows, high * HALF + low)
+            for node, blocks, flows, high, low in rows
+        }
+        return records.node_records(self.messages("register"), counts)
+
+    def links(self) -> Sequence[LinkRecord]:
+        return records.link_records(self.messages("link"))
+
+    def splits(self, node: str) -> Sequence[SplitRecord]:
+        rows = records.rows_read(self._about(node, "commit"), node)
+        return records.split_records(self._about(node, "splits"), node, rows)
+
+    def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
+        newlines = records.newlines_by_partition(self._about(node, "commit"), node)
+        return records.file_records(self._about(node, "sink_files"), node, newlines)
+
+    def blocks_into(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
+        return self.blocks_into_each([(space, first, last)])[0]
+
+    def blocks_from(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
+        return self.blocks_from_each([(space, first, last)])[0]
+
+    def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+        return self._refs_of(_INTO, stretches)
+
+    def blocks_from_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+        return self._refs_of(_FROM, stretches)
+
+    def blocks(self) -> Iterator[BlockRef]:
+        ids = [row[0] for row in self._connection.read(_ALL, prefix=prefix(self._app))]
+        ids.sort(key=block_of)
+        for at in range(0, len(ids), REFS_AT_ONCE):
+            rows = self._connection.read(_SOME + _REF, ids=ids[at : at + REFS_AT_ONCE])
+            yield from sorted((_ref(row[1:]) for row in rows), key=lambda ref: ref.block_id)
+
+    def spaces_of(self, node: str) -> Sequence[str]:
+        rows = self._connection.read(_SPACES, app=self._app, start=f"{node}#")
+        spaces = [parse_space(row[0]) for row in rows]
+        return [
+            str(space)
+            for space in sorted(spaces, key=lambda one: (one.partition, one.incarnation or 0))
+            if space.kind is SpaceKind.PARTITION
+        ]
+
+    def load(self, blocks: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
+        ids = [key(self._app, block_id) for block_id in dict.fromkeys(blocks)]
+        rows = self._connection.read(_LOAD, ids=ids) if ids else []
+        return {
+            # The store may have learnt since that the flows are supersets.
+            block_of(block_key): dataclasses.replace(
+                unpack_block(data), app=self._app, exact=exact, reason=reason or ""
+            )
+            for block_key, data, exact, reason in rows
+        }
+
+    def edges_into(self, consumers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
+        return self._edges(_EDGES_INTO, consumers)
+
+    def edges_from(self, producers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
+        return self._edges(_EDGES_FROM, producers)
+
+    def _edges(self, query: LiteralString, blocks: Iterable[BlockId]) -> list[EdgeBatch]:
+        ids = [key(self._app, block_id) for block_id in dict.fromkeys(blocks)]
+        rows = self._connection.read(query, ids=ids) if ids else []
+        return [
+            EdgeBatch(
+                block_of(producer),
+                block_of(consumer),
+                pairs,
+                *((None, None) if data is None else unpack_edge(pairs, data)),
+            )
+            for producer, consumer, pairs, data in rows
+        ]
+
+    def _refs_of(self, query: LiteralString, stretches: Sequence[Stretch]) -> list[list[BlockRef]]:
+        found: list[list[BlockRef]] = [[] for _ in stretches]
+        asked = [
+            {"at": at, "space": space, "first": first - BIAS, "last": last - BIAS}
+            for at, (space, first, last) in enumerate(stretches)
+        ]
+        if asked:
+            rows = self._connection.read(query + _REF, app=self._app, stretches=asked)
+            for at, *columns in rows:
+                found[at].append(_ref(columns))
+        for refs in found:
+            refs.sort(key=lambda ref: ref.block_id)
+        return found
+
+    def _about(self, node: str, kind: str) -> list[Message]:
+        """Messages of one type that have something to say of a node's splits or files."""
+        rows = self._connection.read(_ABOUT, app=self._app, types=[kind], node=node)
+        return [parse_message(body) for (body,) in rows]
+
+
+def _ref(columns: Sequence[Any]) -> BlockRef:
+    block_key, in_space, low, high, rows, associations, exact, reason, task, unmatched = columns
+    return BlockRef(
+        block_id=block_of(block_key),
+        in_space=in_space,
+        # No input at all: a range that holds nothing.
+        in_min=1 if low is None else low + BIAS,
+        in_max=0 if high is None else high + BIAS,
+        rows=rows,
+        associations=associations,
+        exact=exact,
+        reason=reason or "",
+        task=task.partition("|")[2].rpartition("#")[0],
+        unmatched=unmatched or 0,
+    )

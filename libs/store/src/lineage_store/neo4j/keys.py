@@ -1,0 +1,37 @@
+"""Ids of nodes in Neo4j: ``<application>|<local id>``, unique for each label."""
+
+from __future__ import annotations
+
+from lineage_core.block import BlockId
+from lineage_core.linking import TaskId
+
+SEPARATOR = "|"
+
+
+def app_key(app: str) -> str:
+    """The application in an id: applications may be called anything, also ``a|b``."""
+    return app.replace("%", "%25").replace(SEPARATOR, "%7C")
+
+
+def key(app: str, local: object) -> str:
+    """The id of something that belongs to an application."""
+    return f"{app_key(app)}{SEPARATOR}{local}"
+
+
+def prefix(app: str) -> str:
+    """What all ids of an application begin with, and no other's."""
+    return app_key(app) + SEPARATOR
+
+
+def task_key(app: str, task: TaskId) -> str:
+    """The id of a task's partition: all attempts at it share one node."""
+    return key(app, f"{task.node}#{task.partition}")
+
+
+def block_of(block_key: str) -> BlockId:
+    """The block that an id names; inverse of :func:`key` with a block."""
+    local = block_key.partition(SEPARATOR)[2]
+    rest, _, seq = local.rpartition("#")
+    node, _, attempt = rest.partition("#")
+    partition, _, incarnation = attempt.partition(".")
+    return BlockId(node, int(partition), int(incarnation), int(seq))

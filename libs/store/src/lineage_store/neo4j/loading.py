@@ -1,0 +1,300 @@
+"""Loading into Neo4j within one transaction: collected in memory, sent in few statements.
+
+Everything may be repeated, come in any order and from several writers at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, LiteralString
+
+import neo4j
+
+from lineage_core.block import BlockId
+from lineage_core.edge_message import Links, StoredBlock
+from lineage_core.linking import TaskId
+from lineage_core.message import (
+    Begin,
+    Commit,
+    End,
+    Heartbeat,
+    Link,
+    Message,
+    Register,
+    SinkFiles,
+    Splits,
+    dump_message,
+)
+from lineage_store.neo4j import statements
+from lineage_store.neo4j.keys import app_key, key, task_key
+from lineage_store.recomputing import RECOMPUTED, merges_by_key
+from lineage_store.signed import BIAS, INTEGER_MAX
+
+ROWS_AT_ONCE = 5_000
+"""Rows of one statement."""
+BYTES_AT_ONCE = 8 << 20
+"""Bytes of columns in one statement."""
+
+Row = dict[str, Any]
+
+
+class Loading:
+    """What one open transaction stores; nothing is sent before :meth:`flush`, but for offsets.
+
+    Not for several threads. An object serves one transaction: when that is tried again, make
+    another.
+    """
+
+    def __init__(self, transaction: neo4j.ManagedTransaction | neo4j.Transaction) -> None:
+        self._transaction = transaction
+        self._apps: dict[str, Row] = {}
+        self._frames: dict[str, Row] = {}
+        self._nodes: dict[str, Row] = {}
+        self._registered: dict[str, Row] = {}
+        self._sends_to: dict[tuple[str, str], Row] = {}
+        self._messages: dict[str, Row] = {}
+        self._heartbeats: dict[str, Row] = {}
+        self._tasks: dict[str, Row] = {}
+        self._commits: dict[str, Row] = {}
+        self._blocks: dict[str, Row] = {}
+        self._filled: dict[str, Row] = {}
+        self._visible: dict[str, Row] = {}
+        self._unmatched: dict[str, Row] = {}
+        self._edges: dict[tuple[str, str], Row] = {}
+        # Messages keep the order in which they are stored; no two writers share a counter.
+        self._number = time.time_ns()
+
+    # -- what is to be stored ----------------------------------------------------------------
+
+    def offsets(self, group: str, topic: str, partition: int, first: int, next: int) -> bool:
+        """Move a Kafka offset from ``first`` to ``next``; to be called before anything else.
+
+        Until the transaction ends no other can move it. False: it does not stand at ``first``, so
+        another writer has stored these records; the caller must give the transaction up. An offset
+        that was never stored stands anywhere.
+        """
+        values = {
+            "id": offset_key(group, topic, partition),
+            "group": group,
+            "topic": topic,
+            "partition": partition,
+            "first": first,
+            "next": next,
+        }
+        self._transaction.run(statements.LOCK_OFFSET, values).consume()
+        # Read by a statement of its own: one that had to wait for the lock may have read before.
+        return self._transaction.run(statements.MOVE_OFFSET, values).single() is not None
+
+    def application(self, app: str) -> None:
+        """Have an application, with nothing in it."""
+        if app not in self._apps:
+            self._apps[app] = {"id": app_key(app), "app": app}
+
+    def message(self, message: Message) -> None:
+        """Store a message, and what follows from it."""
+        app = message.app
+        self.application(app)
+        match message:
+            case Begin():
+                times = {"name": message.name, "started_at": message.started_at}
+                self._frame(app, message.started_at, times)
+            case Heartbeat():
+                self._frame(app, message.at, {})
+            case End():
+                times = {"ended_at": message.ended_at, "status": message.status}
+                self._frame(app, message.ended_at, times)
+            case Register():
+                row = self._node(app, message.node)
+                self._registered[row["id"]] = {"id": row["id"], "props": _registered(message)}
+            case Link():
+                ends = self._node(app, message.src)["id"], self._node(app, message.dest)["id"]
+                self._sends_to[ends] = {"src": ends[0], "dest": ends[1]}
+            case Commit():
+                self._commit(message)
+            case _:
+                pass
+        self._keep(message)
+
+    def block(self, block: StoredBlock) -> None:
+        """Store a block; it is invisible until :class:`Links` named it, before or after this."""
+        block_key = self._block(block.app, block.block_id)
+        task = self._task(block.app, block.task)
+        node = self._node(block.app, block.block_id.node)
+        if block_key not in self._filled:
+            self._filled[block_key] = {
+                "id": block_key,
+                "app": block.app,
+                "node": node["id"],
+                "props": _block_properties(block, task),
+                "sections": [
+                    [space, low - BIAS, high - BIAS] for space, low, high in block.sections
+                ],
+            }
+
+    def links(self, links: Links) -> None:
+        """Store what linking found; blocks that are not here yet get a place to arrive at."""
+        for block_id in links.visible:
+            block_key = self._block(links.app, block_id)
+            self._visible[block_key] = {"id": block_key}
+        for block_id, positions in links.unmatched:
+            block_key = self._block(links.app, block_id)
+            known = self._unmatched.get(block_key, {"positions": INTEGER_MAX})
+            fewest = min(positions, known["positions"])
+            self._unmatched[block_key] = {"id": block_key, "positions": fewest}
+        for edge in links.edges:
+            ends = self._block(links.app, edge.producer), self._block(links.app, edge.consumer)
+            if ends not in self._edges:
+                self._edges[ends] = {
+                    "producer": ends[0],
+                    "consumer": ends[1],
+                    "pairs": min(edge.pairs, INTEGER_MAX),
+                    "data": edge.data,
+                }
+
+    # -- storing it --------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Send all that was collected; further rows may follow, and another flush."""
+        self._send(statements.APPLICATIONS, self._apps)
+        self._send(statements.FRAMES, self._frames)
+        self._send(statements.TASKS, self._tasks)
+        self._send(statements.COMMITS, self._commits)
+        self._send(statements.BLOCKS, self._blocks)
+        self._send(statements.NODES, self._nodes)
+        self._send(statements.REGISTERED, self._registered)
+        self._send(statements.SENDS_TO, self._sends_to)
+        self._send(statements.MESSAGES, self._messages)
+        self._send(statements.HEARTBEATS, self._heartbeats)
+        self._send(statements.FILLED, self._filled)
+        self._send(statements.VISIBLE, self._visible)
+        self._send(statements.UNMATCHED, self._unmatched)
+        self._send(statements.EDGES, self._edges)
+        # Last, over commits and blocks alike: whichever came later finds the other.
+        self._send(statements.RECOMPUTED, self._tasks, reason=RECOMPUTED)
+        for rows in vars(self).values():
+            if isinstance(rows, dict):
+                rows.clear()
+
+    def _send(self, statement: LiteralString, rows: Mapping[Any, Row], **values: Any) -> None:
+        for part in _parts(rows[one] for one in sorted(rows)):
+            self._transaction.run(statement, rows=part, **values).consume()
+
+    # -- collecting --------------------------------------------------------------------------
+
+    def _frame(self, app: str, seen_at: float, properties: Row) -> None:
+        row = self._frames.setdefault(app, {"id": app_key(app), "seen_at": 0.0, "props": {}})
+        row["seen_at"] = max(row["seen_at"], seen_at)
+        # Also where only the time is news: setting something locks the node before it is read.
+        row["props"] |= {"app": app} | properties
+
+    def _node(self, app: str, node: str) -> Row:
+        self.application(app)
+        node_key = key(app, node)
+        return self._nodes.setdefault(node_key, {"id": node_key, "app": app, "node": node})
+
+    def _task(self, app: str, task: TaskId) -> str:
+        self.application(app)
+        own = task_key(app, task)
+        row = {"id": own, "app": app, "node": task.node, "partition": task.partition}
+        self._tasks.setdefault(own, row)
+        return own
+
+    def _block(self, app: str, block_id: BlockId) -> str:
+        self.application(app)
+        block_key = key(app, block_id)
+        self._blocks.setdefault(block_key, {"id": block_key, "app": app})
+        return block_key
+
+    def _commit(self, commit: Commit) -> None:
+        task = TaskId(commit.node, commit.partition, commit.attempt)
+        own = self._task(commit.app, task)
+        row = self._commits.setdefault(own, {"id": own, "attempts": [], "digests": []})
+        for column, value in (("attempts", commit.attempt), ("digests", commit.digest)):
+            if value not in row[column]:
+                row[column].append(value)
+
+    def _keep(self, message: Message) -> None:
+        self._number += 1
+        body = dump_message(message)
+        properties: Row = {
+            "app": message.app,
+            "type": message.type,
+            "body": body,
+            "number": self._number,
+        }
+        if isinstance(message, Heartbeat):
+            # Only the latest is of use; a notebook that is open for a week would leave thousands.
+            row_key = key(message.app, "heartbeat")
+            known = self._heartbeats.get(row_key)
+            if known is None or known["props"]["at"] < message.at:
+                properties["at"] = message.at
+                self._heartbeats[row_key] = {"id": row_key, "props": properties}
+            return
+        row_key = key(message.app, hashlib.blake2b(body.encode(), digest_size=16).hexdigest())
+        about = _about(message)
+        if about:
+            properties["about"] = about
+        self._messages.setdefault(row_key, {"id": row_key, "props": properties})
+
+
+def offset_key(group: str, topic: str, partition: int) -> str:
+    """The id of the node that holds a Kafka offset."""
+    return f"{group}|{topic}|{partition}"
+
+
+def _registered(message: Register) -> Row:
+    return message.model_dump(exclude={"v", "type", "app", "node"})
+
+
+def _block_properties(block: StoredBlock, task: str) -> Row:
+    block_id = block.block_id
+    return {
+        "node": block_id.node,
+        "partition": block_id.partition,
+        "attempt": block_id.attempt,
+        "seq": block_id.seq,
+        "task": task,
+        "in_space": block.in_space,
+        "in_low": None if block.in_low is None else block.in_low - BIAS,
+        "in_high": None if block.in_high is None else block.in_high - BIAS,
+        "rows": block.rows,
+        "associations": min(block.associations, INTEGER_MAX),
+        "exact": block.exact,
+        "reason": block.reason or None,
+        "merges": merges_by_key(block.in_space, (space for space, _, _ in block.sections)) or None,
+        "data": block.data,
+    }
+
+
+def _about(message: Message) -> list[str]:
+    """Nodes that a query for one node's splits or files must read the message for."""
+    match message:
+        case Splits() | SinkFiles():
+            return [message.node]
+        case Commit():
+            read = {one.space.rpartition("#")[0] for one in message.reads if one.exhausted}
+            return sorted((read | ({message.node} if message.newlines else set())) - {""})
+        case _:
+            return []
+
+
+def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Rows, some at a time: bounded in number and in bytes of columns."""
+    part: list[Row] = []
+    size = 0
+    for row in rows:
+        part.append(row)
+        size += _bytes_of(row)
+        if len(part) >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _bytes_of(row: Row) -> int:
+    columns = row.get("data") or row.get("props", {}).get("data") or b""
+    body = row.get("props", {}).get("body", "")
+    return len(columns) + len(body) + 64 * len(row.get("sections", ()))

@@ -1,0 +1,99 @@
+"""Constraints and indexes of the Neo4j store, one step a version.
+
+A node ``(:LineageSchema)`` holds the version. Every statement may be repeated, also by several
+processes at once: whoever starts first need not be the one who finishes.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from typing import LiteralString
+
+from neo4j import exceptions
+
+from lineage_store.errors import StoreError
+from lineage_store.neo4j.connection import Connection
+
+ATTEMPTS = 20
+"""Tries of one statement while other processes change the schema too."""
+PAUSE_S = 0.05
+ONLINE_S = 300
+"""How long new indexes may take to be filled."""
+
+_VERSION_1: Sequence[LiteralString] = (
+    "CREATE CONSTRAINT lineage_application IF NOT EXISTS FOR (n:Application) REQUIRE n.id IS UNIQUE",
+    "CREATE CONSTRAINT lineage_node IF NOT EXISTS FOR (n:LineageNode) REQUIRE n.id IS UNIQUE",
+    "CREATE CONSTRAINT lineage_block IF NOT EXISTS FOR (n:FlowBlock) REQUIRE n.id IS UNIQUE",
+    "CREATE CONSTRAINT lineage_task IF NOT EXISTS FOR (n:Task) REQUIRE n.id IS UNIQUE",
+    "CREATE CONSTRAINT lineage_message IF NOT EXISTS FOR (n:Message) REQUIRE n.id IS UNIQUE",
+    "CREATE CONSTRAINT lineage_problem IF NOT EXISTS FOR (n:Problem) REQUIRE n.id IS UNIQUE",
+    "CREATE CONSTRAINT lineage_offset IF NOT EXISTS FOR (n:KafkaOffset) REQUIRE n.id IS UNIQUE",
+    "CREATE INDEX lineage_block_in IF NOT EXISTS FOR (n:FlowBlock) ON (n.app, n.in_space, n.in_low)",
+    "CREATE INDEX lineage_block_task IF NOT EXISTS FOR (n:FlowBlock) ON (n.task)",
+    "CREATE INDEX lineage_section IF NOT EXISTS FOR (n:FlowSection) ON (n.app, n.space, n.low)",
+    "CREATE INDEX lineage_message_type IF NOT EXISTS FOR (n:Message) ON (n.app, n.type)",
+)
+
+STEPS: tuple[Sequence[LiteralString], ...] = (_VERSION_1,)
+"""``STEPS[n]`` makes version n + 1 of version n; every statement must be repeatable."""
+
+
+def migrate(connection: Connection) -> None:
+    """Take every step that the database still lacks.
+
+    Raises:
+        StoreError: the database is of a newer version, or can't be changed.
+    """
+    version = version_of(connection)
+    newest = len(STEPS)
+    if version > newest:
+        raise StoreError(
+            f"the lineage store {connection.address.uri} is of version {version}, this program "
+            f"knows {newest}: update the program, or choose another store"
+        )
+    if version == newest:
+        return
+    _repeat(
+        connection,
+        "CREATE CONSTRAINT lineage_schema IF NOT EXISTS FOR (n:LineageSchema) REQUIRE n.id IS UNIQUE",
+    )
+    for number, step in enumerate(STEPS[version:], start=version + 1):
+        for statement in step:
+            _repeat(connection, statement)
+        connection.run("CALL db.awaitIndexes($seconds)", seconds=ONLINE_S)
+        connection.write(
+            lambda transaction, number=number: transaction.run(  # type: ignore[misc]
+                "MERGE (s:LineageSchema {id: 'lineage'}) SET s.id = s.id "
+                "SET s.version = CASE WHEN coalesce(s.version, 0) < $number THEN $number "
+                "ELSE s.version END",
+                number=number,
+            ).consume()
+        )
+
+
+def version_of(connection: Connection) -> int:
+    """The schema's version; 0 of an empty database."""
+    rows = connection.read("MATCH (s:LineageSchema {id: 'lineage'}) RETURN s.version")
+    return int(rows[0][0]) if rows else 0
+
+
+def _repeat(connection: Connection, statement: LiteralString) -> None:
+    """Change the schema, again when another process did so at the same moment."""
+    for attempt in range(ATTEMPTS):
+        try:
+            connection.run(statement)
+        except StoreError as error:
+            if not _may_pass(error.__cause__) or attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(PAUSE_S * (1 + random.random()))
+        else:
+            return
+
+
+def _may_pass(error: BaseException | None) -> bool:
+    """Whether a schema statement failed just because of another one."""
+    if not isinstance(error, exceptions.Neo4jError):
+        return False
+    return error.is_retryable() or "Schema" in str(error.code)

@@ -1,0 +1,135 @@
+"""What a transaction of loading says to Neo4j. Rows come as parameters, sorted by id.
+
+Two writers meet at the same nodes. Whatever a statement changes later is locked first, in one order
+for all (``SET n.app = n.app`` locks and changes nothing): tasks, then blocks, each in order of id.
+So they wait for each other instead of each holding what the other needs; where they do all the
+same, Neo4j ends one of them with a transient error and it is tried again.
+"""
+
+from __future__ import annotations
+
+from typing import Final, LiteralString
+
+LOCK_OFFSET: Final[LiteralString] = """
+MERGE (o:KafkaOffset {id: $id})
+ON CREATE SET o.next = $first, o.group = $group, o.topic = $topic, o.partition = $partition
+SET o.group = $group
+"""
+
+MOVE_OFFSET: Final[LiteralString] = """
+MATCH (o:KafkaOffset {id: $id})
+WHERE o.next = $first
+SET o.next = $next
+RETURN o.next
+"""
+
+APPLICATIONS: Final[LiteralString] = """
+UNWIND $rows AS row
+MERGE (a:Application {id: row.id})
+ON CREATE SET a.app = row.app, a.name = '', a.started_at = 0.0, a.status = 'running',
+    a.seen_at = 0.0
+"""
+
+FRAMES: Final[LiteralString] = """
+UNWIND $rows AS row
+MATCH (a:Application {id: row.id})
+SET a += row.props
+SET a.seen_at = CASE WHEN a.seen_at < row.seen_at THEN row.seen_at ELSE a.seen_at END
+"""
+
+NODES: Final[LiteralString] = """
+UNWIND $rows AS row
+MERGE (n:LineageNode {id: row.id})
+ON CREATE SET n.app = row.app, n.node = row.node
+"""
+
+REGISTERED: Final[LiteralString] = """
+UNWIND $rows AS row
+MATCH (n:LineageNode {id: row.id})
+SET n += row.props
+"""
+
+SENDS_TO: Final[LiteralString] = """
+UNWIND $rows AS row
+MATCH (a:LineageNode {id: row.src})
+MATCH (b:LineageNode {id: row.dest})
+MERGE (a)-[:SENDS_TO]->(b)
+"""
+
+MESSAGES: Final[LiteralString] = """
+UNWIND $rows AS row
+MERGE (m:Message {id: row.id})
+ON CREATE SET m += row.props
+"""
+
+HEARTBEATS: Final[LiteralString] = """
+UNWIND $rows AS row
+MERGE (m:Message {id: row.id})
+SET m.app = row.props.app
+WITH m, row WHERE m.at IS NULL OR m.at < row.props.at
+SET m += row.props
+"""
+
+TASKS: Final[LiteralString] = """
+UNWIND $rows AS row
+MERGE (t:Task {id: row.id})
+ON CREATE SET t.node = row.node, t.partition = row.partition, t.attempts = [], t.digests = []
+SET t.app = row.app
+"""
+
+COMMITS: Final[LiteralString] = """
+UNWIND $rows AS row
+MATCH (t:Task {id: row.id})
+SET t.attempts = t.attempts + [one IN row.attempts WHERE NOT one IN t.attempts],
+    t.digests = t.digests + [one IN row.digests WHERE NOT one IN t.digests]
+"""
+
+BLOCKS: Final[LiteralString] = """
+UNWIND $rows AS row
+MERGE (b:FlowBlock {id: row.id})
+ON CREATE SET b.stub = true
+SET b.app = row.app
+"""
+
+FILLED: Final[LiteralString] = """
+UNWIND $rows AS row
+MATCH (b:FlowBlock {id: row.id})
+WHERE b.stub
+MATCH (n:LineageNode {id: row.node})
+SET b += row.props
+REMOVE b.stub
+CREATE (b)-[:OF]->(n)
+FOREACH (part IN row.sections |
+    CREATE (:FlowSection {app: row.app, space: part[0], low: part[1], high: part[2], block: row.id})
+)
+"""
+
+VISIBLE: Final[LiteralString] = """
+UNWIND $rows AS row
+MATCH (b:FlowBlock {id: row.id})
+SET b.visible = true
+"""
+
+UNMATCHED: Final[LiteralString] = """
+UNWIND $rows AS row
+MATCH (b:FlowBlock {id: row.id})
+SET b.unmatched = CASE WHEN b.unmatched <= row.positions THEN b.unmatched ELSE row.positions END
+"""
+
+EDGES: Final[LiteralString] = """
+UNWIND $rows AS row
+MATCH (p:FlowBlock {id: row.producer})
+MATCH (c:FlowBlock {id: row.consumer})
+MERGE (p)-[f:FLOW]->(c)
+ON CREATE SET f.pairs = row.pairs, f.data = row.data
+"""
+
+RECOMPUTED: Final[LiteralString] = """
+UNWIND $rows AS row
+MATCH (t:Task {id: row.id})
+WHERE size(t.digests) > 1
+MATCH (b:FlowBlock)
+USING INDEX b:FlowBlock(task)
+WHERE b.task = t.id AND b.merges AND b.exact AND b.attempt IN t.attempts
+SET b.exact = false, b.reason = $reason
+"""

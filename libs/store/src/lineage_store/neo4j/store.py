@@ -1,0 +1,207 @@
+"""The graph store in Neo4j."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, LiteralString, TypeVar
+
+import neo4j
+
+from lineage_core.block import BlockId, FlowBlock
+from lineage_core.edge_message import Links, packed_edge, stored_block
+from lineage_core.graph import EdgeBatch
+from lineage_core.linking import TaskId
+from lineage_core.message import Message
+from lineage_core.packing import prepare
+from lineage_core.verdict import ABANDONED_AFTER_S, StoreCounts
+from lineage_store.neo4j.connection import Address, Connection
+from lineage_store.neo4j.counting import count_store
+from lineage_store.neo4j.graph import HALF, Neo4jGraph
+from lineage_store.neo4j.keys import app_key, prefix
+from lineage_store.neo4j.loading import Loading, offset_key
+from lineage_store.neo4j.schema import migrate
+from lineage_store.port import ApplicationRecord
+
+DELETED_AT_ONCE = 5_000
+"""Nodes or relationships of one transaction when an application is deleted."""
+
+T = TypeVar("T")
+
+_APPLICATIONS: Final[LiteralString] = """
+MATCH (a:Application)
+CALL (a) {
+    MATCH (b:FlowBlock)
+    USING INDEX b:FlowBlock(id)
+    WHERE b.id STARTS WITH a.id + '|' AND b.visible AND b.stub IS NULL
+    RETURN sum(b.rows) AS flows, sum(b.associations / $half) AS high,
+        sum(b.associations % $half) AS low
+}
+RETURN a.app, a.name, a.started_at, a.ended_at, a.status, a.seen_at, flows, high, low
+"""
+
+_BLOCK_KEYS: Final[LiteralString] = """
+UNWIND $ids AS id
+MATCH (b:FlowBlock {id: id})
+WHERE b.stub IS NULL
+RETURN id
+"""
+
+_DELETE: Final[tuple[LiteralString, ...]] = (
+    "MATCH (b:FlowBlock) USING INDEX b:FlowBlock(id) WHERE b.id STARTS WITH $prefix "
+    "MATCH (b)-[f:FLOW]->() CALL (f) { DELETE f } IN TRANSACTIONS OF $rows ROWS",
+    "MATCH (s:FlowSection) USING INDEX s:FlowSection(app, space, low) "
+    "WHERE s.app = $app AND s.space IS NOT NULL AND s.low IS NOT NULL "
+    "CALL (s) { DELETE s } IN TRANSACTIONS OF $rows ROWS",
+    "MATCH (b:FlowBlock) USING INDEX b:FlowBlock(id) WHERE b.id STARTS WITH $prefix "
+    "CALL (b) { DETACH DELETE b } IN TRANSACTIONS OF $rows ROWS",
+    "MATCH (n:LineageNode) USING INDEX n:LineageNode(id) WHERE n.id STARTS WITH $prefix "
+    "CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF $rows ROWS",
+    "MATCH (t:Task) USING INDEX t:Task(id) WHERE t.id STARTS WITH $prefix "
+    "CALL (t) { DETACH DELETE t } IN TRANSACTIONS OF $rows ROWS",
+    "MATCH (m:Message) USING INDEX m:Message(id) WHERE m.id STARTS WITH $prefix "
+    "CALL (m) { DETACH DELETE m } IN TRANSACTIONS OF $rows ROWS",
+    # Last: what was interrupted can be named and deleted again.
+    "MATCH (a:Application {id: $id}) DETACH DELETE a",
+)
+
+
+class Neo4jStore:
+    """Implements :class:`lineage_store.port.GraphStore` over one database of a Neo4j.
+
+    May be shared by threads, and by any number of processes that open their own. ``clock`` gives
+    unix seconds; it only decides whether an application counts as abandoned.
+    """
+
+    def __init__(self, address: Address, *, clock: Callable[[], float] = time.time) -> None:
+        """Connect, and bring the database's schema up to date.
+
+        Raises:
+            StoreError: nobody answers, the credentials are refused, or the store is of a newer
+                version.
+        """
+        self.address = address
+        self._clock = clock
+        self._connection = Connection(address)
+        try:
+            migrate(self._connection)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def load(self, work: Callable[[Loading], T]) -> T:
+        """Run ``work`` in a transaction and store what it gave to the :class:`Loading`.
+
+        After a transient error (a deadlock, a server that restarts) ``work`` is called again with
+        another ``Loading``. An exception of its own gives the transaction up.
+
+        Raises:
+            StoreUnavailableError: the store does not answer or can't be written for now.
+            StoreError: the store can't be written.
+        """
+
+        def transaction(opened: neo4j.ManagedTransaction) -> T:
+            loading = Loading(opened)
+            result = work(loading)
+            loading.flush()
+            return result
+
+        return self._connection.write(transaction)
+
+    def offset(self, group: str, topic: str, partition: int) -> int | None:
+        """Where a Kafka offset stands (the next one to be stored); None if it never moved."""
+        rows = self._connection.read(
+            "MATCH (o:KafkaOffset {id: $id}) RETURN o.next", id=offset_key(group, topic, partition)
+        )
+        return int(rows[0][0]) if rows else None
+
+    def write(
+        self,
+        app: str,
+        messages: Iterable[Message] = (),
+        blocks: Iterable[FlowBlock] = (),
+        edges: Iterable[EdgeBatch] = (),
+        *,
+        tasks: Mapping[BlockId, TaskId] | None = None,
+        unmatched: Mapping[BlockId, int] | None = None,
+    ) -> None:
+        said = list(messages)
+        stored = []
+        for block in blocks:
+            block_id = block.block_id
+            own = TaskId(block_id.node, block_id.partition, block_id.attempt)
+            stored.append(stored_block(app, (tasks or {}).get(block_id, own), prepare(block)))
+        links = Links(
+            app,
+            [one.block_id for one in stored],
+            list((unmatched or {}).items()),
+            [packed_edge(edge) for edge in edges],
+        )
+        ends = {end for edge in links.edges for end in (edge.producer, edge.consumer)}
+        unknown = sorted(ends - {one.block_id for one in stored})
+
+        def work(loading: Loading) -> None:
+            loading.application(app)
+            for message in said:
+                loading.message(message)
+            for one in stored:
+                loading.block(one)
+            loading.links(links)
+
+        self._check_known(app, unknown)
+        self.load(work)
+
+    def _check_known(self, app: str, blocks: Sequence[BlockId]) -> None:
+        if not blocks:
+            return
+        ids = {f"{prefix(app)}{block_id}": block_id for block_id in blocks}
+        known = {row[0] for row in self._connection.read(_BLOCK_KEYS, ids=list(ids))}
+        for block_key, block_id in ids.items():
+            if block_key not in known:
+                raise KeyError(f"edge of block {block_id}, which is not in the store")
+
+    def applications(self) -> Sequence[ApplicationRecord]:
+        found = []
+        rows = self._connection.read(_APPLICATIONS, half=HALF)
+        for app, name, started_at, ended_at, status, seen_at, flows, high, low in rows:
+            gone = status == "running" and self._clock() - seen_at > ABANDONED_AFTER_S
+            found.append(
+                ApplicationRecord(
+                    app=app,
+                    name=name,
+                    started_at=started_at,
+                    ended_at=ended_at,
+                    status="abandoned" if gone else status,
+                    flows=flows,
+                    associations=high * HALF + low,
+                )
+            )
+        return sorted(found, key=lambda one: (one.started_at, one.app), reverse=True)
+
+    def messages(self, app: str, kind: str | None = None) -> Sequence[Message]:
+        return self.graph(app).messages(kind)
+
+    def graph(self, app: str) -> Neo4jGraph:
+        rows = self._connection.read("MATCH (a:Application {id: $id}) RETURN a.id", id=app_key(app))
+        if not rows:
+            raise KeyError(f"there is no application {app} in {self.address.uri}")
+        return Neo4jGraph(self._connection, app)
+
+    def counts(self, app: str) -> StoreCounts:
+        self.graph(app)
+        return count_store(self._connection, app)
+
+    def delete(self, app: str) -> None:
+        for statement in _DELETE:
+            self._connection.run(
+                statement, app=app, id=app_key(app), prefix=prefix(app), rows=DELETED_AT_ONCE
+            )
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Neo4jStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
