@@ -18,6 +18,7 @@ from lineage.options import (
     print_json,
     reported,
 )
+from lineage.stack.commands import app as stack_app
 
 app = typer.Typer(
     name="lineage",
@@ -27,6 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(stack_app)
 
 AppArgument = Annotated[
     str,

@@ -7,7 +7,7 @@ import subprocess
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lineage.stack.downloads import jars
 from lineage.stack.errors import StackError, StartError
@@ -71,8 +71,6 @@ class Kafka(Server):
         topics: names and partitions of topics that exist once it is ready.
     """
 
-    name: ClassVar[str] = "kafka"
-
     def __init__(
         self,
         folder: Path,
@@ -82,7 +80,7 @@ class Kafka(Server):
         heap: str = "512m",
         topics: Mapping[str, int] | None = None,
     ) -> None:
-        super().__init__(folder, port)
+        super().__init__("kafka", folder, port)
         self.controller_port = controller_port
         self.heap = heap
         self.topics = dict(topics or {})

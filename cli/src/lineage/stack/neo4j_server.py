@@ -46,13 +46,12 @@ class Neo4j(Server):
         page_cache: memory beside the heap for the store's files.
     """
 
-    name: ClassVar[str] = "neo4j"
     start_limit_s: ClassVar[float] = 180
 
     def __init__(
         self, folder: Path, port: int, *, heap: str = "1g", page_cache: str = "128m"
     ) -> None:
-        super().__init__(folder, port)
+        super().__init__("neo4j", folder, port)
         self.heap = heap
         self.page_cache = page_cache
 

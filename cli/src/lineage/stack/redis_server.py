@@ -36,11 +36,10 @@ class Redis(Server):
         memory: bound of its data, as Redis' maxmemory takes it.
     """
 
-    name: ClassVar[str] = "redis"
     stop_limit_s: ClassVar[float] = 30
 
     def __init__(self, folder: Path, port: int, *, memory: str = "1gb") -> None:
-        super().__init__(folder, port)
+        super().__init__("redis", folder, port)
         self.memory = memory
 
     @property

@@ -22,19 +22,21 @@ class NotReady(Exception):
 class Server(ABC):
     """One process of the stack, with a folder of its own for all it writes.
 
-    The folder holds NAME.pid and NAME.log beside what the server keeps there.
+    The folder holds NAME.pid and NAME.log beside what the server keeps there. ``needs`` are the
+    servers that must be ready before this one starts.
     """
 
-    name: ClassVar[str]
-    needs: ClassVar[frozenset[str]] = frozenset()
-    """Servers that must be ready before this one starts."""
     start_limit_s: ClassVar[float] = 120
     """A slow machine is no failure; a process that has ended is one at once."""
     stop_limit_s: ClassVar[float] = 60
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(
+        self, name: str, folder: Path, port: int, needs: frozenset[str] = frozenset()
+    ) -> None:
+        self.name = name
         self.folder = folder
         self.port = port
+        self.needs = needs
 
     @property
     def log(self) -> Path:
