@@ -102,7 +102,7 @@ def test_verify_says_complete_or_not(here: Path) -> None:
     found = as_json("verify")
     assert found["complete"] is True
     assert found["tasks"] == {"expected": 3, "committed": 3}
-    assert found["blocks"] == {"expected": 3, "received": 3, "linked": 3}
+    assert found["blocks"] == {"expected": 3, "written": 3, "received": 3, "linked": 3, "stubs": 0}
     assert (found["flows"], found["reasons"]) == (10, [])
     assert "complete" in lineage("verify", "latest").stdout
     store_run("sqlite:///.lineage/lineage.db", here, "app-2", started_at=2e9, committed=False)

@@ -42,7 +42,13 @@ def test_a_word_count_is_stored_linked_and_complete(store: SqliteStore, spool: S
     assert verdict.complete, verdict.reasons
     assert (report.tasks, report.blocks, report.flows) == (4, 6, 13)
     assert (report.associations, report.edges) == (19, 8)
-    assert verdict.to_json()["blocks"] == {"expected": 6, "received": 6, "linked": 6}
+    assert verdict.to_json()["blocks"] == {
+        "expected": 6,
+        "written": 6,
+        "received": 6,
+        "linked": 6,
+        "stubs": 0,
+    }
     assert verdict.to_json()["tasks"] == {"expected": 4, "committed": 4}
     reached = store.graph(APP).edges_into([BlockId("6", 1, 21, 0)])
     pairs = {

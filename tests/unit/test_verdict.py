@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lineage_core.message import (
@@ -53,8 +55,9 @@ def test_all_that_was_expected_is_there() -> None:
     assert found.to_json() == {
         "complete": True,
         "status": "ok",
+        "final": True,
         "tasks": {"expected": 3, "committed": 3},
-        "blocks": {"expected": 4, "received": 4, "linked": 4},
+        "blocks": {"expected": 4, "written": 4, "received": 4, "linked": 4, "stubs": 0},
         "flows": 70,
         "unmatched": 0,
         "collisions": 0,
@@ -174,3 +177,27 @@ def test_supersets_and_collisions_are_told_but_complete() -> None:
     assert found.complete
     assert found.collisions == 2
     assert found.superset == {"4": ("a", "b", "c"), "5": ("d",)}
+
+
+def test_a_verdict_is_final_when_all_that_was_sent_is_there() -> None:
+    assert verdict(*WHOLE).final
+    assert not verdict(*WHOLE[:-1], now=20.0).final
+    for missing in COMMITS:
+        assert not verdict(*(one for one in WHOLE if one is not missing)).final
+    assert not verdict(*WHOLE, counts=replace(ALL, received=3)).final
+
+
+def test_a_verdict_on_a_dead_application_is_final() -> None:
+    assert verdict(*WHOLE[:-1], counts=replace(ALL, received=3), now=1000.0).final
+
+
+def test_blocks_that_are_linked_to_and_did_not_arrive() -> None:
+    found = verdict(*WHOLE, counts=replace(ALL, stubs=2))
+    assert not found.complete
+    assert not found.final
+    assert found.reasons == ("2 blocks are linked to and did not arrive",)
+    assert found.to_json()["blocks"]["stubs"] == 2
+
+
+def test_blocks_that_wait_for_their_commit_are_written() -> None:
+    assert verdict(*WHOLE, counts=replace(ALL, written=6)).to_json()["blocks"]["written"] == 6

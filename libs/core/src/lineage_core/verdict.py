@@ -36,7 +36,9 @@ class StoreCounts:
     positions that nobody put out; ``unmatched`` counts the positions. ``claimed``: tasks (node,
     partition) that are visible without a commit because their records were read, and ``claimed_
     blocks`` their blocks. ``inexact``: reasons by node, from stored blocks. ``problems``: reasons
-    by place (a file, a line of the spool).
+    by place (a file, a line of the spool). ``written``: blocks that arrived, also of tasks that are
+    not visible (yet); None: only visible ones are kept. ``stubs``: blocks that edges or their task's
+    commit name and that did not arrive.
     """
 
     received: int
@@ -47,6 +49,8 @@ class StoreCounts:
     claimed_blocks: int = 0
     inexact: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
+    written: int | None = None
+    stubs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,9 @@ class Verdict:
     """Complete or not, and why not.
 
     ``status``: running, ok, failed or abandoned. ``superset``: reasons by node; an inexact node
-    does not make the lineage incomplete, it says more than what was used, never less.
+    does not make the lineage incomplete, it says more than what was used, never less. ``final``: no
+    more is on its way: the application ended and all that it sent is stored, or it was abandoned.
+    Late deliveries and replayed dead letters may still change it.
     """
 
     complete: bool
@@ -71,17 +77,23 @@ class Verdict:
     unknown: tuple[str, ...]
     superset: Mapping[str, tuple[str, ...]]
     reasons: tuple[str, ...]
+    final: bool
+    blocks_written: int
+    stubs: int
 
     def to_json(self) -> dict[str, Any]:
         """As ``lineage verify --json`` prints it."""
         return {
             "complete": self.complete,
             "status": self.status,
+            "final": self.final,
             "tasks": {"expected": self.tasks_expected, "committed": self.tasks_committed},
             "blocks": {
                 "expected": self.blocks_expected,
+                "written": self.blocks_written,
                 "received": self.blocks_received,
                 "linked": self.blocks_linked,
+                "stubs": self.stubs,
             },
             "flows": self.flows,
             "unmatched": self.unmatched,
@@ -96,13 +108,14 @@ class Verdict:
 def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Verdict:
     """The verdict over all messages of one application. ``now``: unix seconds."""
     facts = _Facts(messages)
+    promised = facts.blocks_promised + counts.claimed_blocks
     reasons = [
         *facts.of_the_end(now),
         *facts.of_capture(),
         *facts.of_actions(),
         *facts.of_tasks(counts),
         *facts.of_commits(),
-        *_of_store(counts, facts.blocks_promised + counts.claimed_blocks),
+        *_of_store(counts, promised),
         *facts.of_dead_letters(),
         *facts.of_totals(),
     ]
@@ -113,7 +126,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         status=facts.status(now),
         tasks_expected=len(facts.expected),
         tasks_committed=len(facts.expected & (facts.committed_partitions | counts.claimed)),
-        blocks_expected=facts.blocks_promised + counts.claimed_blocks,
+        blocks_expected=promised,
         blocks_received=counts.received,
         blocks_linked=counts.received - counts.unlinked,
         flows=counts.flows,
@@ -123,6 +136,9 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         unknown=unknown,
         superset=facts.superset(counts),
         reasons=tuple(reasons),
+        final=facts.is_final(now, counts, promised),
+        blocks_written=counts.received if counts.written is None else counts.written,
+        stubs=counts.stubs,
     )
 
 
@@ -179,6 +195,13 @@ class _Facts:
         if self.end is not None:
             return self.end.status
         return "abandoned" if now - self.seen_at > ABANDONED_AFTER_S else "running"
+
+    def is_final(self, now: float, counts: StoreCounts, promised: int) -> bool:
+        """Whether nothing is on its way any more. ``promised``: blocks."""
+        if self.end is None:
+            return self.status(now) == "abandoned"
+        told = len(self.commits) >= self.end.totals.tasks
+        return told and counts.received >= promised and not counts.stubs
 
     def of_the_end(self, now: float) -> Iterable[str]:
         if self.begin is None:
@@ -255,6 +278,8 @@ def _of_store(counts: StoreCounts, expected: int) -> Iterable[str]:
             f"{counts.unlinked} blocks are not fully linked: "
             f"{counts.unmatched} input positions that no block puts out"
         )
+    if counts.stubs:
+        yield f"{counts.stubs} blocks are linked to and did not arrive"
     for place, reason in counts.problems.items():
         yield f"{place}: {reason}"
 
