@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_core import walk
+from lineage_core import reaching
 from lineage_core.address import parse_space
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.graph import LinkRecord
@@ -184,12 +184,12 @@ def test_narrowing_by_edges_changes_nothing(
 ) -> None:
     begun = {s: as_region(runs) for s, runs in starts(graph, data).items()}
     plain = trace(graph, direction, begun)
-    few = walk.FEW_BLOCKS
-    walk.FEW_BLOCKS = 0
+    few = reaching.FEW_BLOCKS
+    reaching.FEW_BLOCKS = 0
     try:
         narrowed = trace(graph, direction, begun)
     finally:
-        walk.FEW_BLOCKS = few
+        reaching.FEW_BLOCKS = few
     assert found_in(plain) == found_in(narrowed)
     assert passed_in(plain) == passed_in(narrowed)
 

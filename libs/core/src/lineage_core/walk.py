@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Protocol
 
-import numpy as np
-
-from lineage_core.address import Space, SpaceKind, parse_space
 from lineage_core.block import I64, BlockId, FlowBlock
 from lineage_core.crossing import Crossing, back, forth
-from lineage_core.graph import FlowGraph, NodeRecord
+from lineage_core.graph import BlockRef, FlowGraph, NodeRecord
+from lineage_core.reaching import blocks_at, loads, space_of
 from lineage_core.region import Region
-from lineage_core.runs import EMPTY, Runs, clusters, intersect, subtract, touching, union
+from lineage_core.runs import EMPTY, Runs, intersect, subtract, union
 from lineage_core.topology import Topology
 from lineage_core.trace_result import DeadEnd, Direction, NodeItems, TraceResult
 
-LOAD_AT_ONCE = 8
-"""Blocks unpacked together: bounds the memory of a trace that crosses thousands."""
-RANGES_MAX = 16
-"""Ranges asked for per space: row ordinals come in few clusters, hashes gain nothing by more."""
-FEW_BLOCKS = 4
-"""So many blocks are loaded rather than narrowed down by reading edges."""
 LOOSE_RUNS_MAX = 1 << 20
 """Runs that wait unmerged in one space: 16 MiB."""
 OPAQUE = "*"
@@ -98,7 +89,7 @@ class Walk:
         return self._result()
 
     def _rank(self, space: str) -> int:
-        rank = self.topology.rank(_space(space).name)
+        rank = self.topology.rank(space_of(space).name)
         return -rank if self.backward else rank
 
     def _take_up(self, level: Mapping[str, _Wanted], *, once: bool) -> None:
@@ -107,17 +98,21 @@ class Walk:
         ``once``: positions that were crossed before (by another way) are left out.
         """
         wanted_runs: dict[str, Runs] = {}
-        spaces_of_block: dict[BlockId, list[str]] = {}
         for space, wanted in level.items():
             runs = self._to_cross(space, wanted, once=once)
             if len(runs[0]):
                 wanted_runs[space] = runs
-                for block_id in self._blocks_at(space, runs, wanted):
-                    spaces_of_block.setdefault(block_id, []).append(space)
+        refs: dict[BlockId, BlockRef] = {}
+        spaces_of_block: dict[BlockId, list[str]] = {}
+        askers = {space: level[space].askers for space in wanted_runs}
+        reached = blocks_at(self.graph, wanted_runs, askers, backward=self.backward)
+        for space, found in reached.items():
+            for ref in found:
+                refs[ref.block_id] = ref
+                spaces_of_block.setdefault(ref.block_id, []).append(space)
         seen: dict[str, list[Runs]] = {space: [] for space in wanted_runs}
-        todo = list(spaces_of_block)
-        for at in range(0, len(todo), LOAD_AT_ONCE):
-            for block_id, block in self.source.load(todo[at : at + LOAD_AT_ONCE]).items():
+        for part in loads(refs.values()):
+            for block_id, block in self.source.load(part).items():
                 for space in spaces_of_block[block_id]:
                     self._cross(block_id, block, space, wanted_runs[space], seen[space])
         for space, runs in wanted_runs.items():
@@ -133,7 +128,7 @@ class Walk:
             if done is not None:
                 runs = subtract(runs, done)
             self.done[space] = runs if done is None else union([done, runs])
-        name = _space(space).name
+        name = space_of(space).name
         if name == OPAQUE or len(runs[0]) == 0:
             return runs
         self._pass(name, space, runs)
@@ -150,7 +145,7 @@ class Walk:
         if len(crossing.rows) == 0:
             return
         seen.append(crossing.seen)
-        if _space(space).name == OPAQUE and self.backward:
+        if space_of(space).name == OPAQUE and self.backward:
             owned = intersect(union([crossing.seen]), runs)
             self._pass(block_id.node, space, owned)
             if block_id.node == self.goal:
@@ -165,7 +160,7 @@ class Walk:
 
     def _reach(self, block_id: BlockId, crossing: Crossing, space: str, runs: Runs) -> None:
         """Let positions wait that were reached through a block."""
-        if _space(space).name == OPAQUE:
+        if space_of(space).name == OPAQUE:
             # An opaque position does not tell its node: the block that put it out does.
             runs = union([runs])
             if not self.backward:
@@ -177,46 +172,14 @@ class Walk:
                 # What a source of an SDK takes in lies outside, even if an item has its name.
                 self._find(block_id.node, space, runs)
         wanted = self.reached.setdefault(space, _Wanted())
-        if _space(space).name == OPAQUE:
+        if space_of(space).name == OPAQUE:
             wanted.asked_at.setdefault(block_id.node, []).append(runs)
         wanted.add(runs)
         wanted.askers.setdefault(block_id, []).append(crossing.rows)
 
-    def _blocks_at(self, space: str, runs: Runs, wanted: _Wanted) -> list[BlockId]:
-        """Blocks to load: those whose range fits, narrowed down by edges where that pays."""
-        hashed = _space(space).kind in (SpaceKind.KEYS, SpaceKind.OPAQUE)
-        ask = self.graph.blocks_into if self.backward else self.graph.blocks_from
-        found: dict[BlockId, None] = {}
-        for first, last in clusters(runs, 1 if hashed else RANGES_MAX):
-            for ref in ask(space, first, last):
-                if self.backward or _in_range(ref.in_min, ref.in_max, runs):
-                    found[ref.block_id] = None
-        if not hashed or len(found) <= FEW_BLOCKS or not wanted.askers:
-            return list(found)
-        linked = self._linked(wanted.askers)
-        return [block for block in found if block in linked]
-
-    def _linked(self, askers: Mapping[BlockId, list[I64]]) -> set[BlockId]:
-        """Blocks that share an edge with the rows that asked."""
-        linked: set[BlockId] = set()
-        rows = {block: np.unique(np.concatenate(parts)) for block, parts in askers.items()}
-        ask = self.graph.edges_into if self.backward else self.graph.edges_from
-        for batch in ask(askers):
-            here, there = (
-                (batch.consumer, batch.producer)
-                if self.backward
-                else (batch.producer, batch.consumer)
-            )
-            columns = batch.rows_consumer if self.backward else batch.rows_producer
-            if there in linked:
-                continue
-            if columns is None or bool(np.isin(rows[here], columns).any()):
-                linked.add(there)
-        return linked
-
     def _end(self, space: str, wanted: _Wanted, runs: Runs) -> None:
         """Items that no block continues: found, lost, or (forward) simply not used further."""
-        name = _space(space).name
+        name = space_of(space).name
         if name != OPAQUE:
             is_end = self.topology.is_end(name, upstream=self.backward)
             self._end_at(name, space, runs, is_end=is_end)
@@ -247,7 +210,7 @@ class Walk:
 
     def _find_here(self, space: str, wanted: _Wanted) -> None:
         """What the last step reached."""
-        name = _space(space).name
+        name = space_of(space).name
         if name != OPAQUE:
             runs = union(wanted.parts)
             self._pass(name, space, runs)
@@ -304,18 +267,8 @@ class Walk:
         return node.kind in ("source", "sink", "shuffle") or bool(self.graph.spaces_of(node.node))
 
 
-@lru_cache(maxsize=1 << 16)
-def _space(text: str) -> Space:
-    return parse_space(text)
-
-
 def _runs(region: Region) -> Runs:
     return region.first, region.last
-
-
-def _in_range(first: int, last: int, runs: Runs) -> bool:
-    low, high = np.array([first], np.uint64), np.array([last], np.uint64)
-    return bool(touching(low, high, runs)[0])
 
 
 def _by_node(parts: Mapping[tuple[str, str], list[Runs]]) -> dict[str, NodeItems]:

@@ -1,0 +1,47 @@
+"""From one store into another, through the port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lineage_core.graph import BlockRef
+from lineage_core.linking import TaskId
+from lineage_store.port import GraphStore
+
+BLOCKS_AT_ONCE = 64
+"""Blocks of one transaction; each takes some megabytes of memory at most."""
+
+
+def copy_application(source: GraphStore, target: GraphStore, app: str) -> None:
+    """Copy all lineage of an application; what is there already stays.
+
+    Problems that the source met when it read files stay behind.
+
+    Raises:
+        KeyError: the source has no such application.
+        StoreError: a store can't be read or written.
+    """
+    graph = source.graph(app)
+    target.write(app, source.messages(app))
+    for refs in _parts(graph.blocks()):
+        loaded = graph.load(ref.block_id for ref in refs)
+        tasks = {
+            ref.block_id: TaskId(ref.task, ref.block_id.partition, ref.block_id.attempt)
+            for ref in refs
+        }
+        unmatched = {ref.block_id: ref.unmatched for ref in refs}
+        blocks = [loaded[ref.block_id] for ref in refs]
+        target.write(app, blocks=blocks, tasks=tasks, unmatched=unmatched)
+    for refs in _parts(graph.blocks()):
+        target.write(app, edges=graph.edges_into(ref.block_id for ref in refs))
+
+
+def _parts(refs: Iterable[BlockRef]) -> Iterator[list[BlockRef]]:
+    part: list[BlockRef] = []
+    for ref in refs:
+        part.append(ref)
+        if len(part) >= BLOCKS_AT_ONCE:
+            yield part
+            part = []
+    if part:
+        yield part
