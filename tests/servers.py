@@ -310,11 +310,15 @@ def _kafka_container(server: Kafka) -> Container:
         "KAFKA_NODE_ID": "1",
         "KAFKA_PROCESS_ROLES": "broker,controller",
         "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
-        "KAFKA_LISTENERS": "PLAINTEXT://:9092,CONTROLLER://:9093",
-        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://{server.bootstrap}",
+        # Two listeners, for the broker can't reach itself by the host's port.
+        "KAFKA_LISTENERS": "HOST://:9092,INSIDE://:19092,CONTROLLER://:9093",
+        "KAFKA_ADVERTISED_LISTENERS": f"HOST://{server.bootstrap},INSIDE://localhost:19092",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "INSIDE",
         "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        # Of its own topics; the broker talks to itself by the advertised address, which is the host's.
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+            "HOST:PLAINTEXT,INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+        "KAFKA_LOG_DIRS": "/var/lib/kafka/data",
         "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
         "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "4",
         "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",

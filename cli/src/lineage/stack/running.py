@@ -180,5 +180,8 @@ def _purge(folder: Path) -> None:
     if spool_folder(folder).exists():
         shutil.rmtree(spool_folder(folder))
     states.forget(folder)
-    if not any(folder.iterdir()):
-        folder.rmdir()
+    # The folder of the default path is ours too, unless a store lies there.
+    ours = [folder, folder.parent] if folder.parent.name == ".lineage" else [folder]
+    for one in ours:
+        if not any(one.iterdir()):
+            one.rmdir()

@@ -1,0 +1,97 @@
+"""What can be said of infra/compose without a container engine."""
+
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from lineage_core.topics import RECORD_BYTES_MAX, Topics
+from tests import servers
+
+COMPOSE = Path(__file__).resolve().parents[2] / "infra" / "compose"
+NATIVE = COMPOSE.parent / "native"
+KNOWN_KEYS = {
+    *(
+        "image",
+        "environment",
+        "command",
+        "entrypoint",
+        "ports",
+        "volumes",
+        "secrets",
+        "healthcheck",
+    ),
+    *("depends_on", "mem_limit", "cap_drop", "security_opt", "restart", "stop_grace_period"),
+}
+HEALTH_KEYS = {"test", "interval", "timeout", "retries", "start_period", "start_interval"}
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((COMPOSE / "compose.yaml").read_text(encoding="utf-8"))
+    return loaded
+
+
+def test_keys_are_those_of_the_compose_specification(compose: dict[str, Any]) -> None:
+    assert set(compose) == {"name", "services", "secrets", "volumes"}
+    for service in compose["services"].values():
+        assert set(service) <= KNOWN_KEYS
+        assert set(service.get("healthcheck", {})) <= HEALTH_KEYS
+        # Compose takes text only: a bare number or truth value reads differently from what is meant.
+        for value in service.get("environment", {}).values():
+            assert isinstance(value, str)
+
+
+def test_servers_are_bounded_checked_and_on_loopback(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert re.fullmatch(r"[a-z/0-9]+:\d+\.\d+\.\d+(-\w+)?", service["image"])
+        assert service["mem_limit"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        if name == "topics":
+            assert service["depends_on"] == {"kafka": {"condition": "service_healthy"}}
+            continue
+        assert service["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}
+        assert [port.split(":")[0] for port in service["ports"]] == ["127.0.0.1"]
+        (volume,) = service["volumes"]
+        assert volume.split(":")[0] in compose["volumes"]
+        assert set(service.get("secrets", ())) <= set(compose["secrets"])
+
+
+def test_versions_are_the_same_wherever_they_are_pinned(compose: dict[str, Any]) -> None:
+    images = {name: service["image"] for name, service in compose["services"].items()}
+    assert images == {
+        "kafka": servers.KAFKA_IMAGE,
+        "topics": servers.KAFKA_IMAGE,
+        "redis": servers.REDIS_IMAGE,
+        "neo4j": servers.NEO4J_IMAGE,
+    }
+    assert images["kafka"] == f"apache/kafka:{_version('kafka', 'kafka_2.13')}"
+    assert images["neo4j"] == f"neo4j:{_version('neo4j', 'neo4j')}-community"
+
+
+def test_topics_are_those_of_the_pipeline(compose: dict[str, Any]) -> None:
+    (script,) = compose["services"]["topics"]["command"]
+    made = re.findall(r"^make (\S+) (\S+)$", script, re.MULTILINE)
+    topics = Topics()
+    assert {name for name, _ in made} == set(topics.all())
+    assert dict(made)[topics.flow] == dict(made)[topics.edge] == "${PARTITIONS:-4}"
+    assert f"max.message.bytes={RECORD_BYTES_MAX}" in script
+    environment = compose["services"]["kafka"]["environment"]
+    assert environment["KAFKA_MESSAGE_MAX_BYTES"] == str(RECORD_BYTES_MAX)
+
+
+def _version(name: str, artifact: str) -> str:
+    space = {"m": "http://maven.apache.org/POM/4.0.0"}
+    pom = ElementTree.parse(NATIVE / name / "pom.xml")
+    (found,) = [
+        dependency.findtext("m:version", namespaces=space)
+        for dependency in pom.iterfind("m:dependencies/m:dependency", space)
+        if dependency.findtext("m:artifactId", namespaces=space) == artifact
+    ]
+    assert found
+    return found
