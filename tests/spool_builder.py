@@ -26,7 +26,7 @@ from lineage_core.message import (
     dump_message,
 )
 from lineage_core.verdict import Verdict, judge
-from lineage_store.sqlite import SqliteStore
+from lineage_store.port import GraphStore
 
 APP = "app-1"
 Rows = Sequence[tuple[Sequence[int], int]]
@@ -155,30 +155,20 @@ def word_count(spool: Spool) -> None:
     spool.end(tasks=4)
 
 
-def verdict_of(store: SqliteStore, app: str = APP, now: float = 300.0) -> Verdict:
+def verdict_of(store: GraphStore, app: str = APP, now: float = 300.0) -> Verdict:
     return judge(store.messages(app), store.counts(app), now=now)
 
 
-def contents(store: SqliteStore, app: str = APP) -> dict[str, object]:
+def contents(store: GraphStore, app: str = APP) -> dict[str, object]:
     """All that a store says of an application, in an order of its own."""
     graph = store.graph(app)
-    spaces = sorted(
-        row[0]
-        for row in store._db.execute(
-            "SELECT text FROM space JOIN application ON application.id = space.app "
-            "WHERE application.app = ?",
-            (app,),
-        )
-    )
-    refs = {
-        ref.block_id: ref
-        for space in spaces
-        for ref in [
-            *graph.blocks_into(space, 0, POSITION_MAX),
-            *graph.blocks_from(space, 0, POSITION_MAX),
-        ]
-    }
+    refs = {ref.block_id: ref for ref in graph.blocks()}
+    for ref in refs.values():
+        assert ref in graph.blocks_from(ref.in_space, 0, POSITION_MAX) or ref.in_min > ref.in_max
     loaded = graph.load(refs)
+    for key, found in loaded.items():
+        for space in {part.space for part in found.out if part.row_stop > part.row_first}:
+            assert refs[key] in graph.blocks_into(space, 0, POSITION_MAX)
     edges = {
         (edge.producer, edge.consumer): (
             edge.pairs,

@@ -1,4 +1,4 @@
-"""The SQLite store: what goes in comes out, and it shares its file well."""
+"""The SQLite store shares its file well; what all stores do is tested in integration/test_stores.py."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 from lineage_core.address import POSITION_MAX
 from lineage_core.block import BlockId, FlowBlock
-from lineage_core.csv_codec import encode_csv
 from lineage_core.errors import FrameError
 from lineage_core.graph import EdgeBatch
-from lineage_core.message import Begin, End, Heartbeat, Register
+from lineage_core.message import Begin
 from lineage_core.packing import pack_edge, unpack_edge
 from lineage_store import migrations
 from lineage_store.errors import StoreError
 from lineage_store.ingest import ingest
 from lineage_store.sqlite import SqliteStore
-from tests import flow_blocks
 from tests.spool_builder import APP, Spool, block, contents, word_count
 
 pytestmark = pytest.mark.unit
@@ -38,53 +35,6 @@ def wide_block(app: str, seq: int) -> FlowBlock:
     ins = np.unique(random.integers(0, 2**63, 40_000, np.uint64))
     rows = [([position], at) for at, position in enumerate(ins.tolist())]
     return block(BlockId("9", 0, 1, seq), "1#0", [("9#0", rows)], app=app)
-
-
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(made=flow_blocks.blocks())
-def test_any_block_comes_back_as_it_was(tmp_path: Path, made: FlowBlock) -> None:
-    path = tmp_path / "any.db"
-    with SqliteStore(path) as store:
-        store.delete(made.app)
-        store.write(made.app, blocks=[made, made])
-        graph = store.graph(made.app)
-        loaded = graph.load([made.block_id])[made.block_id]
-        assert encode_csv(loaded) == encode_csv(made)
-        assert (loaded.app, loaded.exact, loaded.reason) == (made.app, made.exact, made.reason)
-        for section in made.out:
-            if section.row_stop > section.row_first:
-                refs = graph.blocks_into(section.space, 0, POSITION_MAX)
-                assert [ref.block_id for ref in refs] == [made.block_id]
-        refs = graph.blocks_from(made.in_space, 0, POSITION_MAX)
-        assert [ref.block_id for ref in refs] == [made.block_id] * (len(made.in_first) > 0)
-
-
-def test_blocks_are_found_by_the_positions_they_may_hold(tmp_path: Path) -> None:
-    with SqliteStore(tmp_path / "lineage.db") as store:
-        top = POSITION_MAX
-        low = block(BlockId("4", 0, 1, 0), "1#0", [("4@0", [([0, 9], 5), ([4], 2)])])
-        high = block(BlockId("4", 0, 1, 1), "1#0", [("4@0", [([top], top - 3), ([50], 2**63)])])
-        none = block(BlockId("4", 0, 1, 2), "1#0", [("4@0", [([], 5)])])
-        store.write(APP, blocks=[low, high, none])
-        graph = store.graph(APP)
-
-        def into(first: int, last: int) -> list[int]:
-            return [ref.block_id.seq for ref in graph.blocks_into("4@0", first, last)]
-
-        def taken(first: int, last: int) -> list[int]:
-            return [ref.block_id.seq for ref in graph.blocks_from("1#0", first, last)]
-
-        assert (into(0, 1), into(2, 2), into(5, 5)) == ([], [0], [0, 2])
-        assert (into(6, 2**63 - 1), into(top, top), into(0, top)) == ([], [], [0, 1, 2])
-        assert into(2**63 - 1, 2**63) == [1]
-        assert (taken(9, 9), taken(10, 49), taken(51, 51)) == ([0], [], [1])
-        assert (taken(top, top), taken(0, top)) == ([1], [0, 1])
-        (ref,) = graph.blocks_from("1#0", 0, 0)
-        assert (ref.in_min, ref.in_max, ref.rows, ref.associations) == (0, 9, 2, 3)
-        empty = graph.blocks_into("4@0", 5, 5)[1]
-        assert (empty.in_min, empty.in_max) == (1, 0)
-        assert graph.blocks_into("4@1", 0, top) == graph.blocks_from("4@0", 0, top) == []
-        assert graph.load([BlockId("4", 0, 1, 9)]) == {}
 
 
 @pytest.mark.parametrize("top", [0, 255, 256, 65_536, 2**32 - 1])
@@ -103,41 +53,6 @@ def test_edges_come_back_in_any_width(top: int) -> None:
 def test_damaged_edges_are_refused(damage: bytes) -> None:
     with pytest.raises(FrameError):
         unpack_edge(4, damage)
-
-
-def test_an_edge_of_a_block_that_is_not_there_stores_nothing(tmp_path: Path) -> None:
-    with SqliteStore(tmp_path / "lineage.db") as store:
-        made = block(BlockId("4", 0, 1, 0), "1#0", [("4@0", [([0], 5)])])
-        edge = EdgeBatch(BlockId("1", 0, 0, 0), made.block_id, 1)
-        with pytest.raises(KeyError, match=r"1#0\.0#0"):
-            store.write(APP, [begin(APP)], [made], [edge])
-        assert store.applications() == []
-
-
-def test_applications_are_listed_with_their_status(tmp_path: Path) -> None:
-    now = 1_000.0
-    with SqliteStore(tmp_path / "lineage.db", clock=lambda: now) as store:
-        store.write("ended", [begin("ended", 1.0), End(app="ended", ended_at=5.0, status="failed")])
-        store.write("dead", [begin("dead", 2.0), Heartbeat(app="dead", at=now - 61)])
-        store.write("alive", [begin("alive", 3.0), Heartbeat(app="alive", at=now - 59)])
-        store.write("alive", blocks=[block(BlockId("4", 0, 1, 0), "1#0", [("4@0", [([1, 3], 5)])])])
-        records = {record.app: record for record in store.applications()}
-        assert list(records) == ["alive", "dead", "ended"]
-        assert [record.status for record in records.values()] == ["running", "abandoned", "failed"]
-        assert (records["alive"].flows, records["alive"].associations) == (1, 2)
-        assert (records["ended"].ended_at, records["ended"].name) == (5.0, "name of ended")
-        with pytest.raises(KeyError, match="no application other"):
-            store.graph("other")
-
-
-def test_the_same_message_twice_is_one(tmp_path: Path) -> None:
-    with SqliteStore(tmp_path / "lineage.db") as store:
-        node = Register(app=APP, node="4", kind="shuffle", op="reduceByKey", call_site="job.py:3")
-        store.write(APP, [begin(APP), node, node])
-        store.write(APP, [node])
-        assert store.messages(APP) == [begin(APP), node]
-        assert store.messages(APP, "register") == [node]
-        assert [record.call_site for record in store.graph(APP).nodes()] == ["job.py:3"]
 
 
 def test_deleting_gives_the_space_back_and_leaves_the_rest(tmp_path: Path) -> None:

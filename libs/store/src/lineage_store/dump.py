@@ -91,6 +91,8 @@ def _edge(edge: EdgeBatch) -> dict[str, Any]:
 
 def _counts(counts: StoreCounts) -> dict[str, Any]:
     fields = dataclasses.asdict(counts)
+    # How much is on its way, not what the lineage is.
+    del fields["written"]
     fields["claimed"] = sorted(counts.claimed)
     fields["inexact"] = {node: sorted(reasons) for node, reasons in counts.inexact.items()}
     return fields

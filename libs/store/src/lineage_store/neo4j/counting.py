@@ -25,6 +25,14 @@ RETURN committed, sum(blocks), sum(flows), CASE WHEN committed THEN NULL ELSE id
 """
 )
 
+_STORED: Final[LiteralString] = """
+MATCH (b:FlowBlock)
+USING INDEX b:FlowBlock(id)
+WHERE b.id STARTS WITH $prefix
+WITH b.stub IS NOT NULL AS stub
+RETURN stub, count(*)
+"""
+
 _INEXACT: Final[LiteralString] = (
     _VISIBLE
     + """
@@ -42,6 +50,8 @@ WITH b.in_space AS space, count(*) AS blocks, sum(b.unmatched) AS positions
 RETURN space, blocks, positions, EXISTS {
     MATCH (s:FlowSection)
     WHERE s.app = $app AND s.space = space AND s.low IS NOT NULL
+    MATCH (p:FlowBlock {id: s.block})
+    WHERE p.visible
 }
 """
 )
@@ -63,6 +73,7 @@ def count_store(connection: Connection, app: str) -> StoreCounts:
     for node, reason in connection.read(_INEXACT, prefix=begin):
         inexact[node] = (*inexact.get(node, ()), reason)
     unlinked = _unlinked(connection, app)
+    stored = {stub: blocks for stub, blocks in connection.read(_STORED, prefix=begin)}
     return StoreCounts(
         received=sum(row[1] for row in tasks),
         unlinked=sum(blocks for blocks, _ in unlinked),
@@ -71,6 +82,8 @@ def count_store(connection: Connection, app: str) -> StoreCounts:
         claimed=frozenset(_task(row[3]) for row in claimed),
         claimed_blocks=sum(row[1] for row in claimed),
         inexact=inexact,
+        written=stored.get(False, 0),
+        stubs=stored.get(True, 0),
     )
 
 

@@ -1,0 +1,360 @@
+"""What every store does: the same tests over SQLite and Neo4j."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from lineage_core.address import POSITION_MAX
+from lineage_core.block import BlockId, FlowBlock
+from lineage_core.csv_codec import encode_csv
+from lineage_core.graph import BlockRef, EdgeBatch, LinkRecord
+from lineage_core.linking import TaskId
+from lineage_core.message import (
+    Begin,
+    Commit,
+    End,
+    Heartbeat,
+    Link,
+    Read,
+    Register,
+    SinkFile,
+    SinkFiles,
+    Split,
+    Splits,
+)
+from lineage_store.port import GraphStore
+from lineage_store.recomputing import RECOMPUTED
+from lineage_store.sqlite import SqliteStore
+from tests import flow_blocks
+from tests.spool_builder import APP, block, verdict_of
+from tests.stores import empty_neo4j
+
+pytestmark = pytest.mark.integration
+
+NOW = 1_000.0
+
+
+@pytest.fixture(params=["sqlite", "neo4j"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GraphStore]:
+    if request.param == "sqlite":
+        with SqliteStore(tmp_path / "lineage.db", clock=lambda: NOW) as sqlite:
+            yield sqlite
+    else:
+        with empty_neo4j(request.getfixturevalue("neo4j"), clock=lambda: NOW) as neo4j:
+            yield neo4j
+
+
+def begin(app: str, started_at: float = 1.0) -> Begin:
+    return Begin(app=app, name=f"name of {app}", started_at=started_at)
+
+
+def commit(node: str, attempt: int, **fields: Any) -> Commit:
+    return Commit(app=APP, node=node, partition=0, attempt=attempt, blocks=1, **fields)
+
+
+def wide_block(app: str, seq: int) -> FlowBlock:
+    """About 300 KB however well it is packed."""
+    random = np.random.default_rng(seq)
+    ins = np.unique(random.integers(0, 2**63, 40_000, np.uint64))
+    rows = [([position], at) for at, position in enumerate(ins.tolist())]
+    return block(BlockId("9", 0, 1, seq), "1#0", [("9#0", rows)], app=app)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(made=flow_blocks.blocks())
+def test_any_block_comes_back_as_it_was(store: GraphStore, made: FlowBlock) -> None:
+    app = made.app or "no name"
+    store.delete(app)
+    store.write(app, blocks=[made, made])
+    graph = store.graph(app)
+    loaded = graph.load([made.block_id])[made.block_id]
+    assert encode_csv(loaded) == encode_csv(made)
+    assert (loaded.app, loaded.exact, loaded.reason) == (app, made.exact, made.reason)
+    for section in made.out:
+        if section.row_stop > section.row_first:
+            refs = graph.blocks_into(section.space, 0, POSITION_MAX)
+            assert [ref.block_id for ref in refs] == [made.block_id]
+    refs = graph.blocks_from(made.in_space, 0, POSITION_MAX)
+    assert [ref.block_id for ref in refs] == [made.block_id] * (len(made.in_first) > 0)
+    assert [ref.block_id for ref in graph.blocks()] == [made.block_id]
+
+
+def test_blocks_are_found_by_the_positions_they_may_hold(store: GraphStore) -> None:
+    top = POSITION_MAX
+    low = block(BlockId("4", 0, 1, 0), "1#0", [("4@0", [([0, 9], 5), ([4], 2)])])
+    high = block(BlockId("4", 0, 1, 1), "1#0", [("4@0", [([top], top - 3), ([50], 2**63)])])
+    none = block(BlockId("4", 0, 1, 2), "1#0", [("4@0", [([], 5)])])
+    store.write(APP, blocks=[none, high, low])
+    graph = store.graph(APP)
+
+    def sequences(refs: list[BlockRef]) -> list[int]:
+        return [ref.block_id.seq for ref in refs]
+
+    def into(first: int, last: int) -> list[int]:
+        return sequences(list(graph.blocks_into("4@0", first, last)))
+
+    def taken(first: int, last: int) -> list[int]:
+        return sequences(list(graph.blocks_from("1#0", first, last)))
+
+    assert (into(0, 1), into(2, 2), into(5, 5)) == ([], [0], [0, 2])
+    assert (into(6, 2**63 - 1), into(top, top), into(0, top)) == ([], [], [0, 1, 2])
+    assert into(2**63 - 1, 2**63) == [1]
+    assert (taken(9, 9), taken(10, 49), taken(51, 51)) == ([0], [], [1])
+    assert (taken(top, top), taken(0, top)) == ([1], [0, 1])
+    (ref,) = graph.blocks_from("1#0", 0, 0)
+    assert (ref.in_min, ref.in_max, ref.rows, ref.associations) == (0, 9, 2, 3)
+    empty = graph.blocks_into("4@0", 5, 5)[1]
+    assert (empty.in_min, empty.in_max) == (1, 0)
+    assert graph.blocks_into("4@1", 0, top) == graph.blocks_from("4@0", 0, top) == []
+    assert graph.load([BlockId("4", 0, 1, 9)]) == {}
+    many = [("4@0", 0, 1), ("4@1", 0, top), ("4@0", 5, 5), ("4@0", 5, 5)]
+    assert [sequences(list(one)) for one in graph.blocks_into_each(many)] == [
+        [],
+        [],
+        [0, 2],
+        [0, 2],
+    ]
+    assert [sequences(list(one)) for one in graph.blocks_from_each([("1#0", 9, 9)])] == [[0]]
+    assert graph.blocks_into_each([]) == graph.blocks_from_each([]) == []
+
+
+def test_an_edge_of_a_block_that_is_not_there_stores_nothing(store: GraphStore) -> None:
+    made = block(BlockId("4", 0, 1, 0), "1#0", [("4@0", [([0], 5)])])
+    edge = EdgeBatch(BlockId("1", 0, 0, 0), made.block_id, 1)
+    with pytest.raises(KeyError, match=r"1#0\.0#0"):
+        store.write(APP, [begin(APP)], [made], [edge])
+    assert store.applications() == []
+
+
+def test_edges_are_found_from_both_ends(store: GraphStore) -> None:
+    one, two = (BlockId("4", 0, 1, seq) for seq in range(2))
+    end = BlockId("6", 0, 2, 0)
+    blocks = [
+        block(one, "1#0", [("4@0", [([0], 5), ([1], 6)])]),
+        block(two, "1#0", [("4@0", [([7], 5)])]),
+        block(end, "4@0", [("6#0", [([5], 0), ([6], 1)])]),
+    ]
+    rows = np.array([0, 1], np.uint32)
+    edges = [EdgeBatch(one, end, 2, rows, rows), EdgeBatch(two, end, 1)]
+    store.write(APP, [], blocks, edges)
+    store.write(APP, [], [], edges)
+    graph = store.graph(APP)
+
+    def known(found: Sequence[EdgeBatch]) -> list[Any]:
+        return sorted(
+            (
+                edge.producer,
+                edge.consumer,
+                edge.pairs,
+                None if edge.rows_producer is None else edge.rows_producer.tolist(),
+                None if edge.rows_consumer is None else edge.rows_consumer.tolist(),
+            )
+            for edge in found
+        )
+
+    both = [(one, end, 2, [0, 1], [0, 1]), (two, end, 1, None, None)]
+    assert known(graph.edges_into([end])) == both
+    assert known(graph.edges_from([one, two, one])) == both
+    assert known(graph.edges_from([two])) == both[1:]
+    assert graph.edges_into([one, two]) == graph.edges_from([]) == []
+
+
+def test_applications_are_listed_with_their_status(store: GraphStore) -> None:
+    store.write("ended", [begin("ended", 1.0), End(app="ended", ended_at=5.0, status="failed")])
+    store.write("dead", [begin("dead", 2.0), Heartbeat(app="dead", at=NOW - 61)])
+    store.write("alive", [begin("alive", 3.0), Heartbeat(app="alive", at=NOW - 59)])
+    store.write("alive", blocks=[block(BlockId("4", 0, 1, 0), "1#0", [("4@0", [([1, 3], 5)])])])
+    records = {record.app: record for record in store.applications()}
+    assert list(records) == ["alive", "dead", "ended"]
+    assert [record.status for record in records.values()] == ["running", "abandoned", "failed"]
+    assert (records["alive"].flows, records["alive"].associations) == (1, 2)
+    assert (records["ended"].flows, records["ended"].associations) == (0, 0)
+    assert (records["ended"].ended_at, records["ended"].name) == (5.0, "name of ended")
+    for ask in (store.graph, store.counts, store.messages):
+        with pytest.raises(KeyError, match="no application other"):
+            ask("other")
+
+
+def test_the_same_message_twice_is_one(store: GraphStore) -> None:
+    node = Register(app=APP, node="4", kind="shuffle", op="reduceByKey", call_site="job.py:3")
+    store.write(APP, [begin(APP), node, node])
+    store.write(APP, [node])
+    assert store.messages(APP) == [begin(APP), node]
+    assert store.messages(APP, "register") == [node]
+    assert [record.call_site for record in store.graph(APP).nodes()] == ["job.py:3"]
+
+
+def test_just_the_latest_heartbeat_is_kept(store: GraphStore) -> None:
+    beats = [Heartbeat(app=APP, at=at) for at in (3.0, 9.0, 9.0, 5.0)]
+    store.write(APP, [begin(APP), *beats[:2]])
+    store.write(APP, beats[2:])
+    store.write("other", [Heartbeat(app="other", at=1.0)])
+    assert store.messages(APP) == [begin(APP), beats[1]]
+
+
+def test_the_graph_is_read_from_messages(store: GraphStore) -> None:
+    names: list[Any] = [("1", "source"), ("4", "shuffle"), ("6", "sink")]
+    nodes = [Register(app=APP, node=node, kind=kind, op="op") for node, kind in names]
+    links = [Link(app=APP, src=src, dest=dest) for src, dest in ("46", "14", "46")]
+    where: dict[str, Any] = {"path": "file:/a", "file_size": 9, "mtime": 1.5}
+    splits = [Split(partition=at, start=4 * at, length=4, **where) for at in (1, 0)]
+    files = [SinkFile(partition=at, path=f"out/{at}", size=3, mtime=2.5, rows=2) for at in (1, 0)]
+    reads = [Read(space=f"1#{at}", rows=7, exhausted=not at) for at in (0, 1)]
+    commits = [
+        Commit(app=APP, node="4", partition=0, attempt=1, reads=tuple(reads)),
+        Commit(app=APP, node="6", partition=1, attempt=2, newlines=((3, 1), (0, 2))),
+    ]
+    files_of = SinkFiles(app=APP, node="6", path="out", files=tuple(files))
+    splits_of = Splits(app=APP, node="1", splits=tuple(splits))
+    store.write(APP, [*nodes, *links, splits_of, files_of, *commits])
+    store.write(APP, [nodes[0].model_copy(update={"alias": "read"})])
+    made = block(BlockId("4", 0, 1, 0), "1#0", [("4#0.1", [([1, 3], 5)]), ("4@0", [([2], 1)])])
+    store.write(APP, [], [made])
+    graph = store.graph(APP)
+    assert [(node.node, node.alias) for node in graph.nodes()] == [
+        ("1", "read"),
+        ("4", None),
+        ("6", None),
+    ]
+    assert [(n.blocks, n.flows, n.associations) for n in graph.nodes()] == [
+        (0, 0, 0),
+        (1, 2, 3),
+        (0, 0, 0),
+    ]
+    assert list(graph.links()) == [LinkRecord("4", "6"), LinkRecord("1", "4")]
+    assert [(s.partition, s.start, s.rows) for s in graph.splits("1")] == [(0, 0, 7), (1, 4, None)]
+    assert [(f.partition, f.newlines) for f in graph.sink_files("6")] == [
+        (0, ()),
+        (1, ((0, 2), (3, 1))),
+    ]
+    assert (graph.splits("4"), graph.sink_files("1")) == ([], [])
+    assert (graph.spaces_of("4"), graph.spaces_of("1")) == (["4#0.1"], [])
+
+
+def test_spaces_come_by_partition_and_incarnation(store: GraphStore) -> None:
+    spaces = ["4#10", "4#9.12", "4#9.3", "4@1", "4#*", "41#0", "4.x#0"]
+    sections = [(space, [([at], at)]) for at, space in enumerate(spaces)]
+    store.write(APP, blocks=[block(BlockId("4", 0, 1, 0), "1#0", sections)])
+    assert store.graph(APP).spaces_of("4") == ["4#9.3", "4#9.12", "4#10"]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 3, 0, 1), (0, 2, 1, 3), (3, 1, 2, 0)])
+def test_attempts_that_differ_make_their_keys_supersets(
+    store: GraphStore, order: tuple[int, ...]
+) -> None:
+    by_key, by_row = [("4@0", [([1], 5)])], [("4#0.6", [([1], 5)])]
+    first, second = BlockId("4", 0, 6, 0), BlockId("4", 0, 7, 0)
+    rows = BlockId("5", 0, 6, 0)
+    blocks = [block(first, "1#0", by_key), block(rows, "1#0", by_row), block(second, "1#0", by_key)]
+    tasks = {one.block_id: TaskId("4", 0, one.block_id.attempt) for one in blocks}
+    parts: list[tuple[list[Commit], list[FlowBlock]]] = [
+        ([commit("4", 6, digest="a")], []),
+        ([], blocks[:2]),
+        ([commit("4", 7, digest="b")], []),
+        ([], blocks[2:]),
+    ]
+    for at in order:
+        messages, some = parts[at]
+        store.write(APP, messages, some, tasks=tasks)
+    graph = store.graph(APP)
+    refs = {ref.block_id: ref for ref in graph.blocks()}
+    assert {ref.reason for key, ref in refs.items() if key != rows} == {RECOMPUTED}
+    assert [refs[key].exact for key in (first, second, rows)] == [False, False, True]
+    assert not graph.load([first])[first].exact
+    assert {ref.task for ref in refs.values()} == {"4"}
+    assert store.counts(APP).inexact == {"4": (RECOMPUTED,)}
+
+
+def test_attempts_that_agree_stay_exact(store: GraphStore) -> None:
+    blocks = [
+        block(BlockId("4", 0, attempt, 0), "1#0", [("4@0", [([1], 5)])]) for attempt in (6, 7)
+    ]
+    store.write(APP, [commit("4", 6, digest="a"), commit("4", 7, digest="a")], blocks)
+    assert [ref.exact for ref in store.graph(APP).blocks()] == [True, True]
+
+
+def test_what_is_not_matched_counts_unless_it_is_a_root(store: GraphStore) -> None:
+    kinds: dict[str, Any] = {"1": "source", "4": "shuffle"}
+    nodes = [Register(app=APP, node=node, kind=kind, op="op") for node, kind in kinds.items()]
+    ids = [BlockId("4", at, 1, 0) for at in range(3)]
+    blocks = [
+        block(ids[0], "1#0", [("4@0", [([1], 5)])]),
+        block(ids[1], "4@0", [("6#0", [([1, 5, 7], 5)])]),
+        block(ids[2], "7#0", [("7#0", [([1], 5)])]),
+    ]
+    unmatched = {ids[0]: 1, ids[1]: 2, ids[2]: 1}
+    store.write(APP, [*nodes, commit("4", 1)], blocks, unmatched=unmatched)
+    counts = store.counts(APP)
+    assert (counts.received, counts.unlinked, counts.unmatched, counts.flows) == (3, 2, 3, 3)
+    assert counts.claimed == {("4", 1), ("4", 2)}
+    assert counts.claimed_blocks == 2
+    assert [ref.unmatched for ref in store.graph(APP).blocks()] == [1, 2, 1]
+    assert verdict_of(store).unmatched == 3
+
+
+def test_counts_beyond_64_bits(store: GraphStore) -> None:
+    everything = [("4#0", [(range(2), at) for at in range(2)])]
+    blocks = []
+    for seq in range(3):
+        one = block(BlockId("4", 0, 1, seq), "1#0", everything)
+        ends = np.array([2**63, 2**63], np.uint64)
+        blocks.append(
+            FlowBlock(
+                one.block_id,
+                one.relation,
+                one.in_space,
+                one.out,
+                np.zeros(2, np.uint64),
+                one.out_first,
+                in_last=ends,
+            )
+        )
+    store.write(APP, [begin(APP), Register(app=APP, node="4", kind="sink", op="x")], blocks)
+    most = 3 * (2**63 - 1)
+    assert [node.associations for node in store.graph(APP).nodes()] == [most]
+    assert [record.associations for record in store.applications()] == [most]
+
+
+@pytest.mark.parametrize("app", ["a|b", "a", "a%7Cb", "'; MATCH (n) DETACH DELETE n //", "é☃ x"])
+def test_applications_may_be_called_anything(store: GraphStore, app: str) -> None:
+    others = ["a|b|4#0.1#0", "b", "a%", "a|"]
+    made = block(BlockId("4", 0, 1, 0), "1#0", [("4@0", [([1], 5)])], app=app)
+    for name in (app, *others):
+        node = Register(app=name, node="|b|4", kind="shuffle", op="'}) DETACH DELETE n //")
+        store.write(name, [begin(name), node], [made])
+    store.delete(app)
+    assert {record.app for record in store.applications()} == set(others) - {app}
+    for name in others:
+        assert [record.flows for record in store.applications() if record.app == name] == [1]
+        assert [node.node for node in store.graph(name).nodes()] == ["|b|4"]
+        assert len(list(store.graph(name).blocks())) == 1
+
+
+def test_readers_see_whole_blocks_while_others_write(store: GraphStore) -> None:
+    store.write("big", [begin("big")])
+
+    def write_ten(offset: int) -> None:
+        for seq in range(offset, offset + 10):
+            store.write("big", blocks=[wide_block("big", seq)])
+
+    writers = [threading.Thread(target=write_ten, args=(10 * at,)) for at in range(2)]
+    for writer in writers:
+        writer.start()
+    seen = 0
+    while seen < 20:
+        refs = store.graph("big").blocks_into("9#0", 0, POSITION_MAX)
+        assert seen <= len(refs)
+        seen = len(refs)
+        assert len(store.graph("big").load([ref.block_id for ref in refs])) == seen
+        if not any(writer.is_alive() for writer in writers):
+            break
+    for writer in writers:
+        writer.join()
+    assert len(store.graph("big").blocks_into("9#0", 0, POSITION_MAX)) == 20
