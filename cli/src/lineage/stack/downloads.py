@@ -59,12 +59,8 @@ def jars(name: str, say: Callable[[str], None] = lambda _: None) -> Path:
 
 
 def pom_file(name: str) -> Path:
-    """The pom of a server: beside this module in an installed package, under infra/ in a checkout."""
-    here = Path(__file__).resolve()
-    packaged = here.parent / "native" / name / "pom.xml"
-    if packaged.exists():
-        return packaged
-    return here.parents[4] / "infra" / "native" / name / "pom.xml"
+    """The pom of a server; `native` is a link to infra/native here, a folder in an installed package."""
+    return Path(__file__).with_name("native") / name / "pom.xml"
 
 
 def _fetch(pom: Path, folder: Path) -> None:
