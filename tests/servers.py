@@ -17,7 +17,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -54,7 +54,11 @@ class Runner(ABC):
 
     @abstractmethod
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal; SIGKILL returns when it has ended."""
+        """Send SIGKILL (returns when the server has ended), SIGSTOP or SIGCONT."""
+
+    def remove(self) -> None:
+        """Leave nothing behind, at the end of the run."""
+        return
 
 
 class Native(Runner):
@@ -73,11 +77,11 @@ class Native(Runner):
         if number is signal.SIGKILL:
             assert process.kill()
         else:
-            process.send(number)
+            assert process.send(number)
 
 
 class Container(Runner):
-    """As an official image; testcontainers removes it when the run ends, however it ends."""
+    """As an official image; testcontainers removes it even when the run is killed."""
 
     def __init__(self, container: DockerContainer, server: Server, port: int) -> None:
         self._container = container
@@ -105,9 +109,17 @@ class Container(Runner):
 
     def signal(self, number: signal.Signals) -> None:
         wrapped = self._container.get_wrapped_container()
-        wrapped.kill(signal=int(number))
-        if number is signal.SIGKILL:
+        # A signal would reach a container's first process alone, which may be just the server's parent.
+        if number is signal.SIGSTOP:
+            wrapped.pause()
+        elif number is signal.SIGCONT:
+            wrapped.unpause()
+        else:
+            wrapped.kill(signal=int(number))
             wrapped.wait()
+
+    def remove(self) -> None:
+        self._container.stop()
 
 
 class ServerUnderTest:
@@ -248,6 +260,7 @@ class ServersOfTheRun:
     """
 
     folder: Path
+    runners: list[Runner] = field(default_factory=list)
 
     def kafka(self) -> KafkaUnderTest:
         port, controller_port = free_ports(2)
@@ -264,6 +277,7 @@ class ServersOfTheRun:
 
     def _started(self, server: Any, container: Any) -> Runner:
         runner: Runner = container(server) if container_engine_answers() else Native(server)
+        self.runners.append(runner)
         runner.start()
         return runner
 
@@ -277,9 +291,12 @@ def guarded(folder: Path) -> Iterator[ServersOfTheRun]:
         start_new_session=True,
     )
     assert guardian.stdin is not None
+    servers = ServersOfTheRun(folder)
     try:
-        yield ServersOfTheRun(folder)
+        yield servers
     finally:
+        for runner in servers.runners:
+            runner.remove()
         guardian.stdin.close()
         guardian.wait(timeout=60)
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from neo4j.exceptions import ClientError
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import TimeoutError
+from redis.retry import Retry
 
 from lineage_core.topics import RECORD_BYTES_MAX, Topics
 from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
@@ -84,6 +88,17 @@ def test_redis_keeps_what_it_acknowledged_when_killed(redis_server: RedisUnderTe
     redis_server.clear()
     with redis_server.client() as client:
         assert client.dbsize() == 0
+
+
+def test_a_paused_server_answers_later(redis_server: RedisUnderTest) -> None:
+    redis_server.clear()
+    with redis_server.client() as client:
+        client.set("key", "value")
+    impatient = Redis.from_url(redis_server.url, socket_timeout=0.2, retry=Retry(NoBackoff(), 0))
+    with impatient, redis_server.paused(), pytest.raises(TimeoutError):
+        impatient.get("key")
+    with redis_server.client() as client:
+        assert client.get("key") == b"value"
 
 
 def test_neo4j_keeps_what_it_acknowledged_when_killed(neo4j: Neo4jUnderTest) -> None:
