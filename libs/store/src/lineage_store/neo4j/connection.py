@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ RETRY_S = 30.0
 FETCH_ROWS = 1_000
 
 T = TypeVar("T")
+
+# What the driver logs is in the exception too; without a handler it would reach people's terminals.
+logging.getLogger("neo4j").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,24 +170,26 @@ class Connection:
 
 
 def _explained(error: Exception, address: Address, verb: str) -> StoreError:
-    at = address.uri
+    at, said = address.uri, " ".join(str(error).split())
     match error:
         case exceptions.AuthError() | exceptions.Forbidden():
             return StoreError(
                 f"Neo4j at {at} refuses user {address.user or DEFAULT_USER!r}: "
                 "check LINEAGE_NEO4J_USER and LINEAGE_NEO4J_PASSWORD or LINEAGE_NEO4J_PASSWORD_FILE"
             )
-        case exceptions.ServiceUnavailable() | exceptions.SessionExpired() | OSError():
+        case (
+            exceptions.ServiceUnavailable() | exceptions.SessionExpired() | OSError() | ValueError()
+        ):
             return StoreUnavailableError(
-                f"can't reach Neo4j at {at} ({error}): see whether it runs (`lineage stack status`), "
+                f"can't reach Neo4j at {at} ({said}): see whether it runs (`lineage stack status`), "
                 "or name another store by --store or LINEAGE_STORE"
             )
         case exceptions.ClientError() if "Database.DatabaseNotFound" in str(error.code):
             return StoreError(f"Neo4j at {at} has no database {address.database!r}")
         case exceptions.Neo4jError() | exceptions.DriverError() if _may_pass(error):
-            return StoreUnavailableError(f"can't {verb} the lineage store {at} for now: {error}")
+            return StoreUnavailableError(f"can't {verb} the lineage store {at} for now: {said}")
         case _:
-            return StoreError(f"can't {verb} the lineage store {at}: {error}")
+            return StoreError(f"can't {verb} the lineage store {at}: {said}")
 
 
 def _may_pass(error: exceptions.Neo4jError | exceptions.DriverError) -> bool:

@@ -73,7 +73,7 @@ def count_store(connection: Connection, app: str) -> StoreCounts:
     for node, reason in connection.read(_INEXACT, prefix=begin):
         inexact[node] = (*inexact.get(node, ()), reason)
     unlinked = _unlinked(connection, app)
-    stored = {stub: blocks for stub, blocks in connection.read(_STORED, prefix=begin)}
+    stored: dict[bool, int] = dict(map(tuple, connection.read(_STORED, prefix=begin)))
     return StoreCounts(
         received=sum(row[1] for row in tasks),
         unlinked=sum(blocks for blocks, _ in unlinked),

@@ -1,0 +1,477 @@
+"""The Neo4j store: loading in any order by many writers, offsets, schema, connections."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lineage_core.address import OPAQUE_SPACE, POSITION_MAX
+from lineage_core.block import BlockId
+from lineage_core.edge_message import Links, PackedEdge, StoredBlock, packed_edge, stored_block
+from lineage_core.joining import entry_of
+from lineage_core.linking import Linker, MemoryState, TaskId
+from lineage_core.message import Begin, Commit, Message, Register
+from lineage_core.packing import prepare
+from lineage_store.dump import dump_application
+from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.neo4j import counting, graph, loading, schema, statements
+from lineage_store.neo4j import store as store_module
+from lineage_store.neo4j.connection import Address, Connection, read_address
+from lineage_store.neo4j.loading import Loading
+from lineage_store.neo4j.store import Neo4jStore
+from lineage_store.opening import open_store
+from lineage_store.sqlite import SqliteStore
+from tests.property.test_linking_property import Case, cases
+from tests.servers import Neo4jUnderTest
+from tests.spool_builder import APP, block
+from tests.stores import address_of, empty_neo4j
+
+pytestmark = pytest.mark.integration
+
+Event = Message | StoredBlock | Links
+
+
+@pytest.fixture
+def store(neo4j: Neo4jUnderTest) -> Iterator[Neo4jStore]:
+    with empty_neo4j(neo4j) as opened:
+        yield opened
+
+
+def give(store: Neo4jStore, events: list[Event]) -> None:
+    """Load events in one transaction."""
+
+    def work(loading: Loading) -> None:
+        for event in events:
+            match event:
+                case StoredBlock():
+                    loading.block(event)
+                case Links():
+                    loading.links(event)
+                case _:
+                    loading.message(event)
+
+    store.load(work)
+
+
+def stored(case: Case) -> list[StoredBlock]:
+    return [stored_block(APP, task, prepare(made)) for task, made in case.blocks]
+
+
+def of_the_app(case: Case) -> Case:
+    """The same without opaque texts, which these blocks lack."""
+    spaces = {OPAQUE_SPACE: "3@1"}
+    blocks = [
+        (
+            task,
+            replace(
+                made,
+                app=APP,
+                in_space=spaces.get(made.in_space, made.in_space),
+                out=tuple(
+                    replace(part, space=spaces.get(part.space, part.space)) for part in made.out
+                ),
+            ),
+        )
+        for task, made in case.blocks
+    ]
+    return Case(tuple(blocks), case.commits)
+
+
+def linked(case: Case) -> tuple[set[BlockId], list[PackedEdge], dict[BlockId, int]]:
+    """Visible blocks, edges, unmatched positions."""
+    state = MemoryState()
+    linker = Linker(state)
+    edges = []
+    visible: set[BlockId] = set()
+    for task, made in case.blocks:
+        linker.receive(task, entry_of(made))
+    for task in case.commits:
+        found = linker.commit(task)
+        edges += [packed_edge(edge) for edge in found.edges]
+        visible.update(found.visible)
+    linker.settle()
+    return visible, edges, {one: state.unmatched(one) for one in visible}
+
+
+def begun(case: Case) -> list[Message]:
+    """Messages of an application in which some tasks were computed twice, differently."""
+    nodes = sorted({task.node for task, _ in case.blocks})
+    messages: list[Message] = [Begin(app=APP, name="job", started_at=1.0)]
+    messages += [Register(app=APP, node=node, kind="operator", op="map") for node in nodes]
+    for task in case.commits:
+        fields: dict[str, Any] = {"app": APP, "node": task.node, "partition": task.partition}
+        messages.append(Commit(attempt=task.attempt, digest=task.node, blocks=1, **fields))
+        if task.node in "02":
+            messages.append(
+                Commit(attempt=100, digest=task.node if task.node == "0" else "", **fields)
+            )
+    return messages
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=cases().map(of_the_app), data=st.data())
+def test_any_order_loads_the_same(
+    store: Neo4jStore, tmp_path: Path, case: Case, data: st.DataObject
+) -> None:
+    visible, edges, unmatched = linked(case)
+    messages, blocks = begun(case), stored(case)
+    events: list[Event] = [*messages, *blocks]
+    events += [Links(APP, visible=[one]) for one in sorted(visible)]
+    events += [Links(APP, edges=[edge]) for edge in edges]
+    for one, count in unmatched.items():
+        events += [Links(APP, unmatched=[(one, count + more)]) for more in (0, 3, 2**64)]
+    order = data.draw(st.permutations(events))
+    order += data.draw(st.lists(st.sampled_from(events), max_size=8))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(order)), max_size=4)))
+    store.delete(APP)
+    for start, stop in zip([0, *cuts], [*cuts, len(order)], strict=True):
+        give(store, list(order[start:stop]))
+    path = tmp_path / "expected.db"
+    path.unlink(missing_ok=True)
+    with SqliteStore(path) as expected:
+        seen = {
+            made.block_id: (task, made) for task, made in case.blocks if made.block_id in visible
+        }
+        expected.write(
+            APP,
+            messages,
+            [made for _, made in seen.values()],
+            tasks={one: task for one, (task, _) in seen.items()},
+            unmatched=unmatched,
+        )
+        expected.write(APP, edges=[loaded(edge) for edge in edges])
+        assert list(dump_application(store, APP)) == list(dump_application(expected, APP))
+    counts = store.counts(APP)
+    assert (counts.written, counts.stubs) == (len(blocks), 0)
+
+
+def loaded(edge: PackedEdge) -> Any:
+    from lineage_core.graph import EdgeBatch
+    from lineage_core.packing import unpack_edge
+
+    columns = (None, None) if edge.data is None else unpack_edge(edge.pairs, edge.data)
+    return EdgeBatch(edge.producer, edge.consumer, edge.pairs, *columns)
+
+
+def crowd() -> list[Event]:
+    """Forty blocks, each of one half linked to each of the other."""
+    events: list[Event] = [Begin(app=APP, name="job", started_at=1.0)]
+    ids: dict[str, list[BlockId]] = {"4": [], "6": []}
+    for at in range(20):
+        for node, source, target in (("4", f"1#{at}", "4@0"), ("6", "4@0", f"6#{at}")):
+            block_id = BlockId(node, at, at, 0)
+            ids[node].append(block_id)
+            made = block(block_id, source, [(target, [([at], 5)])])
+            events.append(stored_block(APP, TaskId(node, at, at), prepare(made)))
+            events.append(Commit(app=APP, node=node, partition=at, attempt=at, blocks=1))
+            events.append(Links(APP, [block_id], [(block_id, at)]))
+    for producer in ids["4"]:
+        for consumer in ids["6"]:
+            events.append(Links(APP, edges=[PackedEdge(producer, consumer, 1, None)]))
+    return events
+
+
+def test_many_writers_at_once_load_the_same(store: Neo4jStore) -> None:
+    events = crowd()
+    give(store, events)
+    expected = list(dump_application(store, APP))
+    assert sum(line.startswith('{"edge"') for line in expected) == 400
+    store.delete(APP)
+    failures: list[BaseException] = []
+
+    def write(seed: int) -> None:
+        try:
+            mine = random.Random(seed).sample(events, len(events))
+            with Neo4jStore(store.address) as other:
+                for at in range(0, len(mine), 60):
+                    give(other, mine[at : at + 60])
+        except BaseException as error:
+            failures.append(error)
+
+    run_together([lambda seed=seed: write(seed) for seed in range(4)])  # type: ignore[misc]
+    assert failures == []
+    assert list(dump_application(store, APP)) == expected
+
+
+def run_together(jobs: list[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=job) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_what_is_not_visible_or_not_there_is_not_shown(store: Neo4jStore) -> None:
+    first, second, third = (BlockId("4", 0, 1, seq) for seq in range(3))
+    rows = [("4#0", [([1], 5)])]
+    made = {
+        one: stored_block(APP, TaskId("4", 0, 1), prepare(block(one, "1#0", rows)))
+        for one in (first, second)
+    }
+    give(store, [made[first], Links(APP, edges=[PackedEdge(first, third, 1, None)])])
+    give(store, [Links(APP, [second, third], [(third, 4)])])
+    opened = store.graph(APP)
+    assert list(opened.blocks()) == opened.blocks_into("4#0", 0, POSITION_MAX) == []
+    assert opened.blocks_from("1#0", 0, POSITION_MAX) == []
+    assert opened.spaces_of("4") == []
+    assert opened.load([first, second, third]) == {}
+    assert opened.edges_from([first]) == []
+    counts = store.counts(APP)
+    assert (counts.received, counts.written, counts.stubs, counts.flows) == (0, 1, 2, 0)
+    assert [record.flows for record in store.applications()] == [0]
+    give(store, [made[second], Links(APP, [first])])
+    assert [ref.block_id for ref in opened.blocks()] == [first, second]
+    counts = store.counts(APP)
+    assert (counts.received, counts.written, counts.stubs, counts.flows) == (2, 2, 1, 2)
+    assert opened.edges_into([third]) != []
+    assert opened.edges_from([first]) == []
+
+
+def test_large_transactions_are_sent_in_parts(
+    store: Neo4jStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(loading, "BYTES_AT_ONCE", 300)
+    events = crowd()
+    give(store, events)
+    parts = list(dump_application(store, APP))
+    monkeypatch.undo()
+    store.delete(APP)
+    give(store, events)
+    assert list(dump_application(store, APP)) == parts
+
+
+def test_deleting_in_many_transactions_leaves_nothing(
+    store: Neo4jStore, monkeypatch: pytest.MonkeyPatch, neo4j: Neo4jUnderTest
+) -> None:
+    give(store, [*crowd(), Links(APP, [BlockId("9", 0, 0, 0)])])
+    give(store, [Begin(app=f"{APP}0", name="other", started_at=1.0)])
+    monkeypatch.setattr(store_module, "DELETED_AT_ONCE", 3)
+    store.delete(APP)
+    with neo4j.driver() as driver:
+        left = driver.execute_query(
+            "MATCH (n) WHERE NOT n:LineageSchema AND NOT n:KafkaOffset RETURN n.app, labels(n)",
+            database_="neo4j",
+        ).records
+    assert sorted(map(tuple, left), key=str) == [
+        (f"{APP}0", ["Application"]),
+        (f"{APP}0", ["Message"]),
+    ]
+
+
+# -- offsets -----------------------------------------------------------------------------------
+
+
+def test_an_offset_moves_from_where_it_stands(store: Neo4jStore, neo4j: Neo4jUnderTest) -> None:
+    neo4j.clear()
+    with Neo4jStore(store.address) as writer:
+        assert writer.offset("writers", "edge", 3) is None
+
+        def move(first: int, following: int, partition: int = 3) -> bool:
+            return writer.load(lambda l: l.offsets("writers", "edge", partition, first, following))  # noqa: E741
+
+        assert move(7, 9)
+        assert not move(7, 9)
+        assert not move(10, 11)
+        assert move(9, 9)
+        assert move(9, 12)
+        assert move(0, 1, partition=4)
+        assert (writer.offset("writers", "edge", 3), writer.offset("writers", "edge", 4)) == (12, 1)
+        assert writer.offset("others", "edge", 3) is None
+
+
+def test_a_transaction_that_is_given_up_moves_no_offset(store: Neo4jStore) -> None:
+    class FencedError(Exception):
+        pass
+
+    def work(loading: Loading) -> None:
+        assert loading.offsets("given-up", "edge", 0, 5, 6)
+        loading.message(Begin(app=APP, name="job", started_at=1.0))
+        loading.flush()
+        raise FencedError
+
+    with pytest.raises(FencedError):
+        store.load(work)
+    assert store.offset("given-up", "edge", 0) is None
+    assert store.applications() == []
+
+
+def test_one_of_two_writers_moves_an_offset(store: Neo4jStore) -> None:
+    moved: list[int] = []
+    ready = threading.Barrier(4)
+
+    def write(number: int) -> None:
+        with Neo4jStore(store.address) as other:
+            ready.wait(30)
+            for first in range(10):
+
+                def work(loading: Loading, first: int = first) -> bool:
+                    done = loading.offsets("race", "edge", 0, first, first + 1)
+                    if done:
+                        app = f"{first}-{number}"
+                        loading.message(Begin(app=app, name="job", started_at=1.0))
+                    return done
+
+                if other.load(work):
+                    moved.append(first)
+
+    run_together([lambda number=number: write(number) for number in range(4)])  # type: ignore[misc]
+    assert sorted(moved) == list(range(10))
+    assert len(store.applications()) == 10
+    assert store.offset("race", "edge", 0) == 10
+
+
+# -- schema ------------------------------------------------------------------------------------
+
+
+def test_several_processes_may_make_the_schema(neo4j: Neo4jUnderTest) -> None:
+    neo4j.clear()
+    failures: list[BaseException] = []
+
+    def make() -> None:
+        try:
+            Neo4jStore(address_of(neo4j)).close()
+        except BaseException as error:
+            failures.append(error)
+
+    run_together([make] * 4)
+    assert failures == []
+    with neo4j.driver() as driver:
+        rows = driver.execute_query("SHOW INDEXES YIELD name, state", database_="neo4j").records
+        versions = driver.execute_query(
+            "MATCH (s:LineageSchema) RETURN s.version", database_="neo4j"
+        )
+    names = {row["name"] for row in rows if row["state"] == "ONLINE"}
+    assert {"lineage_block", "lineage_section", "lineage_block_in", "lineage_schema"} <= names
+    assert [row[0] for row in versions.records] == [len(schema.STEPS)]
+
+
+def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_refused(
+    neo4j: Neo4jUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    neo4j.clear()
+    address = address_of(neo4j)
+    with Neo4jStore(address) as store:
+        store.write(APP, [Begin(app=APP, name="job", started_at=1.0)])
+    step = ("CREATE INDEX lineage_later IF NOT EXISTS FOR (n:Application) ON (n.colour)",)
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "STEPS", (*schema.STEPS, step))
+        with Neo4jStore(address) as store:
+            assert [record.app for record in store.applications()] == [APP]
+            assert schema.version_of(store._connection) == 2
+    with pytest.raises(StoreError, match=r"version 2.*update the program"):
+        Neo4jStore(address)
+    neo4j.clear()
+
+
+def test_every_query_uses_an_index_also_in_an_empty_database(neo4j: Neo4jUnderTest) -> None:
+    neo4j.clear()
+    Neo4jStore(address_of(neo4j)).close()
+    queries = {
+        f"{module.__name__}.{name}[{at}]": text
+        for module in (statements, graph, counting, store_module)
+        for name, value in vars(module).items()
+        if isinstance(value, (str, tuple))
+        for at, text in enumerate([value] if isinstance(value, str) else value)
+        if isinstance(text, str) and text.lstrip().startswith(("MATCH", "MERGE", "UNWIND"))
+    }
+    assert len(queries) > 30
+    parameters = set(re.findall(r"\$(\w+)", " ".join(queries.values())))
+    scans = {}
+    with neo4j.driver() as driver, driver.session(database="neo4j") as session:
+        for name, text in queries.items():
+            asked = f"EXPLAIN {text} {_ENDINGS.get(text.split()[-1], '')}"
+            plan = session.run(asked, dict.fromkeys(parameters)).consume().plan
+            scans[name] = [one for one in operators(plan) if "Scan" in one and "Index" not in one]
+    scanned = {name: found for name, found in scans.items() if found}
+    # Listing all applications is the one question that is about all of them.
+    assert scanned == {"lineage_store.neo4j.store._APPLICATIONS[0]": ["NodeByLabelScan@neo4j"]}
+
+
+_ENDINGS = {"one.at,": "b.id", "0,": "b.id", "NULL": "RETURN b.id", "$prefix": "RETURN b.id"}
+"""What makes a query of one that others go on with, by its last word."""
+
+
+def operators(plan: Any) -> Iterator[str]:
+    yield plan["operatorType"]
+    for child in plan.get("children", ()):
+        yield from operators(child)
+
+
+# -- connections -------------------------------------------------------------------------------
+
+
+def test_a_store_is_opened_by_its_url(
+    neo4j: Neo4jUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in neo4j.settings.items():
+        monkeypatch.setenv(name, value)
+    for url in (neo4j.uri, f"{neo4j.uri}?database=neo4j", neo4j.uri.replace("neo4j", "bolt", 1)):
+        with open_store(url) as opened:
+            assert opened.applications() == []
+    with pytest.raises(StoreError, match="no database 'other'"):
+        open_store(f"{neo4j.uri}?database=other")
+
+
+def test_errors_say_what_to_do_and_no_secrets(neo4j: Neo4jUnderTest) -> None:
+    address = address_of(neo4j)
+    with pytest.raises(
+        StoreError, match=r"refuses user 'neo4j'.*LINEAGE_NEO4J_PASSWORD"
+    ) as refused:
+        Neo4jStore(replace(address, password="not-this-secret"))
+    assert "not-this-secret" not in str(refused.value)
+    assert "secret" not in repr(Address("neo4j://there", password="secret"))
+    with pytest.raises(StoreUnavailableError, match=r"can't reach Neo4j at .*--store"):
+        Neo4jStore(replace(address, uri="neo4j://127.0.0.1:1"))
+    with pytest.raises(StoreError, match="can't reach"):
+        Neo4jStore(replace(address, uri="bolt://no-such-host.invalid:7687"))
+
+
+def test_a_server_that_went_away_is_waited_for(neo4j: Neo4jUnderTest, store: Neo4jStore) -> None:
+    store.write(APP, [Begin(app=APP, name="job", started_at=1.0)])
+    with Neo4jStore(store.address) as other:
+        impatient = Connection(store.address, retry_s=0.0)
+        with neo4j.down(), pytest.raises(StoreUnavailableError):
+            impatient.read("RETURN 1")
+        impatient.close()
+        # Connections that died with the server are replaced.
+        assert [record.app for record in other.applications()] == [APP]
+        other.write(APP, [Register(app=APP, node="1", kind="source", op="textFile")])
+    assert len(store.messages(APP)) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("neo4j://me:pass@there:1", "must not hold credentials"),
+        ("neo4j://there:1/path", "can't be used"),
+        ("neo4j://there:1?colour=blue", "can't be used"),
+        ("neo4j://there:port", "Give neo4j://HOST:PORT"),
+        ("neo4j://?database=a", "can't be used"),
+    ],
+)
+def test_urls_that_can_not_be_used(url: str, reason: str) -> None:
+    with pytest.raises(StoreError, match=reason) as refused:
+        read_address(url, {})
+    assert "me:pass" not in str(refused.value)
+
+
+def test_credentials_come_from_the_environment(tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("from a file\n")
+    named = {"LINEAGE_NEO4J_USER": "me", "LINEAGE_NEO4J_PASSWORD": "word"}
+    url = "neo4j+s://there:7687?database=lineage"
+    assert read_address(url, named) == Address("neo4j+s://there:7687", "lineage", "me", "word")
+    named["LINEAGE_NEO4J_PASSWORD_FILE"] = str(secret)
+    assert read_address("bolt://there", named).password == "from a file"
+    with pytest.raises(StoreError, match="LINEAGE_NEO4J_PASSWORD_FILE"):
+        read_address("bolt://there", {"LINEAGE_NEO4J_PASSWORD_FILE": str(tmp_path / "none")})
