@@ -1,1 +1,1 @@
-"""The writer: bulk-loads blocks and linked edges from Kafka into Neo4j."""
+"""The writer: bulk-loads blocks and linked edges from Kafka into Neo4j, exactly once."""

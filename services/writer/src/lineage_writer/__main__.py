@@ -1,0 +1,44 @@
+"""``python -m lineage_writer``: settings from the environment, logs to stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+
+import structlog
+
+from lineage_core.errors import LineageError
+from lineage_store.neo4j.connection import read_address
+from lineage_store.neo4j.store import Neo4jStore
+from lineage_writer.logs import set_up_logs
+from lineage_writer.service import Service
+from lineage_writer.settings import read_settings
+
+EXIT_SETTINGS = 2
+
+
+def main() -> int:
+    """Run until a signal; the exit code."""
+    set_up_logs("info")
+    log = structlog.get_logger()
+    try:
+        settings = read_settings()
+        set_up_logs(settings.log_level)
+        address = read_address(settings.store)
+        finished = asyncio.run(Service(settings, lambda: Neo4jStore(address)).run())
+    except (LineageError, OSError) as error:
+        log.error("writer_failed", reason=str(error))
+        return EXIT_SETTINGS
+    if not finished:
+        # A thread waits for the store. Its transaction is as if this process were killed: the store
+        # rolls it back, or has it with its offset.
+        log.warning("transaction_dropped")
+        logging.shutdown()
+        os._exit(0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

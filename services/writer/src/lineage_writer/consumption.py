@@ -1,0 +1,237 @@
+"""The consumer group: which partitions are this writer's, and a task for each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import structlog
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import IllegalStateError, KafkaError, OffsetOutOfRangeError
+from aiokafka.structs import OffsetAndMetadata
+
+from lineage_core.dead_letter import reason_of
+from lineage_store.errors import StoreError
+from lineage_writer.dead_letters import DeadLetters
+from lineage_writer.errors import OffsetGoneError
+from lineage_writer.health import Health
+from lineage_writer.metrics import Metrics
+from lineage_writer.partition import PartitionWriter, Tools
+from lineage_writer.records import Partition, Record
+from lineage_writer.settings import WriterSettings
+from lineage_writer.threads import ThreadedStore
+
+HANDED_OVER_S = 5.0
+"""How long a rebalance waits for open transactions. Longer ones are fenced off if need be."""
+WATCH_S = 2.0
+"""Between two looks at lags and servers."""
+ANSWER_S = 5.0
+"""A server that takes longer for something small is not ready."""
+NEVER_IDLE_MS = 24 * 3600 * 1000
+"""A writer that waits for its store still owns its partitions: offsets are fenced, not timed."""
+
+
+class KafkaSource:
+    """aiokafka's consumer as partitions see it (:class:`lineage_writer.partition.Source`)."""
+
+    def __init__(self, settings: WriterSettings) -> None:
+        self.consumer = AIOKafkaConsumer(
+            **settings.aiokafka_config(),
+            group_id=settings.writer_group,
+            enable_auto_commit=False,
+            # The store says where to go on; where Kafka can't, that is looked into.
+            auto_offset_reset="none",
+            max_partition_fetch_bytes=settings.writer_fetch_bytes,
+            max_poll_interval_ms=NEVER_IDLE_MS,
+            fetch_max_wait_ms=250,
+        )
+
+    async def fetch(self, partition: Partition, limit: int, wait_s: float) -> Sequence[Record]:
+        wanted = TopicPartition(*partition)
+        try:
+            found = await self.consumer.getmany(
+                wanted, timeout_ms=int(wait_s * 1000), max_records=limit
+            )
+        except OffsetOutOfRangeError as error:
+            raise OffsetGoneError(str(error)) from error
+        records: list[Any] = found.get(wanted, [])
+        return records
+
+    async def bounds(self, partition: Partition) -> tuple[int, int]:
+        wanted = TopicPartition(*partition)
+        low = await self.consumer.beginning_offsets([wanted])
+        high = await self.consumer.end_offsets([wanted])
+        return low[wanted], high[wanted]
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        # A partition that is not ours any more: its task is about to be told.
+        with contextlib.suppress(IllegalStateError):
+            self.consumer.seek(TopicPartition(*partition), offset)
+
+
+class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
+    """One membership of the consumer group, from joining to leaving it."""
+
+    def __init__(
+        self, settings: WriterSettings, store: ThreadedStore, metrics: Metrics, health: Health
+    ) -> None:
+        self._topic = settings.topics.edge
+        self._source = KafkaSource(settings)
+        self._consumer = self._source.consumer
+        self._letters = DeadLetters(settings)
+        self._store = store
+        self._metrics = metrics
+        self._health = health
+        slots = asyncio.Semaphore(settings.writer_parallel)
+        self._tools = Tools(self._source, store, self._letters, settings, metrics, health, slots)
+        self._running: dict[PartitionWriter, asyncio.Task[None]] = {}
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._committed: dict[Partition, int] = {}
+        self._log = structlog.get_logger()
+
+    async def start(self) -> None:
+        """Connect and join.
+
+        Raises:
+            KafkaError: nobody answers, or we are not let in.
+        """
+        await self._letters.start()
+        self._consumer.subscribe([self._topic], listener=self)
+        await self._consumer.start()
+
+    async def run(self) -> None:
+        """Look after the partitions until a task of one fails; cancel it to end it.
+
+        Raises:
+            SourceLostError: Kafka's client does not recover.
+        """
+        watch = asyncio.ensure_future(self._watch())
+        try:
+            await asyncio.wait({watch, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            for done in (watch, self._failed):
+                if done.done():
+                    done.result()
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+
+    async def stop(self, limit_s: float) -> bool:
+        """Finish open transactions and leave the group; False: some did not finish in time."""
+        deadline = time.monotonic() + limit_s
+        for writer in self._running:
+            writer.stop()
+        await self._ended(self._running.values(), limit_s)
+        finished = not self._running
+        for ending in (self._commit(), self._consumer.stop(), self._letters.stop()):
+            left = max(0.5, deadline - time.monotonic())
+            try:
+                await asyncio.wait_for(ending, left)
+            except (KafkaError, TimeoutError, OSError) as error:
+                self._log.warning("kafka_left_without_goodbye", reason=reason_of(error))
+        if not self._failed.done():
+            self._failed.cancel()
+        return finished
+
+    # -- rebalances --------------------------------------------------------------------------
+
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        leaving = [one for one in self._running if TopicPartition(*one.partition) in revoked]
+        for writer in leaving:
+            writer.stop()
+            self._metrics.forget(writer.partition)
+        await self._ended([self._running[writer] for writer in leaving], HANDED_OVER_S)
+        await self._commit()
+        if revoked:
+            self._log.info(
+                "partitions_revoked", partitions=sorted(one.partition for one in revoked)
+            )
+
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        self._committed.clear()
+        for topic, partition in sorted(assigned):
+            writer = PartitionWriter(Partition(topic, partition), self._tools)
+            task = asyncio.create_task(writer.run())
+            self._running[writer] = task
+            task.add_done_callback(functools.partial(self._ended_one, writer))
+        self._log.info("partitions_assigned", partitions=sorted(one.partition for one in assigned))
+
+    async def _ended(self, tasks: Collection[asyncio.Task[None]], limit_s: float) -> None:
+        if tasks:
+            await asyncio.wait(list(tasks), timeout=limit_s)
+            # Callbacks of what has just ended run before this goes on.
+            await asyncio.sleep(0)
+
+    def _ended_one(self, writer: PartitionWriter, task: asyncio.Task[None]) -> None:
+        self._running.pop(writer, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self._failed.done():
+            self._failed.set_exception(error)
+
+    # -- looking after it --------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Tell Kafka and Prometheus where things stand, and notice servers that are away."""
+        while True:
+            await asyncio.gather(self._look_at_kafka(), self._look_at_store())
+            await asyncio.sleep(WATCH_S)
+
+    async def _look_at_kafka(self) -> None:
+        try:
+            await asyncio.wait_for(self._commit_and_measure(), ANSWER_S)
+        except (KafkaError, TimeoutError, OSError) as error:
+            if self._health.fails("kafka", reason_of(error)):
+                self._log.warning("kafka_unavailable", reason=reason_of(error))
+
+    async def _commit_and_measure(self) -> None:
+        # Its own tasks fail silently where no partition is ours.
+        self._consumer._coordinator.check_errors()
+        await self._commit()
+        own = [writer for writer in self._running if writer.position is not None]
+        if not own and self._topic not in await self._consumer.topics():
+            self._health.fails("kafka", f"there is no topic {self._topic}")
+            return
+        if own:
+            ends = await self._consumer.end_offsets(
+                [TopicPartition(*writer.partition) for writer in own]
+            )
+            now = time.time()
+            for writer in own:
+                end = ends[TopicPartition(*writer.partition)]
+                behind = max(0, end - (writer.position or 0))
+                self._metrics.lag(writer.partition, behind, writer.lag_seconds(end, now))
+        self._health.answers("kafka")
+
+    async def _look_at_store(self) -> None:
+        """A read that changes nothing; a store that can't be written says so by itself."""
+        try:
+            await asyncio.wait_for(self._store.offset(Partition(self._topic, 0)), ANSWER_S)
+        except (StoreError, TimeoutError, OSError) as error:
+            self._health.fails("store_reads", reason_of(error))
+        else:
+            self._health.answers("store_reads")
+
+    async def _commit(self) -> None:
+        """Tell Kafka's tools how far we are; nothing depends on it."""
+        assigned = self._consumer.assignment()
+        moved = {
+            writer.partition: writer.position
+            for writer in self._running
+            if writer.position is not None
+            and TopicPartition(*writer.partition) in assigned
+            and self._committed.get(writer.partition) != writer.position
+        }
+        if not moved:
+            return
+        try:
+            await self._consumer.commit(
+                {TopicPartition(*one): OffsetAndMetadata(at, "") for one, at in moved.items()}
+            )
+        except KafkaError as error:
+            self._log.debug("commit_failed", reason=reason_of(error))
+        else:
+            self._committed |= moved

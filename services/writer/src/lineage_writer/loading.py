@@ -1,0 +1,79 @@
+"""The store as the writer needs it, and one transaction of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from lineage_core.edge_message import Links, StoredBlock
+from lineage_core.message import Message
+from lineage_writer.errors import FencedError
+from lineage_writer.records import Batch, Partition
+
+T = TypeVar("T")
+
+
+class Loading(Protocol):
+    """What one open transaction stores. Everything may be repeated, in any order."""
+
+    def offsets(self, group: str, topic: str, partition: int, first: int, next: int, /) -> bool:
+        """Move an offset that stands at ``first`` (or nowhere yet) to ``next``, before all else.
+
+        It is locked until the transaction ends. False: it stands elsewhere.
+        """
+
+    def message(self, message: Message, /) -> None:
+        """Store a message."""
+
+    def block(self, block: StoredBlock, /) -> None:
+        """Store a block."""
+
+    def links(self, links: Links, /) -> None:
+        """Store what linking found."""
+
+
+class Store(Protocol):
+    """A graph store that keeps Kafka's offsets; used by several threads."""
+
+    def load(self, work: Callable[[Loading], T], /) -> T:
+        """Run ``work`` in one transaction; after a transient error again.
+
+        Raises:
+            StoreUnavailableError: not now.
+            StoreError: the store refuses.
+        """
+
+    def offset(self, group: str, topic: str, partition: int, /) -> int | None:
+        """Where an offset stands; None if it never moved."""
+
+    def close(self) -> None:
+        """Release the store."""
+
+
+def store_batch(store: Store, group: str, partition: Partition, batch: Batch) -> int:
+    """Store a batch and its offset in one transaction; how many tries it took.
+
+    Raises:
+        FencedError: another writer stored these records, or some of them.
+        Exception: what the store or the driver raised: see :mod:`lineage_writer.refusals`.
+    """
+    tries = 0
+
+    def work(loading: Loading) -> None:
+        nonlocal tries
+        tries += 1
+        if not loading.offsets(group, *partition, batch.first, batch.next):
+            raise FencedError(f"{partition.topic}/{partition.partition} is not at {batch.first}")
+        for entry in batch.entries:
+            match entry.content:
+                case None:
+                    pass
+                case StoredBlock():
+                    loading.block(entry.content)
+                case Links():
+                    loading.links(entry.content)
+                case message:
+                    loading.message(message)
+
+    store.load(work)
+    return tries

@@ -1,0 +1,323 @@
+"""One partition's records into the store, in order: read, store, move on.
+
+The position is the store's: it moves in the transaction that stores the records, and only from
+where this writer believes it to be. Kafka's own committed offset decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import structlog
+from aiokafka.errors import KafkaError
+
+from lineage_core.dead_letter import DeadRecord, reason_of
+from lineage_store.errors import StoreError
+from lineage_writer.errors import FencedError, OffsetGoneError, SourceLostError
+from lineage_writer.health import Health
+from lineage_writer.metrics import Metrics
+from lineage_writer.records import (
+    Batch,
+    Entry,
+    Partition,
+    Record,
+    cut,
+    dead_entry,
+    read_batch,
+    without_content,
+)
+from lineage_writer.refusals import Refusal, read_refusal
+from lineage_writer.settings import WriterSettings
+from lineage_writer.waiting import StoppedError, StopSign, pauses
+
+FETCHED_AT_ONCE = 64
+"""Records taken from Kafka's client at a time; it holds no more than a fetch of bytes."""
+IDLE_S = 1.0
+"""How long one wait for records lasts."""
+SOURCE_TRIES = 12
+"""Failures of Kafka's client in a row before it is made anew: about half a minute."""
+
+T = TypeVar("T")
+
+
+class Source(Protocol):
+    """Kafka, as far as a partition needs it."""
+
+    async def fetch(self, partition: Partition, limit: int, wait_s: float) -> Sequence[Record]:
+        """The next records, none when ``wait_s`` is over.
+
+        Raises:
+            OffsetGoneError: there is no record at the position sought.
+            KafkaError: not now.
+        """
+
+    async def bounds(self, partition: Partition) -> tuple[int, int]:
+        """The first offset that is kept, and the next one to be written.
+
+        Raises:
+            KafkaError: not now.
+        """
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """Fetch from here on."""
+
+
+class Letters(Protocol):
+    """Where dead letters go."""
+
+    async def send(self, record: Record, dead: DeadRecord) -> None:
+        """Send one; it is durable when this returns.
+
+        Raises:
+            KafkaError: not now.
+        """
+
+
+class BatchStore(Protocol):
+    """The store, see :class:`lineage_writer.threads.ThreadedStore`."""
+
+    async def store_batch(self, partition: Partition, batch: Batch) -> int: ...
+    async def offset(self, partition: Partition) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What all partitions of a writer share. ``slots``: transactions at once."""
+
+    source: Source
+    store: BatchStore
+    letters: Letters
+    settings: WriterSettings
+    metrics: Metrics
+    health: Health
+    slots: asyncio.Semaphore
+    clock: Callable[[], float] = time.time
+
+
+class PartitionWriter:
+    """Moves one partition along until it is told to stop."""
+
+    def __init__(self, partition: Partition, tools: Tools) -> None:
+        self.partition = partition
+        self.position: int | None = None
+        """Next offset to be stored; None before the store was asked."""
+        self._tools = tools
+        self._stop = StopSign()
+        self._waiting_since: float | None = None
+        """When the oldest record in hand was sent."""
+        self._behind_since: float | None = None
+        self._log = structlog.get_logger().bind(
+            topic=partition.topic, partition=partition.partition
+        )
+
+    def stop(self) -> None:
+        """End :meth:`run` after the transaction that is open, if any."""
+        self._stop.set()
+
+    def lag_seconds(self, end: int, now: float) -> float:
+        """Age of the oldest record that waits, as far as it is known; ``end``: the log's."""
+        if self.position is None or self.position >= end:
+            self._behind_since = None
+            return 0.0
+        if self._behind_since is None:
+            self._behind_since = now
+        since = self._behind_since if self._waiting_since is None else self._waiting_since
+        return max(0.0, now - since)
+
+    async def run(self) -> None:
+        """Store records until :meth:`stop`.
+
+        Raises:
+            SourceLostError: Kafka's client does not recover.
+        """
+        try:
+            while True:
+                await self._locate()
+                try:
+                    while True:
+                        await self._step()
+                except FencedError:
+                    # Another writer was here, or an answer of the store got lost: what it has counts.
+                    self._tools.metrics.retries.labels("fenced").inc()
+                    self._log.info("batch_fenced", position=self.position)
+                except OffsetGoneError:
+                    self._log.warning("offset_gone", position=self.position)
+        except StoppedError:
+            pass
+
+    # -- where to go on ----------------------------------------------------------------------
+
+    async def _locate(self) -> None:
+        """Ask the store where to go on, and seek there."""
+        tools, partition = self._tools, self.partition
+        stands = await self._insist("store", lambda: tools.store.offset(partition))
+        low, high = await self._insist("kafka", lambda: tools.source.bounds(partition))
+        start = low if stands is None else stands
+        if start < low:
+            self._log.error("records_lost", position=start, kept_from=low)
+            start = low
+        elif start > high:
+            # The topic was made anew. What is stored already does no harm a second time.
+            self._log.error("log_restarted", position=start, end=high)
+            start = low
+        # The store still stands where it stood: that is what the next batch moves it from.
+        self.position = start if stands is None else stands
+        self._waiting_since = None
+        tools.source.seek(partition, start)
+        self._log.info("partition_located", stored=stands, start=start, end=high)
+
+    # -- one batch ---------------------------------------------------------------------------
+
+    async def _step(self) -> None:
+        """Wait for records, and store them."""
+        records = await self._fetch(FETCHED_AT_ONCE, IDLE_S)
+        if not records:
+            return
+        self._waiting_since = records[0].timestamp / 1000
+        tools = self._tools
+        await self._stop.unless_set(tools.slots.acquire())
+        try:
+            records = await self._collect(list(records))
+            batch = await asyncio.to_thread(
+                read_batch,
+                self.partition,
+                self._first(),
+                records,
+                tools.settings.writer_record_bytes,
+                tools.clock(),
+            )
+            for entry in batch.entries:
+                await self._send_away(entry)
+            for part in cut(batch, tools.settings.writer_batch_rows):
+                await self._store(part)
+            self._waiting_since = None
+        finally:
+            tools.slots.release()
+
+    def _first(self) -> int:
+        assert self.position is not None
+        return self.position
+
+    async def _collect(self, records: list[Record]) -> list[Record]:
+        """More records, until a batch is full or nothing came for a moment."""
+        settings, clock = self._tools.settings, asyncio.get_running_loop().time
+        deadline = clock() + settings.writer_batch_wait_s
+        size = sum(len(record.value or b"") for record in records)
+        while size < settings.writer_batch_bytes and len(records) < settings.writer_batch_rows:
+            more = await self._fetch(FETCHED_AT_ONCE, max(0.0, deadline - clock()))
+            if not more:
+                break
+            records += more
+            size += sum(len(record.value or b"") for record in more)
+        return records
+
+    async def _fetch(self, limit: int, wait_s: float) -> Sequence[Record]:
+        source = self._tools.source
+        return await self._insist("kafka", lambda: source.fetch(self.partition, limit, wait_s))
+
+    async def _send_away(self, entry: Entry) -> None:
+        """Make a dead letter durable; nothing for others."""
+        dead = entry.dead
+        if dead is None:
+            return
+        await self._insist("kafka", lambda: self._tools.letters.send(entry.record, dead))
+        self._tools.metrics.dead_letters.inc()
+        self._log.error("dead_letter", offset=entry.record.offset, app=dead.app, reason=dead.reason)
+
+    async def _store(self, batch: Batch) -> None:
+        """Store a batch, whatever that takes.
+
+        Raises:
+            FencedError: another writer did.
+        """
+        tools, suspect = self._tools, False
+        for pause in pauses():
+            began = time.monotonic()
+            try:
+                tries = await tools.store.store_batch(self.partition, batch)
+            except FencedError:
+                raise
+            except Exception as error:
+                refusal = read_refusal(error)
+                tools.metrics.retries.labels(refusal.value).inc()
+                if refusal is not Refusal.WAIT and len(batch.entries) > 1:
+                    for half in batch.halves():
+                        await self._store(half)
+                    return
+                if refusal is Refusal.BLAME and suspect:
+                    await self._set_aside(batch, error)
+                    return
+                # It is a record's fault only if the store takes others, and refuses this one again.
+                suspect = refusal is Refusal.BLAME and await self._store_takes_others()
+                if not suspect:
+                    self._store_fails(refusal, error)
+                    await self._stop.pause(pause)
+            else:
+                tools.health.answers("store")
+                self.position = batch.next
+                took, now = time.monotonic() - began, tools.clock()
+                tools.metrics.stored(batch, tries, took, now)
+                return
+
+    def _store_fails(self, refusal: Refusal, error: Exception) -> None:
+        reason = reason_of(error)
+        if self._tools.health.fails("store", reason):
+            self._log.warning("store_unavailable", refusal=refusal.value, reason=reason)
+
+    async def _store_takes_others(self) -> bool:
+        """Whether the store can be written at all: else it is not the record's fault.
+
+        Raises:
+            FencedError: another writer is at work.
+        """
+        at = self._first()
+        try:
+            await self._tools.store.store_batch(self.partition, Batch(at, at, ()))
+        except FencedError:
+            raise
+        except Exception:
+            return False
+        return True
+
+    async def _set_aside(self, batch: Batch, error: Exception) -> None:
+        """Pass a record that the store refuses for good."""
+        (entry,) = batch.entries
+        if entry.dead is None:
+            reason, now = f"refused by the store: {reason_of(error)}", self._tools.clock()
+            entry = dead_entry(self.partition, entry.record, reason, now)
+            await self._send_away(entry)
+        else:
+            entry = without_content(entry)
+        await self._store(Batch(batch.first, batch.next, (entry,)))
+
+    async def _insist(self, server: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        """The result of ``attempt``, tried until it works.
+
+        Raises:
+            StoppedError: the work is to stop.
+            SourceLostError: Kafka does not come back.
+        """
+        for tries, pause in enumerate(pauses(), 1):
+            try:
+                result = await self._stop.unless_set(_coroutine(attempt))
+            except (StoreError, KafkaError, TimeoutError, OSError) as error:
+                if server == "kafka" and tries >= SOURCE_TRIES:
+                    raise SourceLostError(f"Kafka: {reason_of(error)}") from error
+                self._tools.metrics.retries.labels(
+                    "unavailable" if server == "store" else server
+                ).inc()
+                if self._tools.health.fails(server, reason_of(error)):
+                    self._log.warning(f"{server}_unavailable", reason=reason_of(error))
+                await self._stop.pause(pause)
+            else:
+                self._tools.health.answers(server)
+                return result
+        raise AssertionError("pauses never end")
+
+
+async def _coroutine(attempt: Callable[[], Awaitable[T]]) -> T:
+    return await attempt()

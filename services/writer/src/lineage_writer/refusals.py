@@ -1,0 +1,48 @@
+"""What an error of the store says: try again, take less at once, or it may be a record's fault."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from neo4j.exceptions import DriverError, Neo4jError
+
+from lineage_store.errors import StoreError, StoreUnavailableError
+
+_OF_RECORDS = {
+    "ClientError": frozenset({"Statement", "Schema", "Request", "Procedure"}),
+    "DatabaseError": frozenset({"Statement", "Schema", "General"}),
+}
+"""Classes and categories of Neo4j's status codes that a statement's values may bring about."""
+_MEMORY = ("OutOfMemory", "MemoryLimit")
+
+
+class Refusal(Enum):
+    """What to do about it."""
+
+    WAIT = "unavailable"
+    """The store is away, busy or refuses everybody: the same batch again, later."""
+    LESS = "memory"
+    """The transaction was too large."""
+    BLAME = "refused"
+    """A record may be at fault."""
+
+
+def read_refusal(error: Exception) -> Refusal:
+    """What an exception out of a transaction asks for."""
+    cause = error.__cause__ if isinstance(error, StoreError) else error
+    if isinstance(cause, Neo4jError):
+        return _of_code(cause.code or "", isinstance(error, StoreUnavailableError))
+    if isinstance(error, (StoreError, DriverError, OSError)):
+        return Refusal.WAIT
+    # Not the store's: a value that the driver can't send, say.
+    return Refusal.BLAME
+
+
+def _of_code(code: str, may_pass: bool) -> Refusal:
+    """``code``: Neo.ClientError.Statement.TypeError, say."""
+    _, kind, category, title = (*code.split("."), "", "", "", "")[:4]
+    if any(word in title for word in _MEMORY):
+        return Refusal.LESS
+    if not may_pass and category in _OF_RECORDS.get(kind, ()):
+        return Refusal.BLAME
+    return Refusal.WAIT

@@ -1,0 +1,73 @@
+"""Settings of the writer: ``LINEAGE_*`` in the environment. docs/reference/settings.md has the table."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from lineage_core.topics import RECORD_BYTES_MAX
+from lineage_store.kafka_settings import KafkaSettings
+from lineage_writer.errors import SettingsError
+
+
+class WriterSettings(BaseSettings, KafkaSettings):
+    """What an operator can set; Kafka's own settings are :class:`KafkaSettings`."""
+
+    model_config = SettingsConfigDict(env_prefix="LINEAGE_", extra="ignore", frozen=True)
+
+    store: str = Field("", description="where the lineage goes: neo4j://HOST:PORT (neo4j+s: TLS)")
+    writer_group: str = Field(
+        "lineage-writer", min_length=1, description="consumer group that shares the work"
+    )
+    writer_http_host: str = Field(
+        "127.0.0.1", description="address that /healthz, /readyz and /metrics listen on"
+    )
+    writer_http_port: int = Field(9402, ge=0, le=65535, description="their port; 0: any free one")
+    writer_batch_bytes: int = Field(
+        8 << 20, ge=1, le=256 << 20, description="bytes of records of one transaction, about"
+    )
+    writer_batch_rows: int = Field(
+        10_000, ge=1, description="blocks, edges and messages of one transaction, about"
+    )
+    writer_batch_wait_s: float = Field(
+        0.05, ge=0, le=60, description="seconds that a batch waits for more records"
+    )
+    writer_parallel: int = Field(
+        2, ge=1, le=64, description="transactions at once, each of another partition"
+    )
+    writer_fetch_bytes: int = Field(
+        4 << 20, ge=1, description="bytes read ahead from each partition"
+    )
+    writer_record_bytes: int = Field(
+        RECORD_BYTES_MAX, ge=1, description="longest record that is read; longer: a dead letter"
+    )
+    writer_stop_s: float = Field(
+        8.0, gt=0, description="seconds to finish on SIGTERM before the rest is rolled back"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="least important events that are logged"
+    )
+
+
+def read_settings() -> WriterSettings:
+    """Settings from the environment.
+
+    Raises:
+        SettingsError: one is missing or can't be used.
+    """
+    try:
+        settings = WriterSettings()
+    except ValidationError as error:
+        # Inputs are left out: one may be a secret.
+        found = error.errors(include_url=False, include_input=False)
+        said = "; ".join(
+            f"LINEAGE_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in found
+        )
+        raise SettingsError(said) from None
+    if not settings.kafka:
+        raise SettingsError("LINEAGE_KAFKA is not set: give Kafka's address as HOST:PORT")
+    if not settings.store:
+        raise SettingsError("LINEAGE_STORE is not set: give Neo4j's as neo4j://HOST:PORT")
+    return settings
