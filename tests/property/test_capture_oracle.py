@@ -128,11 +128,18 @@ MADE_OF_NOTHING = Program(
     ),
     (Sink("save", 6), Sink("count", 6)),
 )
+READ_AHEAD = Program(
+    # One row in each partition: the second round of a take reads one more than it gives.
+    (Source("s", "list", 6, rows=(3, "a", 5, -1, "b", 7)),),
+    (Step("source", (0,)), Step("distinct", (0,), partitions=6)),
+    (Sink("take", 0, 3), Sink("save", 1), Sink("take", 0, 2), Sink("take", 1, 4)),
+)
 
 
 @settings(max_examples=examples(60))
 @example(program=UNION_SORTED)
 @example(program=MADE_OF_NOTHING)
+@example(program=READ_AHEAD)
 @given(program=programs())
 def test_lineage_is_the_witnesses_of_every_row(program: Program, capture: Capture) -> None:
     run = evaluate(program)
