@@ -20,6 +20,8 @@ from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
 from lineage_core.positions import key_positions
 from lineage_emitter import segment as segments
 from lineage_emitter.by_record import stop_iteration_error
+from lineage_emitter.equal_keys import EqualKeys, all_canonical
+from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.recorders import (
     FLOWS_MAX,
     PREFIX_REASON,
@@ -154,6 +156,8 @@ class LineageMerger(ExternalMerger):
         self.positions_max = max(memory_bytes // (3 * BYTES_A_POSITION), 10_000)
         self.keys_max = max(min(KEYS_MAX, memory_bytes // 512), 1_000)
         self.entries: dict[Any, list[Any]] = {}
+        self.forms: set[str] = set()
+        """Of keys emitted from beside PySpark's own dicts: canonical, other."""
 
     def mergeValues(self, iterator: Iterable[Any]) -> None:
         """Combine values by key, as PySpark does, and emit the flows."""
@@ -282,11 +286,29 @@ class LineageMerger(ExternalMerger):
             order = np.argsort(of_row, kind="stable")
             lengths = np.bincount(of_row, minlength=len(index)).tolist()
             self.flows.emit(list(index), lengths, np.array(rows, dtype=np.uint64)[order])
+            self._forbid_mixtures(list(index))
 
         if keys:
             self.flows.segment.guard(emit)
         keys.clear()
         del rows[:]
+
+    def _forbid_mixtures(self, keys: list[Any]) -> None:
+        """Beside PySpark's dicts nobody knows which of several equal keys goes to the reduce side.
+
+        Keys that equal each other have one position, but for those of which just some have a
+        canonical form.
+        """
+        if all_canonical(keys):
+            self.forms.add("canonical")
+        else:
+            self.forms.add("other")
+            if any(all_canonical([key]) for key in keys):
+                self.forms.add("canonical")
+        if len(self.forms) > 1:
+            raise CaptureFailedError(
+                f"over {self.keys_max} keys in one task, just some of a type with a canonical form"
+            )
 
 
 class CombineMapSide:
@@ -320,7 +342,6 @@ class CombineMapSide:
         merger = LineageMerger(flows, self.combiners, self.memory_mb * 0.9, self.serializer)
         merger.mergeValues(iterator)
         if not self.in_place:
-            segment.end_node = self.node
             segment.finish()
         return merger.items()
 
@@ -347,16 +368,20 @@ class ReadKeys:
             segment = segments.current()
         else:
             segment = segments.begin(self.config, self.node, split)
-        reader = KeyReader(segment, self.node, f"{self.source}@{split}")
+        equal = EqualKeys(segment.guard)
+        reader = KeyReader(segment, self.node, f"{self.source}@{split}", equal)
         segment.frame = Frame.of_space(segment.space(self.node))
-        return reader.records(self.merge(iterator), segment.frame)
+        # In place, the map side's own dict holds the keys already.
+        records = iterator if self.in_place else equal.watch(iterator)
+        return reader.records(self.merge(records), segment.frame)
 
 
 class KeyReader:
     """Flows from a shuffle's key positions to the ordinals of the combined records."""
 
-    def __init__(self, segment: Segment, node: str, in_space: str) -> None:
+    def __init__(self, segment: Segment, node: str, in_space: str, equal: EqualKeys) -> None:
         self.segment = segment
+        self.equal = equal
         self.recorder = GivenRecorder(segment, node, in_space, segment.space(node))
         self.keys: list[Any] = []
         self.first = 0
@@ -384,8 +409,10 @@ class KeyReader:
         outs = np.arange(self.first, self.first + len(keys), dtype=np.uint64)
         self.first += len(keys)
         self.seen.append(positions)
-        reason = "" if canonical else UNCANONICAL_REASON
-        self._emit(positions, outs, reason)
+        if self.equal:
+            self._emit(Regions(*self.equal.runs(keys), outs, UNCANONICAL_REASON))
+        else:
+            self._emit_single(positions, outs, "" if canonical else UNCANONICAL_REASON)
 
     def note_collisions(self) -> None:
         """Emit once more, as supersets, the keys whose position another key has too."""
@@ -398,17 +425,14 @@ class KeyReader:
         if len(shared):
             self.segment.collisions += len(shared)
             self.segment.reasons.append(COLLISION_REASON)
-            self._emit(positions[shared], shared.astype(np.uint64), COLLISION_REASON)
+            self._emit_single(positions[shared], shared.astype(np.uint64), COLLISION_REASON)
 
-    def _emit(
+    def _emit_single(
         self, positions: np.ndarray[Any, Any], outs: np.ndarray[Any, Any], reason: str
     ) -> None:
-        rows = np.arange(len(positions))
         ones = np.ones(len(positions), dtype=np.int64)
-        emit_csr(
-            self.segment,
-            self.recorder.node,
-            self.recorder.in_space,
-            [(self.recorder.space, rows)],
-            Regions(ones, positions, positions, outs, reason),
-        )
+        self._emit(Regions(ones, positions, positions, outs, reason))
+
+    def _emit(self, regions: Regions) -> None:
+        sections = [(self.recorder.space, np.arange(len(regions.outs)))]
+        emit_csr(self.segment, self.recorder.node, self.recorder.in_space, sections, regions)
