@@ -49,6 +49,17 @@ def verdict(*messages: Message, counts: StoreCounts = ALL, now: float = 1000.0) 
     return judge(messages, counts, now=now)
 
 
+def test_an_action_over_nothing_is_complete_and_no_action_is_not() -> None:
+    job = Job(
+        app=APP, job=1, action="collect", sink="9", expected=(Expected(node="9", partitions=()),)
+    )
+    end = END.model_copy(update={"totals": Totals()})
+    nothing = StoreCounts(received=0, unlinked=0, unmatched=0, flows=0)
+    assert verdict(BEGIN, SINK, job, end, counts=nothing).complete
+    assert "nothing was captured" in verdict(BEGIN, end, counts=nothing).reasons
+    assert "nothing was captured" in verdict(BEGIN, SINK, end, counts=nothing).reasons
+
+
 def test_all_that_was_expected_is_there() -> None:
     found = verdict(*WHOLE)
     assert found.complete

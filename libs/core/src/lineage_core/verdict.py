@@ -216,7 +216,9 @@ class _Facts:
     def of_capture(self) -> Iterable[str]:
         sinks = {node.node for node in self.nodes.values() if node.kind == "sink"}
         sinks |= {job.sink for job in self.jobs if job.sink is not None}
-        if not sinks or not self.commits:
+        # An action over no partition has no task, and all of its lineage.
+        over_nothing = self.jobs and not self.expected
+        if not sinks or not (self.commits or over_nothing):
             yield "nothing was captured"
 
     def of_actions(self) -> Iterable[str]:
