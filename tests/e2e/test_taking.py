@@ -127,6 +127,8 @@ def test_an_action_that_fails_commits_what_it_read(capture: Capture, tmp_path: P
     with capture() as lc:
         with pytest.raises(Exception, match="no number"):
             lc.parallelize(range(6), 6).map(below_one).take(3)
+        (driver,) = tmp_path.rglob(f"{lc.app}/driver.jsonl")
+        assert b'"commit"' in driver.read_bytes()
         assert lc.parallelize(range(6), 6).take(3) == [0, 1, 2]
         app = lc.app
     assert kept(tmp_path, app, "take")[0] == (1, None)

@@ -12,7 +12,7 @@ import pytest
 from lineage_core.block import BlockId, FlowBlock
 from lineage_core.message import Heartbeat, SinkFile, SinkFiles, Split, Splits
 from lineage_store import ingest as ingest_module
-from lineage_store.ingest import ingest, ingest_all
+from lineage_store.ingest import IngestReport, ingest, ingest_all
 from lineage_store.sqlite import SqliteStore
 from tests.spool_builder import APP, Spool, block, contents, verdict_of, word_count
 
@@ -322,6 +322,30 @@ def test_a_torn_file_of_a_sink_is_cut_when_its_rest_turns_up(
     ingest(store, spool.folder)
     assert (verdict_of(store).blocks_received, verdict_of(store).flows) == (1, 3)
     assert not path.exists()
+
+
+def test_a_sink_is_cut_also_when_the_first_call_ended_in_its_file(
+    store: SqliteStore, spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_module, "BATCH_BYTES", 1)
+    spool.begin()
+    rows = [([at], at) for at in range(8)]
+    pieces = [
+        block(BlockId("9", 0, 5, seq), "1#0", [("9#0", rows[4 * seq : 4 * seq + 4])])
+        for seq in range(2)
+    ]
+    spool.task("9", 0, 5, pieces, rows=8, keep=6)
+
+    def stop(report: IngestReport) -> None:
+        if report.blocks:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        ingest(store, spool.folder, progress=stop)
+    assert verdict_of(store).flows == 4
+    ingest(store, spool.folder)
+    assert (verdict_of(store).blocks_received, verdict_of(store).flows) == (2, 6)
+    assert not list(spool.blocks.iterdir())
 
 
 def test_attempts_that_differ_make_their_keys_supersets(store: SqliteStore, spool: Spool) -> None:
