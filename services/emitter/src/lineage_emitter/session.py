@@ -283,13 +283,16 @@ class Session:
             if isinstance(item, threading.Event):
                 item.set()
             elif item is not None:
-                self._commit_all(self._held.after(item))
+                self._guard("pass on a commit", functools.partial(self._take, item))
                 if self._queue.empty():
                     self._guard("push commits", self.api.spool.push)
             if time.monotonic() - heartbeat_at >= self.settings.heartbeat_s:
                 heartbeat_at = time.monotonic()
                 self._send(Heartbeat(app=self.app, at=time.time()))
                 self._guard("send a heartbeat", self.api.spool.push)
+
+    def _take(self, event: Marker | Hold | Release) -> None:
+        self._commit_all(self._held.after(event))
 
     def _commit_all(self, markers: Iterable[Marker]) -> None:
         for marker in markers:
