@@ -99,22 +99,18 @@ class BootstrapOnly:
 
 
 def test_from_up_to_purge(stack: Stack) -> None:
-    names = "kafka,redis,neo4j"
-    first = stack.command("up", "--only", names, "--partitions", "2")
+    first = stack.command("up", "--partitions", "2")
     assert 'eval "$(lineage stack env)"' in first.stdout
     status = stack.status()
-    assert {name: one["state"] for name, one in status.items()} == {
-        "kafka": "ready",
-        "redis": "ready",
-        "neo4j": "ready",
-    }
+    assert list(status) == ["kafka", "redis", "neo4j", "linker", "writer"]
+    assert {one["state"] for one in status.values()} == {"ready"}
     assert sorted(one["pid"] for one in status.values()) == sorted(stack.processes())
     settings = stack.settings()
     assert settings["LINEAGE_DISPATCHER"] == "kafka"
     _secrets_are_kept(stack, settings)
 
     # Again: nothing changes.
-    assert stack.command("up", "--only", names).stderr.count("runs already") == 3
+    assert stack.command("up").stderr.count("runs already") == 5
     assert stack.status() == status
     assert stack.settings() == settings
 
@@ -130,8 +126,8 @@ def test_from_up_to_purge(stack: Stack) -> None:
     wait_for(lambda: stack.processes() == [])
     crashed = stack.status(code=1)
     assert {one["state"] for one in crashed.values()} == {"ended"}
-    assert "not running: kafka, redis, neo4j" in stack.command("env").stderr
-    stack.command("up", "--only", names)
+    assert "not running: kafka, redis, neo4j, linker, writer" in stack.command("env").stderr
+    stack.command("up")
     assert stack.settings() == settings
     assert consume(kafka, "lineage-flow", 1) == [b"block"]
     with Redis.from_url(settings["LINEAGE_REDIS"]) as redis:
