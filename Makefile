@@ -33,6 +33,13 @@ test: setup ## Run the tests (installs Maven and Redis where missing: tests star
 	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/pytest -q $(ARGS)
 
+# Another seed: make soak SEED=7. ARGS may name fewer seconds: --soak 600
+SEED ?= 1
+
+.PHONY: soak
+soak: setup ## Kill every part of a pipeline at random for an hour
+	@$(WITH_JAVA) $(BIN)/pytest -q -o log_cli=true tests/faults/test_pipeline_kills.py --soak 3600 --fault-seed $(SEED) $(ARGS)
+
 .PHONY: bench
 bench: setup ## Run the benchmarks; one JSON line each
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)

@@ -30,6 +30,16 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("faults")
+    group.addoption(
+        "--soak", type=float, default=0, metavar="SECONDS", help="kill parts of a pipeline so long"
+    )
+    group.addoption(
+        "--fault-seed", type=int, default=1, help="decides what is killed, and when (default: 1)"
+    )
+
+
 @pytest.fixture(scope="session")
 def spark_context() -> Iterator[SparkContext]:
     """One plain SparkContext for the whole run: two cores, functions of the tests importable."""

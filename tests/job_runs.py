@@ -17,6 +17,7 @@ from lineage_core.trace_result import Direction
 from lineage_core.verdict import Verdict, judge
 from lineage_store.asking import Asker, Question
 from lineage_store.opening import index_folder, open_store
+from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
 
 STORE = ".lineage/lineage.db"
@@ -116,8 +117,12 @@ def judged(folder: Path, app: str) -> Verdict:
 def traced(folder: Path, out: Path, app: str | None = None) -> Counter[Row]:
     """(text, source locations by file name) of every row under ``out``, each a single line."""
     with open_store(f"sqlite:///{folder / STORE}") as store:
-        asker = Asker(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
-        return Counter(_rows(asker, out, app))
+        return traced_from(store, folder / ".lineage" / "index", out, app)
+
+
+def traced_from(store: GraphStore, index: Path, out: Path, app: str | None = None) -> Counter[Row]:
+    """The same from a store of any kind; ``index`` is for the indexes of text files."""
+    return Counter(_rows(Asker(store, RowReader(index)), out, app))
 
 
 def _rows(asker: Asker, out: Path, app: str | None) -> Iterator[Row]:

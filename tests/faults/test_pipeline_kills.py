@@ -1,0 +1,230 @@
+"""Everything is killed while jobs run: afterwards the lineage is that of a calm run, or says why not."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import Popen
+
+import psutil
+import pytest
+
+from lineage_core.verdict import ABANDONED_AFTER_S, judge
+from tests.job_runs import (
+    Row,
+    lineage,
+    run_captured,
+    traced,
+    verify,
+    write_job,
+)
+from tests.pipeline import Chaos, Fault, Pipeline, kill_process, pipeline
+from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(0)]
+
+logger = logging.getLogger(__name__)
+
+JOB = """
+import sys, time
+from operator import add
+from pyspark import SparkConf, SparkContext
+
+master, program, out, pause = sys.argv[1:]
+
+
+def slowly(record):
+    # A job that takes its time, so that there is something to kill it in.
+    time.sleep(float(pause))
+    return record
+
+
+conf = SparkConf().setMaster(master).setAppName(program)
+conf.set("spark.excludeOnFailure.enabled", "false").set("spark.task.maxFailures", "20")
+conf.set("spark.stage.maxConsecutiveAttempts", "20").set("spark.python.worker.reuse", "true")
+conf.set("spark.deploy.maxExecutorRetries", "-1")
+sc = SparkContext(conf=conf)
+print("app", sc.applicationId, flush=True)
+lines = sc.textFile("in.txt", 6).map(slowly)
+if program == "count":
+    words = lines.flatMap(str.split).map(lambda word: (word, 1)).reduceByKey(add, 4)
+    words.map(lambda pair: f"{pair[0]} {pair[1]}").saveAsTextFile(out)
+elif program == "join":
+    pairs = lines.map(lambda line: line.split(" ")).map(lambda words: (words[0], words[1]))
+    names = sc.textFile("names.txt", 2).map(lambda line: tuple(line.split(" ")))
+    joined = pairs.join(names, 3).map(lambda kv: (kv[1][1], int(kv[1][0])))
+    joined.sortBy(lambda kv: (kv[0], kv[1]), numPartitions=3).map(str).saveAsTextFile(out)
+elif program == "loop":
+    ranks = lines.map(lambda line: (line.split(" ")[0], 1)).reduceByKey(add, 3).cache()
+    for _ in range(3):
+        ranks.count()
+        ranks = ranks.map(lambda kv: (str(int(kv[0]) // 2), kv[1])).reduceByKey(add, 3).cache()
+    ranks.map(str).saveAsTextFile(out)
+sc.stop()
+"""
+QUIET = "spark.ui.enabled false\nspark.ui.showConsoleProgress false\n"
+MASTERS = {"count": "local[2]", "join": "local-cluster[2,1,1024]", "loop": "local[2]"}
+PAUSE_S = "0.004"
+LINES = 3_000
+STRIKES = 12
+"""Kills of the short form; the long form goes on for the time it is given."""
+
+
+def prepare(folder: Path) -> Path:
+    """A folder with the job and its inputs."""
+    folder.mkdir(parents=True)
+    write_job(folder, JOB)
+    (folder / "in.txt").write_text("".join(f"{n % 37} {n}\n" for n in range(LINES)))
+    (folder / "names.txt").write_text("".join(f"{n} name-{n}\n" for n in range(0, 37, 2)))
+    (folder / "conf").mkdir()
+    (folder / "conf" / "spark-defaults.conf").write_text(QUIET)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[Row]]:
+    """What the embedded default says of each program."""
+    found = {}
+    for program in MASTERS:
+        folder = prepare(tmp_path_factory.mktemp("calm") / program)
+        done = run_captured(folder, "job.py", "local[2]", program, "out", "0")
+        assert done.returncode == 0, done.stderr
+        assert verify(folder)["complete"]
+        found[program] = traced(folder, folder / "out")
+    return found
+
+
+@pytest.fixture
+def whole(
+    tmp_path: Path, kafka: KafkaUnderTest, redis_server: RedisUnderTest, neo4j: Neo4jUnderTest
+) -> Iterator[Pipeline]:
+    """A pipeline with two linkers and two writers."""
+    services = ("linker", "linker", "writer", "writer")
+    with pipeline(tmp_path / "pipeline", kafka, redis_server, neo4j, services) as made:
+        yield made
+
+
+def app_of(folder: Path) -> str:
+    """The application that a job printed."""
+    for line in (folder / "job.log").read_text().splitlines():
+        if line.startswith("app "):
+            return line.removeprefix("app ")
+    raise AssertionError((folder / "job.log").read_text()[-4_000:])
+
+
+def start(whole: Pipeline, folder: Path, program: str) -> Popen[str]:
+    return whole.run(folder, "job.py", MASTERS[program], program, "out", PAUSE_S)
+
+
+def executors(jobs: list[Popen[str]]) -> list[int]:
+    """Processes of Spark's executors that are not the driver's own."""
+    found = []
+    for job in jobs:
+        try:
+            below = psutil.Process(job.pid).children(recursive=True)
+            found += [
+                one.pid for one in below if "CoarseGrainedExecutorBackend" in str(one.cmdline())
+            ]
+        except psutil.Error:
+            continue
+    return found
+
+
+def faults(whole: Pipeline, jobs: list[Popen[str]]) -> list[Fault]:
+    """Every part that may be struck."""
+
+    def strike_executor() -> None:
+        for pid in executors(jobs)[:1]:
+            kill_process(pid)
+
+    servers = [
+        Fault(name, server.kill, server.start)
+        for name, server in (
+            ("kafka", whole.kafka),
+            ("redis", whole.redis),
+            ("neo4j", whole.neo4j),
+        )
+    ]
+    services = [Fault(one.name, one.kill, one.start) for one in whole.services]
+    return [*servers, *services, Fault("executor", strike_executor, lambda: None)]
+
+
+def test_parts_are_killed_at_random(
+    whole: Pipeline,
+    calm: dict[str, Counter[Row]],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    seed, soak_s = request.config.getoption("--fault-seed"), request.config.getoption("--soak")
+    ends = time.monotonic() + soak_s
+    round_ = strikes = 0
+    while round_ == 0 or time.monotonic() < ends:
+        logger.warning("round %d, seed %d", round_, seed + round_)
+        strikes += one_round(whole, calm, tmp_path / f"round-{round_}", seed + round_)
+        round_ += 1
+    logger.warning("%d kills in %d rounds: nothing lost, nothing twice", strikes, round_)
+
+
+def one_round(whole: Pipeline, calm: dict[str, Counter[Row]], folder: Path, seed: int) -> int:
+    """Three jobs at once while parts are killed; how many kills there were."""
+    folders = {program: prepare(folder / program) for program in MASTERS}
+    jobs = {program: start(whole, folders[program], program) for program in MASTERS}
+    running = list(jobs.values())
+    chaos = Chaos(faults(whole, running), seed)
+    try:
+        chaos.strike_until(lambda: all(job.poll() is not None for job in running), STRIKES)
+    finally:
+        for job in running:
+            if job.poll() is None:
+                kill_process(job.pid)
+            job.wait()
+    for program, job in jobs.items():
+        assert job.returncode == 0, (folders[program] / "job.log").read_text()[-4_000:]
+        deliver_what_waits(whole, folder)
+        app = app_of(folders[program])
+        whole.complete(app)
+        assert whole.traced(folders[program] / "out", app) == calm[program], (program, seed)
+    return sum(chaos.struck.values())
+
+
+def deliver_what_waits(whole: Pipeline, folder: Path) -> None:
+    """What could not be sent while Kafka was away lies in the spool."""
+    done = lineage(folder, "send", "--spool", whole.settings["LINEAGE_SPOOL"])
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_killed_driver_is_named(whole: Pipeline, tmp_path: Path) -> None:
+    folder = prepare(tmp_path / "killed")
+    job = start(whole, folder, "count")
+    deadline = time.monotonic() + 120
+    while True:
+        log = (folder / "job.log").read_text()
+        if "app " in log:
+            with_commits = whole_has_commits(whole, app_of(folder))
+            if with_commits:
+                break
+        assert time.monotonic() < deadline, log
+        assert job.poll() is None, log
+        time.sleep(0.1)
+    for child in psutil.Process(job.pid).children(recursive=True):
+        kill_process(child.pid)
+    kill_process(job.pid)
+    job.wait()
+    with whole.store() as store:
+        app = app_of(folder)
+        later = time.time() + ABANDONED_AFTER_S + 1
+        verdict = judge(store.messages(app), store.counts(app), now=later)
+    assert not verdict.complete
+    assert verdict.status == "abandoned"
+
+
+def whole_has_commits(whole: Pipeline, app: str) -> bool:
+    """Whether the first commits have come through the pipeline."""
+    with whole.store() as store:
+        try:
+            return bool(store.messages(app, "commit"))
+        except KeyError:
+            return False
