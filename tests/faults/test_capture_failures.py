@@ -99,7 +99,7 @@ def test_a_spool_that_vanishes(
     with capture() as lc:
         save_counts(lc, lines, tmp_path / "first")
         assert lc.session is not None
-        folder = lc.session.api.spool.folder
+        folder = lc.session.api.dispatcher.folder
         gone = {"spool": folder.parent, "application": folder, "blocks": folder / "blocks"}
         shutil.rmtree(gone[what])
         save_counts(lc, lines, tmp_path / "second")
@@ -118,7 +118,7 @@ def test_a_spool_that_vanishes_fails_who_asked_for_it(
 ) -> None:
     lc = capture(on_error="fail")
     assert lc.session is not None
-    shutil.rmtree(lc.session.api.spool.folder)
+    shutil.rmtree(lc.session.api.dispatcher.folder)
     with pytest.raises(Exception, match=r"CaptureFailedError.*No such file or directory"):
         save_counts(lc, lines, tmp_path / "out")
     assert not (tmp_path / "out" / "_SUCCESS").exists()

@@ -1,12 +1,15 @@
 """Settings: one place, one order of precedence, one table."""
 
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
+from lineage_emitter.dispatch.driver_kafka import target_of
 from lineage_emitter.errors import SettingsError
-from lineage_emitter.settings import SPARK_PREFIX, Settings, read_settings
+from lineage_emitter.settings import SPARK_PREFIX, Settings, read_settings, setting_names
 
 pytestmark = pytest.mark.unit
 
@@ -14,6 +17,8 @@ TABLE = Path(__file__).resolve().parents[2] / "docs/reference/settings.md"
 
 OTHER_VALUES = {
     "enabled": ("false", False),
+    # Asks for a Kafka, so it is not changed alone.
+    "dispatcher": ("spool", "spool"),
     "store": ("sqlite:////a/b.db", "sqlite:////a/b.db"),
     "spool": ("/a/spool", "/a/spool"),
     "on_error": ("fail", "fail"),
@@ -21,6 +26,20 @@ OTHER_VALUES = {
     "memory_mb": ("7", 7),
     "heartbeat_s": ("0.5", 0.5),
     "link": ("no", False),
+    "kafka": ("there:9092", "there:9092"),
+    "kafka_timeout_s": ("2.5", 2.5),
+    "kafka_retry_s": ("0.0", 0.0),
+    "topic_prefix": ("x.", "x."),
+    "kafka_security_protocol": ("SASL_SSL", "SASL_SSL"),
+    "kafka_sasl_mechanism": ("PLAIN", "PLAIN"),
+    "kafka_sasl_username": ("ann", "ann"),
+    "kafka_sasl_password": ("s", SecretStr("s")),
+    "kafka_sasl_password_file": ("/a", "/a"),
+    "kafka_ssl_ca_file": ("/a", "/a"),
+    "kafka_ssl_certificate_file": ("/a", "/a"),
+    "kafka_ssl_key_file": ("/a", "/a"),
+    "kafka_ssl_key_password": ("s", SecretStr("s")),
+    "kafka_ssl_key_password_file": ("/a", "/a"),
 }
 
 
@@ -71,7 +90,11 @@ def test_an_argument_of_none_says_nothing() -> None:
     [
         ({"spark.lineage.stroe": "x"}, {}, r"spark\.lineage\.stroe is not a setting; known: .*"),
         ({"spark.lineage.": "x"}, {}, r"spark\.lineage\. is not a setting"),
-        ({}, {"stroe": "x"}, "stroe is not a setting; known: enabled, store, spool, on_error"),
+        (
+            {},
+            {"stroe": "x"},
+            "stroe is not a setting; known: enabled, dispatcher, store, spool, on_error",
+        ),
         ({"spark.lineage.on.error": "explode"}, {}, "on_error: .*'continue' or 'fail'"),
         ({"spark.lineage.enabled": "perhaps"}, {}, "enabled: .*bool"),
         ({"spark.lineage.memory.mb": "0"}, {}, "memory_mb: .*greater than or equal to 1"),
@@ -79,6 +102,9 @@ def test_an_argument_of_none_says_nothing() -> None:
         ({}, {"store": "neo4j://there"}, "neo4j://there.*sqlite:///PATH"),
         ({}, {"store": "sqlite:///"}, "sqlite:///PATH"),
         ({}, {"store": "neo4j://there", "spool": "/a"}, "neo4j://there.*sqlite:///PATH"),
+        ({}, {"dispatcher": "kafka"}, "LINEAGE_KAFKA"),
+        ({}, {"dispatcher": "pigeon"}, "dispatcher: .*'spool' or 'kafka'"),
+        ({}, {"topic_prefix": "a b"}, "topic_prefix: "),
     ],
 )
 def test_what_can_not_be_used_is_refused(
@@ -114,10 +140,42 @@ def test_folders_are_absolute_and_the_spool_is_beside_the_store(
     assert read_settings(spool="s").spool_folder() == tmp_path / "s"
 
 
+def test_with_kafka_the_store_is_whatever_the_writer_fills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kafka = {"dispatcher": "kafka", "kafka": "there:9092"}
+    settings = read_settings({}, store="neo4j://there", **kafka)
+    assert settings.spool_folder() == tmp_path / ".lineage" / "spool"
+    assert not settings.links_here
+    assert read_settings({}, spool="/s", **kafka).spool_folder() == Path("/s")
+    assert read_settings({}, store="sqlite:////x/y.db", **kafka).spool_folder() == Path("/x/spool")
+
+
+def test_no_secret_is_shown() -> None:
+    settings = read_settings({"spark.lineage.kafka.sasl.password": "hush"})
+    assert settings.kafka_secret("kafka_sasl_password") == "hush"
+    assert "hush" not in repr(settings)
+    target = target_of(settings)
+    assert target.client_config()["sasl.password"] == "hush"
+    assert "hush" not in repr(target)
+
+
+def test_a_secret_in_a_file_travels_as_its_path(tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("hush\n", encoding="utf-8")
+    settings = read_settings({}, kafka_sasl_password_file=str(secret))
+    target = target_of(settings)
+    assert b"hush" not in pickle.dumps(target)
+    assert target.client_config()["sasl.password"] == "hush"
+    assert settings.librdkafka_config()["sasl.password"] == "hush"
+
+
 def rows() -> list[str]:
     """The table's rows as the settings themselves say them."""
     found = []
-    for name, field in Settings.model_fields.items():
+    for name in setting_names():
+        field = Settings.model_fields[name]
         default = field.default
         shown = str(default).lower() if isinstance(default, bool) else str(default)
         cells = (

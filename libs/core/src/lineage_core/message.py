@@ -129,6 +129,8 @@ class Commit(_Message):
     ``undelivered`` counts blocks that got lost, ``failed`` says why capture ended early.
     ``newlines``: (row ordinal, newlines inside the record) of sink rows that hold any.
     ``collisions``: keys that share their position with another key.
+    ``spooled``: how many of the blocks could not be sent and wait in ``file`` (HOST:PATH) until they
+    are, and ``spooled_reason`` why.
     """
 
     type: Literal["commit"] = "commit"
@@ -149,6 +151,8 @@ class Commit(_Message):
     superset_reasons: tuple[Text, ...] = ()
     newlines: tuple[tuple[Natural, Natural], ...] = ()
     collisions: Natural = 0
+    spooled: Natural = 0
+    spooled_reason: Text = ""
 
 
 class Fail(_Message):

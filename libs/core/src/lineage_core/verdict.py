@@ -116,6 +116,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         *facts.of_tasks(counts),
         *facts.of_commits(),
         *_of_store(counts, promised),
+        *facts.of_spools(promised - counts.received),
         *facts.of_dead_letters(),
         *facts.of_totals(),
     ]
@@ -201,7 +202,22 @@ class _Facts:
         if self.end is None:
             return self.status(now) == "abandoned"
         told = len(self.commits) >= self.end.totals.tasks
-        return told and counts.received >= promised and not counts.stubs
+        # What waits in a spool waits for a person.
+        spooled = sum(commit.spooled for commit in self.commits.values())
+        return told and counts.received + spooled >= promised and counts.stubs <= spooled
+
+    def of_spools(self, missing: int) -> Iterable[str]:
+        """Where missing blocks wait. Said while any are missing: nobody tells which have come."""
+        places: dict[str, int] = {}
+        reasons: dict[str, str] = {}
+        for commit in self.commits.values():
+            if commit.spooled and missing > 0:
+                folder = commit.file.rpartition("/blocks/")[0].rpartition("/")[0] or commit.file
+                places[folder] = places.get(folder, 0) + commit.spooled
+                reasons.setdefault(folder, commit.spooled_reason)
+        for folder, blocks in places.items():
+            why = f" ({reasons[folder]})" if reasons[folder] else ""
+            yield f"{min(blocks, missing)} blocks wait in the spool at {folder}{why}: lineage send"
 
     def of_the_end(self, now: float) -> Iterable[str]:
         if self.begin is None:

@@ -40,13 +40,14 @@ from lineage_core.message import (
     Totals,
     Unknown,
 )
-from lineage_emitter.dispatch.driver_spool import DriverSpool
+from lineage_emitter.dispatch.opening import open_driver
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.linking import BackgroundLinker
 from lineage_emitter.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64
+    from lineage_emitter.dispatch.port import TaskDispatcher
     from lineage_emitter.task_capture import TaskCapture
 
 
@@ -79,9 +80,8 @@ class LineageApi:
     ) -> None:
         self.settings = settings or read_settings(**arguments)
         self.app = app or f"app-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
-        self.spool = DriverSpool(self.settings.spool_folder(), self.app)
-        self.spool.open()
-        self.linker = BackgroundLinker(self.settings, self.spool.folder)
+        self.dispatcher = open_driver(self.settings, self.app)
+        self.linker = BackgroundLinker(self.settings, self.dispatcher.folder)
         self._lock = threading.RLock()
         self._local = threading.local()
         self._totals = {"blocks": 0, "flows": 0, "tasks": 0}
@@ -190,6 +190,24 @@ class LineageApi:
         """Drop the current task: what it captured counts for nothing."""
         self._task().fail(reason)
 
+    def open_task(self, node: str, partition: int, attempt: int) -> TaskDispatcher:
+        """The way out of a task's blocks.
+
+        Raises:
+            OSError: the spool can't be written.
+        """
+        name = f"{node}-{partition}-{attempt}"
+        folder = str(self.dispatcher.blocks_dir)
+        if self.dispatcher.target is None:
+            from lineage_emitter.dispatch.spool import TaskSpool
+
+            return TaskSpool.create(folder, name)[0]
+        from lineage_emitter.dispatch.kafka import TaskKafka
+
+        path = os.path.join(folder, f"{name}.lmf")
+        memory_bytes = self.settings.memory_mb << 20
+        return TaskKafka(self.dispatcher.target, self.app, partition, path, memory_bytes)
+
     def _task(self) -> TaskCapture:
         task: TaskCapture | None = getattr(self._local, "task", None)
         if task is None or task.ended:
@@ -199,12 +217,12 @@ class LineageApi:
     # -- messages --------------------------------------------------------------------------------
 
     def send(self, message: Message) -> None:
-        """Write a message to the spool.
+        """Dispatch a message.
 
         Raises:
             OSError: the spool can't be written.
         """
-        self.spool.write(message)
+        self.dispatcher.write(message)
 
     def committed(self, fields: dict[str, Any]) -> None:
         """A task attempt ended: ``fields`` of the contract's ``commit`` message."""
@@ -241,7 +259,7 @@ class LineageApi:
                 expected=tuple(expected),
             )
         )
-        self.spool.sync()
+        self.dispatcher.sync()
         self.linker.wake()
 
     # -- end ---------------------------------------------------------------------------------------
@@ -276,7 +294,7 @@ class LineageApi:
                 self.job("close", [expected], sink)
             self.send(self.ending)
         finally:
-            self.spool.close()
+            self.dispatcher.close()
 
     def _expected(self) -> list[Expected]:
         partitions: defaultdict[str, list[int]] = defaultdict(list)

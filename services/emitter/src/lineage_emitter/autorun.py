@@ -93,6 +93,9 @@ def _preload(arguments: dict[str, Any]) -> None:
     where = arguments.get("master") or conf.get("spark.master", "") or ""
     if where.startswith("local") and not conf.contains(DAEMON):
         conf.set(DAEMON, "lineage_emitter.daemon")
+        dispatcher = conf.get("spark.lineage.dispatcher")
+        if dispatcher:
+            conf.setExecutorEnv("LINEAGE_DISPATCHER", dispatcher)
 
 
 def _session(sc: SparkContext) -> Session | None:

@@ -6,6 +6,10 @@ process would load them for itself in its first task, and hold that memory alone
 
 from __future__ import annotations
 
+import contextlib
+import os
+from importlib import import_module
+
 import numpy as np
 from pyspark.daemon import manager
 
@@ -33,6 +37,11 @@ def warm_up() -> None:
         out_first=rows,
     )
     compress(encode_csv(block))
+    if os.environ.get("LINEAGE_DISPATCHER") == "kafka":
+        # Loaded before the fork; a producer has to wait until after it.
+        with contextlib.suppress(ImportError):
+            import_module("confluent_kafka")
+            import_module("lineage_emitter.dispatch.kafka")
     lineage_core.positions.key_positions(["warm", 1, ("up", 2)])
 
 

@@ -2,7 +2,9 @@
 
 LineageError (lineage_core)
 ├── CaptureFailedError         capture could not go on; the job does, unless on_error=fail
+├── DeliveryError              Kafka did not take lineage; it waits in the spool
 ├── UnsupportedOperatorError   an operator that capture can't follow soundly
+├── UnfitExecutorsError        executors can't run captured functions; the job runs without capture
 └── SettingsError              a setting that can't be used
 """
 
@@ -15,6 +17,10 @@ class CaptureFailedError(LineageError):
     """Capture could not go on."""
 
 
+class DeliveryError(LineageError):
+    """Kafka did not take lineage: it waits in the spool for ``lineage send``."""
+
+
 class UnsupportedOperatorError(LineageError):
     """An operator whose lineage can't be captured soundly.
 
@@ -24,6 +30,10 @@ class UnsupportedOperatorError(LineageError):
     def __init__(self, operator: str, way_out: str) -> None:
         super().__init__(f"{operator} has no record-level lineage: {way_out}")
         self.operator = operator
+
+
+class UnfitExecutorsError(LineageError):
+    """Executors can't run captured functions: the job runs as it is, without lineage."""
 
 
 class SettingsError(LineageError):

@@ -28,12 +28,12 @@ class BackgroundLinker:
         self._wake = threading.Event()
         self._closing = False
         self._thread: threading.Thread | None = None
-        if settings.link:
+        if settings.links_here:
             threading.Thread(target=_load_libraries, name="lineage-load", daemon=True).start()
 
     def wake(self) -> None:
         """Link what has been committed since."""
-        if not self._settings.link:
+        if not self._settings.links_here:
             return
         self._wake.set()
         if self._thread is None:
@@ -50,7 +50,7 @@ class BackgroundLinker:
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-        if self._settings.link:
+        if self._settings.links_here:
             self._pass()
 
     def _run(self) -> None:

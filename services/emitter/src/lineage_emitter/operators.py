@@ -104,16 +104,19 @@ def _noting_first(records: Records, before: Frame, after: Frame) -> Iterator[Any
 
 
 class EndsIn:
-    """Names the node whose records leave the segment through the serializer."""
+    """Names the node whose records leave the segment, and so its task.
+
+    It does so before a reader begins the segment: a function that reads all of its input at once
+    makes blocks before the functions behind it are called.
+    """
 
     def __init__(self, node: str, function: PartitionFunction) -> None:
         self.node = node
         self.function = function
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        result = self.function(split, iterator)
-        segments.current().end_node = self.node
-        return result
+        segments.ending_in(self.node)
+        return self.function(split, iterator)
 
 
 class Collect:
@@ -124,7 +127,6 @@ class Collect:
 
     def __call__(self, split: int, iterator: Records) -> Records:
         segment = segments.current()
-        segment.end_node = self.node
         recorder = DenseRecorder(segment, segment.frame, self.node, f"{self.node}#{split}")
         return _ending(segment, recorder, recorder.record(iterator))
 
@@ -138,7 +140,6 @@ class Take:
 
     def __call__(self, split: int, iterator: Records) -> Records:
         segment = segments.current()
-        segment.end_node = self.node
         recorder = DenseRecorder(segment, segment.frame, self.node, f"{self.node}#{split}")
         return _ending(segment, recorder, recorder.record(islice(iterator, self.limit)))
 
@@ -151,7 +152,6 @@ class Absorb:
 
     def __call__(self, split: int, iterator: Records) -> Records:
         segment = segments.current()
-        segment.end_node = self.node
         recorder = AllRecorder(segment, segment.frame, self.node, f"{self.node}#0", 0)
         return _ending(segment, None, recorder.record(iterator))
 
@@ -179,7 +179,6 @@ class SaveText:
 
     def __call__(self, split: int, iterator: Records) -> Records:
         segment = segments.current()
-        segment.end_node = self.node
         recorder = DenseRecorder(segment, segment.frame, self.node, f"{self.node}#{split}")
         return self._lines(segment, recorder, iter(iterator))
 
@@ -233,7 +232,6 @@ class Exchange:
 
     def __call__(self, split: int, iterator: Records) -> Iterator[bytes]:
         segment = segments.current()
-        segment.end_node = self.node
         space = f"{self.node}#*"
         recorder = DenseRecorder(segment, segment.frame, self.node, space, segment.exchange_base())
         return self._batches(segment, recorder, iterator)
@@ -409,7 +407,6 @@ class TagSide:
 
     def __call__(self, split: int, iterator: Records) -> Records:
         segment = segments.current()
-        segment.end_node = self.node
         recorder = DenseRecorder(
             segment, segment.frame, self.node, f"{self.node}#*", segment.exchange_base()
         )

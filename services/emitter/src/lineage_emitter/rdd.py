@@ -314,10 +314,15 @@ class LineagePipelinedRDD(LineageRDD, PipelinedRDD[Any, Any]):
 
     def ending(self, serializer: Any) -> LineagePipelinedRDD:
         """This RDD, whose function ends the segment itself, written by ``serializer``."""
+        self.end_segment()
         if isinstance(serializer, NoOpSerializer):
             self._bypass_serializer = True
         self._jrdd_deserializer = serializer
         return self
+
+    def end_segment(self) -> None:
+        """The segment ends with this RDD's function: its node names the task."""
+        self.func = EndsIn(self.node.name, self.func)
 
 
 def adopt(rdd: RDD[Any], session: Session) -> LineageRDD:

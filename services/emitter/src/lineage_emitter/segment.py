@@ -9,7 +9,6 @@ the next, whose records it numbers anew; the flows between the two numberings ar
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from lineage_emitter.errors import CaptureFailedError
 
 if TYPE_CHECKING:
     from lineage_core.block import U64, FlowBlock
-    from lineage_emitter.dispatch.spool import TaskSpool
+    from lineage_emitter.dispatch.port import TaskDispatcher
     from lineage_emitter.task_config import TaskConfig
 
 NOTHING_READ = 2**64 - 1
@@ -114,6 +113,7 @@ class Segment:
         self.config = config
         self.node = node
         self.end_node = node
+        """Names the task."""
         self.partition = partition
         self.attempt = attempt
         self.frame = Frame()
@@ -127,7 +127,7 @@ class Segment:
         self.reads: list[Frame] = []
         self._flushers: list[Callable[[], None]] = []
         self._enders: list[Callable[[], None]] = []
-        self._spool: TaskSpool | None = None
+        self._out: TaskDispatcher | None = None
         self._incarnation: int | None = None
         self._finished = False
 
@@ -149,16 +149,15 @@ class Segment:
         return self.incarnation << ORDINAL_BITS
 
     def _open(self) -> int:
-        from lineage_emitter.dispatch.spool import TaskSpool
+        from lineage_emitter.dispatch.opening import open_task
 
         try:
             if self.attempt >= 1 << ATTEMPT_BITS:
                 raise CaptureFailedError(
                     f"task attempt {self.attempt} is beyond what fits a position"
                 )
-            self._spool, run = TaskSpool.create(
-                self.config.blocks_dir, f"{self.node}-{self.partition}-{self.attempt}"
-            )
+            name = f"{self.node}-{self.partition}-{self.attempt}"
+            self._out, run = open_task(self.config, name, self.partition)
             incarnation = self.attempt | run << ATTEMPT_BITS
             if incarnation > INCARNATION_MAX:
                 raise CaptureFailedError(f"{run + 1} runs of one segment in one task")
@@ -198,28 +197,28 @@ class Segment:
             ) from problem
 
     def emit(self, block: FlowBlock) -> None:
-        """Write one block to the spool (called from within :meth:`guard`)."""
+        """Dispatch one block (called from within :meth:`guard`)."""
         if self.failed:
             self.undelivered += 1
             return
         assert self.incarnation >= 0
-        if self._spool is not None:
-            self._spool.write(block)
+        if self._out is not None:
+            self._out.write(block, self.end_node)
 
     def next_seq(self) -> int:
         """Sequence number of the next block."""
-        if self._spool is None and not self.failed:
+        if self._out is None and not self.failed:
             assert self.incarnation >= 0
-        return self._spool.next_seq() if self._spool is not None else 0
+        return self._out.next_seq() if self._out is not None else 0
 
     # -- end ---------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write what the recorders still hold, and hand it to the operating system."""
+        """Dispatch what the recorders still hold, so that it outlives this process."""
         for flush in self._flushers:
             self.guard(flush)
-        if self._spool is not None:
-            self.guard(self._spool.push)
+        if self._out is not None:
+            self.guard(self._out.push)
 
     def finish(self) -> None:
         """Flush, make durable, then send the end marker: the task's last act."""
@@ -229,24 +228,31 @@ class Segment:
         for action in self._enders:
             self.guard(action)
         self.flush()
-        spool = self._spool
-        if spool is not None:
-            self.guard(spool.sync)
+        out = self._out
+        if out is not None:
+            self.guard(out.sync)
+            if out.spooled and self.config.fail_job:
+                raise CaptureFailedError(
+                    f"{out.spooled} blocks of lineage could not be sent ({out.spooled_reason}); "
+                    "on_error=continue lets the job go on"
+                )
         if self.failed and not self.undelivered:
             self.undelivered = 1
         self.config.markers.add([self._marker()])
 
     def _marker(self) -> dict[str, Any]:
-        spool = self._spool
+        out = self._out
         return {
             "node": self.end_node,
             "partition": self.partition,
             "attempt": self.attempt if self._incarnation is None else self._incarnation,
-            "file": os.path.basename(spool.path) if spool is not None else "",
-            "blocks": spool.blocks if spool is not None else 0,
-            "flows": spool.flows if spool is not None else 0,
-            "associations": spool.associations if spool is not None else 0,
-            "bytes": spool.bytes if spool is not None else 0,
+            "file": out.file if out is not None else "",
+            "spooled": out.spooled if out is not None else 0,
+            "spooled_reason": out.spooled_reason[:500] if out is not None else "",
+            "blocks": out.blocks if out is not None else 0,
+            "flows": out.flows if out is not None else 0,
+            "associations": out.associations if out is not None else 0,
+            "bytes": out.bytes if out is not None else 0,
             "rows": self.rows_out,
             "digest": f"{self.digest:016x}",
             "undelivered": self.undelivered,
@@ -263,16 +269,30 @@ class Segment:
 
 
 _current: Segment | None = None
+_ending_in = ""
+"""The node whose records leave the segment that begins next, as its outermost function says."""
+
+
+def ending_in(node: str) -> None:
+    """Name the node that ends the next segment: its task's name, before the first block is made."""
+    global _ending_in  # noqa: PLW0603  as for begin
+    _ending_in = node
 
 
 def begin(config: TaskConfig, node: str, partition: int) -> Segment:
     """Begin a segment in this worker process; it stays current until the next one begins."""
     from pyspark import TaskContext
 
-    global _current  # noqa: PLW0603  a worker process runs one segment at a time
+    global _current, _ending_in  # noqa: PLW0603  a worker process runs one segment at a time
     context = TaskContext.get()
     attempt = context.taskAttemptId() if context is not None else 0
     _current = Segment(config, node, partition, attempt)
+    if _ending_in:
+        _current.end_node, _ending_in = _ending_in, ""
+    if config.kafka is not None:
+        from lineage_emitter.dispatch.kafka import warm
+
+        warm(config.kafka)
     return _current
 
 

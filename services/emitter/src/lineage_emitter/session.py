@@ -29,9 +29,14 @@ from lineage_core.message import (
 from lineage_emitter import hadoop, scope
 from lineage_emitter.api import LineageApi
 from lineage_emitter.commits import HeldMarkers, Hold, Marker, MarkerParam, Release
-from lineage_emitter.errors import CaptureFailedError, UnsupportedOperatorError
+from lineage_emitter.dispatch.opening import leave_note
+from lineage_emitter.errors import (
+    CaptureFailedError,
+    UnfitExecutorsError,
+    UnsupportedOperatorError,
+)
+from lineage_emitter.executors import check_executors
 from lineage_emitter.settings import Settings, read_settings
-from lineage_emitter.shared_folder import check_shared
 from lineage_emitter.task_config import TaskConfig
 
 if TYPE_CHECKING:
@@ -87,17 +92,37 @@ class Session:
         )
         self.config = TaskConfig(
             app=self.app,
-            blocks_dir=str(self.api.spool.blocks_dir),
+            blocks_dir=str(self.api.dispatcher.blocks_dir),
             markers=sc.accumulator([], MarkerParam(self._queue)),
             memory_bytes=settings.memory_mb << 20,
             fail_job=settings.on_error == "fail",
+            kafka=self.api.dispatcher.target,
         )
-        self._guard(
-            "share the spool with the executors",
-            lambda: check_shared(sc, self.api.spool.blocks_dir),
-        )
+        self._guard("look at the executors", self._check_executors)
         self._thread.start()
         atexit.register(self.close)
+
+    def _check_executors(self) -> None:
+        folder = self.api.dispatcher.blocks_dir
+        found = check_executors(self.sc, folder)
+        if found.capture:
+            # Their tasks would fail where they load captured functions: none may be made.
+            problem = f"executors can't load it: {found.capture}"
+            self.api.unknown("capture", problem)
+            self.api.close()
+            raise UnfitExecutorsError(problem)
+        if self.config.kafka is None and found.folder:
+            raise CaptureFailedError(
+                f"spool {folder}: {found.folder}; set spark.lineage.spool (LINEAGE_SPOOL) to a "
+                "folder that the driver and all executors share"
+            )
+        if self.config.kafka is not None and found.kafka:
+            logger.warning("executors leave lineage in the spool: %s", found.kafka)
+        if self.config.kafka is not None and found.folder:
+            logger.warning(
+                "what Kafka does not take stays on the disks of executors: spool %s: %s",
+                *(folder, found.folder),
+            )
 
     # -- nodes -------------------------------------------------------------------------------
 
@@ -234,7 +259,7 @@ class Session:
 
     def _after_failure(self) -> None:
         self.drain()
-        self.api.spool.sync()
+        self.api.dispatcher.sync()
         self.api.linker.wake()
 
     def _note_splits(self, node: Node, source: Any) -> None:
@@ -285,11 +310,11 @@ class Session:
             elif item is not None:
                 self._guard("pass on a commit", functools.partial(self._take, item))
                 if self._queue.empty():
-                    self._guard("push commits", self.api.spool.push)
+                    self._guard("push commits", self.api.dispatcher.push)
             if time.monotonic() - heartbeat_at >= self.settings.heartbeat_s:
                 heartbeat_at = time.monotonic()
                 self._send(Heartbeat(app=self.app, at=time.time()))
-                self._guard("send a heartbeat", self.api.spool.push)
+                self._guard("send a heartbeat", self.api.dispatcher.push)
 
     def _take(self, event: Marker | Hold | Release) -> None:
         self._commit_all(self._held.after(event))
@@ -304,19 +329,21 @@ class Session:
         self._unlinked_bytes += int(marker["bytes"])
         if self._unlinked_bytes >= LINK_BYTES:
             self._unlinked_bytes = 0
-            self.api.spool.push()
+            self.api.dispatcher.push()
             self.api.linker.wake()
         if marker["failed"] and not self.problem:
             self.problem = marker["failed"]
             logger.warning("lineage of a task is incomplete: %s", marker["failed"])
 
     def _send(self, message: Message) -> None:
-        self._guard("write to the spool", lambda: self.api.send(message))
+        self._guard("send a message", lambda: self.api.send(message))
 
     def _guard(self, what: str, action: Callable[[], None]) -> None:
         """Capture never breaks the job, unless the user wants it to."""
         try:
             action()
+        except UnfitExecutorsError:
+            raise
         except Exception as problem:
             if what != LINKING:
                 self.lost = self.lost or f"could not {what}: {problem}"
@@ -348,7 +375,7 @@ class Session:
             stack.callback(self._guard, "write the end", functools.partial(self.api.end, ended))
 
     def _note_problem(self) -> None:
-        """Say what went wrong straight in the store: the spool may be what failed.
+        """Say what went wrong, straight in the store where it is ours: the spool may be what failed.
 
         Not so when only linking failed: what is in the spool can still be linked.
         """
@@ -356,11 +383,7 @@ class Session:
             return
         unknown = Unknown(app=self.app, what="capture", reason=self.lost[:500])
         with contextlib.suppress(Exception):
-            from lineage_store.sqlite import SqliteStore
-
-            store = SqliteStore(self.settings.store_file())
-            store.write(self.app, [self.api.beginning, unknown, *self._ending()])
-            store.close()
+            leave_note(self.settings, self.app, [self.api.beginning, unknown, *self._ending()])
 
     def _ending(self) -> list[Message]:
         return [] if self.api.ending is None else [self.api.ending]
@@ -407,6 +430,12 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
             session = Session(sc, settings, app)
         except CaptureFailedError:
             raise
+        except UnfitExecutorsError as problem:
+            logger.warning("no lineage is captured: %s", problem)
+            if settings.on_error == "fail":
+                raise CaptureFailedError(f"capture can't begin: {problem}") from problem
+            _sessions[sc.applicationId] = None
+            return None
         except Exception as problem:
             _note_uncaptured(sc, settings, app, problem)
             if settings.on_error == "fail":
@@ -429,11 +458,7 @@ def _note_uncaptured(sc: SparkContext, settings: Settings, app: str, problem: Ex
     begin = Begin(app=app, name=sc.appName or "", started_at=time.time())
     unknown = Unknown(app=app, what="capture", reason=f"it can't begin: {problem}")
     with contextlib.suppress(Exception):
-        from lineage_store.sqlite import SqliteStore
-
-        store = SqliteStore(settings.store_file())
-        store.write(app, [begin, unknown])
-        store.close()
+        leave_note(settings, app, [begin, unknown])
 
 
 def forget(sc: SparkContext) -> None:

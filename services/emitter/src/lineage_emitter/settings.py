@@ -14,21 +14,31 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lineage_emitter.errors import SettingsError
+from lineage_store.kafka_settings import KafkaSettings
 
 SPARK_PREFIX = "spark.lineage."
 DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
+DEFAULT_SPOOL = ".lineage/spool"
 SQLITE_PREFIX = "sqlite:///"
 
 
-class Settings(BaseSettings):
+class Settings(BaseSettings, KafkaSettings):
     """What a user can set. Field ``x_y`` is ``LINEAGE_X_Y`` and ``spark.lineage.x.y``."""
 
     model_config = SettingsConfigDict(env_prefix="LINEAGE_", extra="forbid", frozen=True)
 
     enabled: bool = Field(True, description="false switches capture off: the job runs as it is")
-    store: str = Field(DEFAULT_STORE, description="where the lineage goes: sqlite:///PATH")
+    dispatcher: Literal["spool", "kafka"] = Field(
+        "spool", description="how lineage leaves the job: spool (a folder) or kafka"
+    )
+    store: str = Field(
+        DEFAULT_STORE,
+        description="where the lineage goes: sqlite:///PATH; with kafka whatever the writer fills",
+    )
     spool: str = Field(
-        "", description="folder for blocks on their way; default: `spool` beside the store's file"
+        "",
+        description="folder for blocks on their way, and for what Kafka does not take; default: "
+        "`spool` beside the store's file, or .lineage/spool",
     )
     on_error: Literal["continue", "fail"] = Field(
         "continue",
@@ -45,6 +55,18 @@ class Settings(BaseSettings):
     heartbeat_s: float = Field(10.0, gt=0, description="seconds between signs of life")
     link: bool = Field(True, description="link and store while the job runs and after each action")
 
+    kafka_timeout_s: float = Field(
+        5.0, gt=0, le=300, description="what Kafka has not acknowledged by then goes to the spool"
+    )
+    kafka_retry_s: float = Field(
+        30.0, ge=0, description="seconds until a Kafka that was away is tried again"
+    )
+
+    @property
+    def links_here(self) -> bool:
+        """Whether this program links and stores: what goes to Kafka is linked elsewhere."""
+        return self.link and self.dispatcher == "spool"
+
     def spool_folder(self) -> Path:
         """The absolute spool folder.
 
@@ -53,6 +75,8 @@ class Settings(BaseSettings):
         """
         if self.spool:
             return Path(self.spool.removeprefix("file://")).absolute()
+        if self.dispatcher == "kafka" and not self.store.startswith(SQLITE_PREFIX):
+            return Path(DEFAULT_SPOOL).absolute()
         return self.store_file().parent / "spool"
 
     def store_file(self) -> Path:
@@ -87,8 +111,10 @@ def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any)
         first = problem.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise SettingsError(f"setting {place}: {first['msg']}") from problem
-    if settings.enabled:
+    if settings.enabled and settings.dispatcher == "spool":
         settings.store_file()
+    if settings.enabled and settings.dispatcher == "kafka" and not settings.kafka:
+        raise SettingsError("dispatcher kafka: give kafka (LINEAGE_KAFKA) as HOST:PORT")
     return settings
 
 
@@ -96,8 +122,14 @@ def _field(name: str, given: str) -> str:
     if name in Settings.model_fields:
         return name
     prefix = SPARK_PREFIX if given.startswith(SPARK_PREFIX) else ""
-    known = ", ".join(prefix + _spelled(field, prefix) for field in Settings.model_fields)
+    known = ", ".join(prefix + _spelled(field, prefix) for field in setting_names())
     raise SettingsError(f"{given} is not a setting; known: {known}")
+
+
+def setting_names() -> list[str]:
+    """All settings: capture's own first, then those of every client of Kafka."""
+    shared = KafkaSettings.model_fields
+    return [name for name in Settings.model_fields if name not in shared] + list(shared)
 
 
 def _spelled(field: str, prefix: str) -> str:

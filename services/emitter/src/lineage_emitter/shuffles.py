@@ -114,6 +114,7 @@ def _combine(
     read = ReadKeys(rdd.session.config, reduced.name, node.name, merge, in_place)
     if in_place:
         return combined.pipe_function(read, True, reduced)
+    combined.end_segment()
     shuffled = _shuffled(combined, node, num_partitions, partition_function)
     return _behind(rdd, shuffled, read, reduced)
 

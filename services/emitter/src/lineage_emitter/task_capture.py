@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,8 +16,7 @@ from lineage_core.csv_codec import clean_value
 from lineage_core.errors import BlockError, ConflictError, RegionError
 from lineage_core.positions import text_position
 from lineage_core.region import Region
-from lineage_emitter.dispatch.spool import TaskSpool
-from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.errors import CaptureFailedError, DeliveryError
 from lineage_emitter.recorders import FLOWS_MAX, RUNS_MAX
 
 if TYPE_CHECKING:
@@ -50,9 +48,7 @@ class TaskCapture:
         self._node = node
         self._partition = partition
         self._attempt = attempt
-        self._spool, _ = TaskSpool.create(
-            str(api.spool.blocks_dir), f"{node}-{partition}-{attempt}"
-        )
+        self._out = api.open_task(node, partition, attempt)
         self._buffers: dict[tuple[str, bool], _Buffer] = {}
         self._seen: dict[str, int] = {}
         self._digest = 0
@@ -154,25 +150,29 @@ class TaskCapture:
             OSError: the spool can't be written.
         """
         self._end()
-        spool = self._spool
+        out = self._out
         try:
             for (in_space, _), buffer in self._buffers.items():
                 self._flush(in_space, buffer)
         except BaseException:
-            spool.discard()
+            out.discard()
             raise
-        spool.sync()
+        out.sync()
+        if out.spooled and self._api.settings.on_error == "fail":
+            raise DeliveryError(f"{out.spooled} blocks could not be sent: {out.spooled_reason}")
         self._api.committed(
             {
                 "node": self._node,
                 "partition": self._partition,
                 "attempt": self._attempt,
-                "file": os.path.basename(spool.path) if spool.blocks else "",
-                "blocks": spool.blocks,
-                "flows": spool.flows,
-                "associations": spool.associations,
-                "bytes": spool.bytes,
-                "rows": spool.flows,
+                "file": out.file if out.blocks else "",
+                "spooled": out.spooled,
+                "spooled_reason": out.spooled_reason[:500],
+                "blocks": out.blocks,
+                "flows": out.flows,
+                "associations": out.associations,
+                "bytes": out.bytes,
+                "rows": out.flows,
                 "digest": f"{self._digest:016x}",
             }
         )
@@ -180,7 +180,7 @@ class TaskCapture:
     def fail(self, reason: str = "") -> None:
         """Drop what was captured."""
         self._end()
-        self._spool.discard()
+        self._out.discard()
         self._api.failed(self._node, self._partition, self._attempt, reason)
 
     def _end(self) -> None:
@@ -214,8 +214,8 @@ class TaskCapture:
         with np.errstate(over="ignore"):
             told = int(columns["out_first"].sum(dtype=np.uint64))
         self._digest = (self._digest + told) & (2**64 - 1)
-        seq = self._spool.next_seq()
-        self._spool.write(
+        seq = self._out.next_seq()
+        self._out.write(
             FlowBlock(
                 block_id=BlockId(self._node, self._partition, self._attempt, seq),
                 relation=Relation.ROWS,
@@ -223,7 +223,8 @@ class TaskCapture:
                 out=tuple(sections),
                 app=self._api.app,
                 **columns,
-            )
+            ),
+            self._node,
         )
 
     def __enter__(self) -> TaskCapture:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
 
+    from lineage_emitter.dispatch.kafka_target import KafkaTarget
+
 
 @dataclass(frozen=True)
 class TaskConfig:
@@ -15,6 +17,7 @@ class TaskConfig:
 
     ``markers`` is the accumulator that takes a task's end marker to the driver.
     ``memory_bytes`` bounds what capture buffers in one worker before blocks are written early.
+    ``kafka``: where blocks go; None: to files in ``blocks_dir``.
     """
 
     app: str
@@ -22,3 +25,4 @@ class TaskConfig:
     markers: Accumulator[list[dict[str, Any]]]
     memory_bytes: int
     fail_job: bool
+    kafka: KafkaTarget | None = None

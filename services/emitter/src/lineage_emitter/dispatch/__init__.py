@@ -1,1 +1,4 @@
-"""Ways for flow blocks and messages to leave the program; the spool is the first."""
+"""Ways for flow blocks and messages to leave the program: the spool, a folder, and Kafka.
+
+Spark workers load of them what the settings ask for: confluent-kafka only for Kafka, pydantic never.
+"""

@@ -14,6 +14,8 @@ from lineage_core.message import Message, dump_message
 class DriverSpool:
     """The driver's half of the spool: messages in the order written. Thread-safe."""
 
+    target = None
+
     def __init__(self, root: Path, app: str) -> None:
         self.folder = root / app
         self.blocks_dir = self.folder / "blocks"

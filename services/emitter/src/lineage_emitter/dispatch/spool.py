@@ -2,15 +2,17 @@
 
 ``<spool>/<app_id>/driver.jsonl`` holds the driver's messages, one JSON object a line;
 ``<spool>/<app_id>/blocks/<node>-<partition>-<attempt>[-<run>].lmf`` the frames of one segment run.
+Its writer holds a lock on a block file: ``lineage send`` leaves it alone until it is whole.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 from typing import TYPE_CHECKING
 
-from lineage_core.csv_codec import encode_csv, header_of
-from lineage_core.frame import compress, pack_frame
+from lineage_emitter.dispatch.frames import FrameMaker
 
 if TYPE_CHECKING:
     from lineage_core.block import FlowBlock
@@ -20,54 +22,36 @@ WRITE_BYTES = 1 << 20
 """Frames are handed to the operating system in pieces of about this size."""
 
 
-class TaskSpool:
-    """Appends the frames of one segment run to a file of its own. Not thread-safe."""
+def run_name(name: str, run: int) -> str:
+    """Name of the file of a segment's run in one task."""
+    return f"{name}-{run}.lmf" if run else f"{name}.lmf"
 
-    def __init__(self, path: str, descriptor: int) -> None:
+
+class BlockFile:
+    """A new file of frames.
+
+    Raises:
+        FileExistsError: it is there already.
+        OSError: the folder can't be written.
+    """
+
+    def __init__(self, path: str) -> None:
         self.path = path
-        self.blocks = self.flows = self.associations = self.bytes = 0
-        self._descriptor = descriptor
+        self.frames = 0
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND
+        self._descriptor = os.open(path, flags, 0o644)
+        # Not every shared file system has locks; there `lineage send` has to wait for the job's end.
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self._seq = 0
 
-    @classmethod
-    def create(cls, folder: str, name: str) -> tuple[TaskSpool, int]:
-        """Create a file that no other run has; returns it and the number of the run.
-
-        Raises:
-            OSError: the folder can't be written.
-        """
-        for run in range(RUNS_MAX):
-            path = os.path.join(folder, f"{name}-{run}.lmf" if run else f"{name}.lmf")
-            try:
-                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND
-                return cls(path, os.open(path, flags, 0o644)), run
-            except FileExistsError:
-                continue
-        raise FileExistsError(f"{RUNS_MAX} files for {name} in {folder}")
-
-    def next_seq(self) -> int:
-        """Sequence number for the next block."""
-        self._seq += 1
-        return self._seq - 1
-
-    def write(self, block: FlowBlock) -> None:
-        """Append a block.
-
-        Raises:
-            OSError: the spool can't be written (disk full, folder gone).
-        """
-        header = header_of(block)
-        frame = pack_frame(header.to_json(), compress(encode_csv(block)))
+    def append(self, frame: bytes) -> bool:
+        """Append a frame; True when it is time to :meth:`push`."""
         self._pending.append(frame)
         self._pending_bytes += len(frame)
-        self.blocks += 1
-        self.flows += header.rows
-        self.associations += header.associations
-        self.bytes += len(frame)
-        if self._pending_bytes >= WRITE_BYTES:
-            self.push()
+        self.frames += 1
+        return self._pending_bytes >= WRITE_BYTES
 
     def push(self) -> None:
         """Hand all frames to the operating system: they outlive this process, not the machine."""
@@ -79,19 +63,78 @@ class TaskSpool:
         while left:
             left = left[os.write(self._descriptor, left) :]
 
+    def fsync(self) -> None:
+        """Wait until all that was pushed is on the disk."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def remove(self) -> None:
+        """Remove the file."""
+        os.unlink(self.path)
+
+
+class TaskSpool(FrameMaker):
+    """Appends the frames of one segment run to a file of its own. Not thread-safe."""
+
+    spooled = 0
+    spooled_reason = ""
+
+    def __init__(self, file: BlockFile) -> None:
+        super().__init__()
+        self._file = file
+
+    @classmethod
+    def create(cls, folder: str, name: str) -> tuple[TaskSpool, int]:
+        """Create a file that no other run has; returns it and the number of the run.
+
+        Raises:
+            OSError: the folder can't be written.
+        """
+        for run in range(RUNS_MAX):
+            try:
+                return cls(BlockFile(os.path.join(folder, run_name(name, run)))), run
+            except FileExistsError:
+                continue
+        raise FileExistsError(f"{RUNS_MAX} files for {name} in {folder}")
+
+    @property
+    def path(self) -> str:
+        """Where the file is."""
+        return self._file.path
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return os.path.basename(self._file.path)
+
+    def write(self, block: FlowBlock, task: str) -> None:
+        """Append a block of the task that node ``task`` ends.
+
+        Raises:
+            OSError: the spool can't be written (disk full, folder gone).
+        """
+        if self._file.append(self.frame_of(block, task)):
+            self.push()
+
+    def push(self) -> None:
+        """Hand all frames to the operating system: they outlive this process, not the machine."""
+        self._file.push()
+
     def sync(self) -> None:
         """Make every frame durable and close the file; an empty file is removed."""
         try:
             self.push()
             if self.blocks:
-                os.fsync(self._descriptor)
+                self._file.fsync()
         finally:
-            os.close(self._descriptor)
+            self._file.close()
         if not self.blocks:
-            os.unlink(self.path)
+            self._file.remove()
 
     def discard(self) -> None:
         """Close and remove the file."""
-        self._pending.clear()
-        os.close(self._descriptor)
-        os.unlink(self.path)
+        self._file.close()
+        self._file.remove()

@@ -1,0 +1,235 @@
+"""Blocks of a task straight to Kafka, one record each; what Kafka does not take goes to the spool."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lineage_core.topics import RECORD_BYTES_MAX, flow_partition
+from lineage_emitter.dispatch.frames import FrameMaker
+from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
+from lineage_emitter.dispatch.spool import RUNS_MAX, BlockFile, run_name
+from lineage_emitter.errors import DeliveryError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
+    from lineage_core.block import FlowBlock
+    from lineage_emitter.dispatch.kafka_target import KafkaTarget
+
+WAITING_BYTES_MAX = 16 << 20
+"""Frames kept until they are acknowledged; the producer's queue has a copy of them."""
+
+
+class TaskKafka(FrameMaker):
+    """Sends the frames of one segment run. Not thread-safe.
+
+    A frame is kept until Kafka has acknowledged it; then it is gone, or else it goes to ``path``, in
+    the layout of the spool. ``memory_bytes`` bounds what is kept: beyond, :meth:`write` waits.
+    """
+
+    def __init__(
+        self, target: KafkaTarget, app: str, partition: int, path: str, memory_bytes: int
+    ) -> None:
+        super().__init__()
+        self.spooled = 0
+        self.spooled_reason = ""
+        self._target = target
+        self._app = app
+        self._partition = partition
+        self._path = path
+        self._waiting: dict[int, bytes] = {}
+        self._waiting_bytes = 0
+        self._waiting_bytes_max = min(max(memory_bytes // 4, 1 << 20), WAITING_BYTES_MAX)
+        self._refused: list[bytes] = []
+        self._number = 0
+        self._is_away = False
+        """A record was refused that is not itself to blame."""
+        self._file: BlockFile | None = None
+        self._outbox: Outbox | None = None
+        try:
+            self._outbox = outbox_of(target)
+        except ImportError as problem:
+            self.spooled_reason = f"confluent-kafka can't be imported: {problem}"[:200]
+
+    @property
+    def file(self) -> str:
+        """Host and path of the file with what was not sent; empty: all was."""
+        return f"{socket.gethostname()}:{self._path}" if self.spooled else ""
+
+    def write(self, block: FlowBlock, task: str) -> None:
+        """Send a block of the task that node ``task`` ends, or append it to the file.
+
+        Raises:
+            OSError: neither works.
+        """
+        frame = self.frame_of(block, task)
+        if not self._send(frame):
+            self._spool(frame)
+        self._spool_refused()
+
+    def push(self) -> None:
+        """Wait until Kafka has acknowledged what was written; what it has not goes to the file.
+
+        Raises:
+            OSError: the file can't be written.
+        """
+        if self._waiting:
+            self._wait(lambda: not self._waiting)
+        self._spool_refused()
+        if self._file is not None:
+            self._file.push()
+
+    def sync(self) -> None:
+        """As :meth:`push`, and the file is on the disk.
+
+        Raises:
+            OSError: the file can't be written.
+        """
+        try:
+            self.push()
+            if self._file is not None:
+                self._file.fsync()
+        finally:
+            if self._file is not None:
+                self._file.close()
+
+    def discard(self) -> None:
+        """Remove the file. What was sent is never committed and counts for nothing."""
+        self._waiting.clear()
+        if self._file is not None:
+            self._file.close()
+            self._file.remove()
+
+    # -- Kafka -------------------------------------------------------------------------------
+
+    def _send(self, frame: bytes) -> bool:
+        outbox = self._outbox
+        if outbox is None:
+            return False
+        if len(frame) > self._target.record_bytes:
+            self.spooled_reason = (
+                f"a block of {len(frame)} bytes; topic {self._target.flow} takes records of "
+                f"{self._target.record_bytes} (max.message.bytes, up to {RECORD_BYTES_MAX} are needed)"
+            )
+            return False
+        if self._is_away and not self._wait(lambda: True):
+            return False
+        if not outbox.is_open():
+            return self._closed(outbox)
+        if self._waiting and self._waiting_bytes + len(frame) > self._waiting_bytes_max:
+            enough = self._waiting_bytes_max - len(frame)
+            if not self._wait(lambda: self._waiting_bytes <= enough or not self._waiting):
+                return False
+        self._number += 1
+        number = self._number
+        self._waiting[number] = frame
+        self._waiting_bytes += len(frame)
+        try:
+            outbox.produce(
+                self._target.flow,
+                self._topic_partition(outbox),
+                self._app.encode(),
+                frame,
+                functools.partial(self._delivered, number),
+            )
+        except DeliveryError as problem:
+            self.spooled_reason = str(problem)
+            if self._waiting.pop(number, None) is None:
+                return True  # its callback came first: it is among the refused
+            self._waiting_bytes -= len(frame)
+            return False
+        return True
+
+    def _topic_partition(self, outbox: Outbox) -> int:
+        partitions = self._target.partitions or outbox.partitions(self._target.flow)
+        return flow_partition(self._app, self._partition, partitions)
+
+    def _delivered(self, number: int, error: KafkaError | None, _message: Message) -> None:
+        """Acknowledged, or refused: then it goes to the file in a moment, outside of the callback."""
+        frame = self._waiting.pop(number, None)
+        if frame is None:
+            return  # it is in the file
+        self._waiting_bytes -= len(frame)
+        if error is not None:
+            self.spooled_reason = error.str()
+            self._refused.append(frame)
+            self._is_away = self._is_away or not is_too_large(error)
+
+    def _wait(self, done: Callable[[], bool]) -> bool:
+        """Until ``done``; False when Kafka is away: then all that waited is in the file."""
+        outbox = self._outbox
+        assert outbox is not None
+        if outbox.wait(lambda: done() or self._is_away) and not self._is_away:
+            return True
+        if self._is_away and not outbox.is_closed:
+            outbox.give_up(self.spooled_reason)
+        self._is_away = False
+        self._closed(outbox)
+        while self._waiting:
+            self._spool(self._waiting.pop(next(iter(self._waiting))))
+        self._waiting_bytes = 0
+        return False
+
+    def _closed(self, outbox: Outbox) -> bool:
+        self.spooled_reason = outbox.reason
+        return False
+
+    # -- the spool ---------------------------------------------------------------------------
+
+    def _spool_refused(self) -> None:
+        while self._refused:
+            self._spool(self._refused.pop(0))
+
+    def _spool(self, frame: bytes) -> None:
+        if self._file is None:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            self._file = BlockFile(self._path)
+        self.spooled += 1
+        if self._file.append(frame):
+            self._file.push()
+
+
+def warm(target: KafkaTarget) -> None:
+    """Make this process's producer while the task goes on: it needs half a second to get ready."""
+    with contextlib.suppress(ImportError):
+        outbox_of(target).warm()
+
+
+def reserve_run(app: str, name: str) -> int:
+    """A number that no other run of a segment in its task has; runs of one task share a machine.
+
+    Raises:
+        OSError: no folder can be written.
+    """
+    # Spark's own scratch folder: all workers of an executor share it, and Spark removes it.
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
+    folder = os.path.join(local, f"lineage-runs-{app}")
+    for run in range(RUNS_MAX):
+        try:
+            os.close(os.open(os.path.join(folder, f"{name}-{run}"), os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            continue
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+            return reserve_run(app, name)
+        return run
+    raise FileExistsError(f"{RUNS_MAX} runs of {name}")
+
+
+def create(
+    target: KafkaTarget, app: str, name: str, partition: int, folder: str, memory_bytes: int
+) -> tuple[TaskKafka, int]:
+    """The way out of a new run of a segment, and the number of the run.
+
+    Raises:
+        OSError: no number can be had.
+    """
+    run = reserve_run(app, name)
+    path = os.path.join(folder, run_name(name, run))
+    return TaskKafka(target, app, partition, path, memory_bytes), run

@@ -1,0 +1,128 @@
+"""Asks Kafka once, before a job begins, whether its topics are there and take what will be sent."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lineage_core.topics import RECORD_BYTES_MAX
+from lineage_emitter.dispatch.outbox import text_of
+from lineage_emitter.errors import DeliveryError
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+logger = logging.getLogger(__name__)
+
+LIMIT = "max.message.bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic's partitions and the largest record that it takes, in bytes."""
+
+    partitions: int
+    record_bytes: int
+
+
+def check_topics(
+    config: Mapping[str, str], names: Iterable[str], timeout_s: float
+) -> dict[str, TopicFacts]:
+    """Facts by topic; a topic that is missing is created, where the broker lets us.
+
+    Raises:
+        DeliveryError: Kafka does not answer within ``timeout_s``, or a topic is missing.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    names = list(names)
+    # "Timed out" alone would not say that, for instance, the password is wrong.
+    errors: list[str] = []
+    try:
+        asked: dict[str, Any] = {"client.id": "lineage-emitter", "log_level": 0, **config}
+        asked["error_cb"] = lambda error: errors.append(error.str())
+        admin = AdminClient(asked)
+        found = _found_or_created(admin, names, timeout_s)
+    except (KafkaException, ValueError) as problem:
+        raise DeliveryError("; ".join(dict.fromkeys([text_of(problem), *errors[-1:]]))) from problem
+    for name in names:
+        if found[name].record_bytes < RECORD_BYTES_MAX:
+            logger.warning(
+                "topic %s takes records of up to %d bytes, larger blocks of lineage will wait in the "
+                "spool; set its %s to %d (kafka-configs --alter --entity-type topics --entity-name "
+                "%s --add-config %s=%d)",
+                *(name, found[name].record_bytes, LIMIT, RECORD_BYTES_MAX),
+                *(name, LIMIT, RECORD_BYTES_MAX),
+            )
+    return found
+
+
+def _found_or_created(
+    admin: AdminClient, names: list[str], timeout_s: float
+) -> dict[str, TopicFacts]:
+    found = _described(admin, names, timeout_s)
+    missing = [name for name in names if name not in found]
+    if missing:
+        _create(admin, missing, timeout_s)
+    deadline = time.monotonic() + timeout_s
+    # Brokers learn of a new topic one by one.
+    while missing := [name for name in missing if name not in found]:
+        if time.monotonic() > deadline:
+            raise DeliveryError(f"topic {missing[0]} was created and is not to be seen")
+        found |= _described(admin, missing, timeout_s)
+    return found
+
+
+def _described(admin: AdminClient, names: list[str], timeout_s: float) -> dict[str, TopicFacts]:
+    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+    from confluent_kafka.admin._config import ConfigResource
+    from confluent_kafka.admin._resource import ResourceType
+
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    topics = admin.describe_topics(TopicCollection(names), request_timeout=timeout_s)
+    limits = admin.describe_configs(resources, request_timeout=timeout_s)
+    bytes_max = {resource.name: _limit(asked) for resource, asked in limits.items()}
+    found = {}
+    for name, asked in topics.items():
+        try:
+            found[name] = TopicFacts(len(asked.result().partitions), bytes_max[name])
+        except KafkaException as problem:
+            if problem.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+    return found
+
+
+def _limit(asked: Future[Any]) -> int:
+    """What the topic says; who may write to it need not be allowed to ask for its settings."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return int(asked.result()[LIMIT].value)
+    except (KafkaException, KeyError, TypeError, ValueError):
+        return RECORD_BYTES_MAX
+
+
+def _create(admin: AdminClient, names: list[str], timeout_s: float) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.cimpl import NewTopic
+
+    # -1: as many partitions and replicas as the broker's own default.
+    config = {LIMIT: str(RECORD_BYTES_MAX)}
+    wanted = [
+        NewTopic(name, num_partitions=-1, replication_factor=-1, config=config) for name in names
+    ]
+    made = admin.create_topics(wanted, operation_timeout=timeout_s, request_timeout=timeout_s)
+    for name, done in made.items():
+        try:
+            done.result()
+        except KafkaException as problem:
+            if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise DeliveryError(
+                    f"topic {name} does not exist and can't be created ({text_of(problem)}); create it "
+                    f"with {LIMIT}={RECORD_BYTES_MAX}"
+                ) from problem
