@@ -1,0 +1,44 @@
+"""``python -m lineage_linker``: settings from the environment, logs to stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+
+import structlog
+
+from lineage_core.errors import LineageError
+from lineage_linker.logs import set_up_logs
+from lineage_linker.service import Outcome, Service
+from lineage_linker.settings import read_settings
+
+EXIT_BROKEN = 1
+EXIT_SETTINGS = 2
+
+
+async def serve() -> Outcome:
+    """Run the service once."""
+    return await Service(read_settings()).run()
+
+
+def main() -> int:
+    """Run until a signal; the exit code."""
+    set_up_logs("info")
+    try:
+        set_up_logs(read_settings().log_level)
+        outcome = asyncio.run(serve())
+    except (LineageError, OSError) as error:
+        structlog.get_logger().error("linker_failed", reason=str(error))
+        return EXIT_SETTINGS
+    logging.shutdown()
+    if outcome is Outcome.AWAY:
+        # A fresh process of the same id: what is left of the old Faust app is no base to go on from.
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    # A thread may still wait for Redis: what it does is not acked, and done again by the next.
+    os._exit(0 if outcome is Outcome.STOPPED else EXIT_BROKEN)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

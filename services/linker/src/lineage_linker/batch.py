@@ -1,0 +1,243 @@
+"""The linker's core: records in, records out, over a state that may be anything.
+
+Without I/O of its own and without a clock. A batch is handled, its records are sent, and only when
+all of them are acknowledged is it finished; until then it may be done again from the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lineage_core.block import BlockId
+from lineage_core.dead_letter import DeadRecord
+from lineage_core.edge_message import Links, PackedEdge, pack_links, packed_edge
+from lineage_core.linking import Linked, Linker, TaskId
+from lineage_core.message import Commit, End, Fail, Message, Register, dump_message
+from lineage_core.topics import app_partition, flow_partition
+from lineage_core.trimming import Kept
+from lineage_linker.app_state import AppState, Use, promise_of, use_of
+from lineage_linker.errors import UnusableRecordError
+from lineage_linker.events import (
+    BlockFrame,
+    Prepared,
+    app_of,
+    prepare_block,
+    read_block_frame,
+    read_event,
+)
+from lineage_linker.records import VALUE_BYTES_MAX, Incoming, Layout, Outgoing
+
+SERVICE = "linker"
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a batch did; ``edges`` and ``flows`` count pairs and rows, not batches and blocks."""
+
+    messages: int = 0
+    blocks: int = 0
+    flows: int = 0
+    associations: int = 0
+    edges: int = 0
+    edge_batches: int = 0
+    bytes: int = 0
+    dead_letters: int = 0
+    complete: int = 0
+
+
+@dataclass(slots=True)
+class _App:
+    """One application in this batch."""
+
+    state: AppState
+    linker: Linker
+    timestamp: float = 0.0
+    visible: list[BlockId] = field(default_factory=list)
+    edges: list[PackedEdge] = field(default_factory=list)
+
+
+class Batch:
+    """Handles records one by one; :attr:`outgoing` is what they brought about.
+
+    ``now``: unix seconds, noted in dead letters.
+    """
+
+    def __init__(self, layout: Layout, state_of: Callable[[str], AppState], now: float) -> None:
+        self.outgoing: list[Outgoing] = []
+        self.counts = Counts()
+        self._layout = layout
+        self._state_of = state_of
+        self._now = now
+        self._apps: dict[str, _App] = {}
+
+    def handle(self, record: Incoming) -> None:
+        """One record, in the order of its partition. What can't be used is a dead letter."""
+        self.counts.messages += 1
+        self.counts.bytes += record.size
+        try:
+            event = read_event(record.value)
+            if isinstance(event, BlockFrame):
+                self._block(record, event)
+                return
+        except UnusableRecordError as error:
+            self._dead_letter(record, error)
+            return
+        self._message(record, event)
+
+    def settle(self) -> None:
+        """After the last record: count what is unmatched, and tell what was linked."""
+        for name, app in self._apps.items():
+            app.linker.settle()
+            links = Links(name, app.visible, app.state.counts(), app.edges)
+            for value in pack_links(links):
+                self._send(name, value, self._app_partition(name), app.timestamp)
+
+    def finish(self) -> None:
+        """All that was sent is safe."""
+        self.counts.complete = sum([app.state.finish() for app in self._apps.values()])
+
+    # -- blocks ------------------------------------------------------------------------------
+
+    def _block(self, record: Incoming, frame: BlockFrame) -> None:
+        app = self._app(frame.header.app, record)
+        if app.state.is_visible(frame.block_id):
+            return
+        task = frame.task
+        if frame.may_be_trimmed and app.state.use_of(task.node) in (None, Use.TRIMMED):
+            # Read now, so that what can't be read is a dead letter of its own record.
+            prepare_block(frame, self._is_source(app))
+            app.state.hold(task, frame.block_id, frame.raw)
+            # Held first: a commit that comes between the two finds it.
+            promise = app.state.promised(task)
+            if promise is None:
+                return
+            prepared = prepare_block(frame, self._is_source(app), _kept(task, promise.keep))
+        else:
+            prepared = prepare_block(frame, self._is_source(app))
+        self._link(app, frame, prepared, record)
+
+    def _link(self, app: _App, frame: BlockFrame, prepared: Prepared, record: Incoming) -> None:
+        packed = prepared.packed
+        name, task = frame.header.app, frame.task
+        partition = flow_partition(name, task.partition, self._layout.edge_partitions)
+        self._send(name, prepared.value, partition, record.timestamp, record)
+        self.counts.blocks += 1
+        self.counts.flows += packed.rows
+        self.counts.associations += packed.associations
+        self._linked(app, app.linker.receive(task, packed.entry))
+
+    def _linked(self, app: _App, linked: Linked) -> None:
+        app.visible += linked.visible
+        for edge in linked.edges:
+            app.edges.append(packed_edge(edge))
+            self.counts.edges += edge.pairs
+        self.counts.edge_batches += len(linked.edges)
+
+    # -- messages ----------------------------------------------------------------------------
+
+    def _message(self, record: Incoming, message: Message) -> None:
+        assert record.value is not None
+        partitions = self._layout.edge_partitions
+        match message:
+            case Commit() | Fail():
+                partition = flow_partition(message.app, message.partition, partitions)
+            case _:
+                partition = app_partition(message.app, partitions)
+        self._send(message.app, record.value, partition, record.timestamp, record)
+        match message:
+            case Register():
+                self._app(message.app, record).state.register(message.node, use_of(message))
+            case Commit():
+                self._commit(record, message)
+            case End():
+                self._app(message.app, record).state.end(message.totals)
+            case _:
+                pass
+
+    def _commit(self, record: Incoming, commit: Commit) -> None:
+        app = self._app(commit.app, record)
+        task = TaskId(commit.node, commit.partition, commit.attempt)
+        app.state.promise(task, promise_of(commit))
+        self._linked(app, app.linker.commit(task))
+        for raw in app.state.held_of(task):
+            frame = read_block_frame(raw)
+            if not app.state.is_visible(frame.block_id):
+                kept = _kept(task, commit.keep)
+                prepared = prepare_block(frame, self._is_source(app), kept)
+                self._link(app, frame, prepared, record)
+
+    # -- dead letters ------------------------------------------------------------------------
+
+    def refused(self, record: Incoming) -> list[Outgoing]:
+        """The dead letter of a record whose form Kafka refuses as too large."""
+        sent = len(self.outgoing)
+        reason = "too large for its topic: see max.message.bytes"
+        self._dead_letter(record, UnusableRecordError(reason), cut=True)
+        letters = self.outgoing[sent:]
+        del self.outgoing[sent:]
+        return letters
+
+    def _dead_letter(
+        self, record: Incoming, error: UnusableRecordError, *, cut: bool = False
+    ) -> None:
+        self.counts.dead_letters += 1
+        cut = cut or record.size > VALUE_BYTES_MAX
+        dead = DeadRecord(
+            record.place,
+            str(error),
+            SERVICE,
+            self._now,
+            app_of(record),
+            record.size,
+            cut,
+        )
+        self.outgoing.append(
+            Outgoing(
+                self._layout.topics.dead_letter,
+                record.place.partition % self._layout.dead_letter_partitions,
+                record.key or b"",
+                b"" if cut else record.value or b"",
+                dead.headers(),
+                source=None if cut else record,
+            )
+        )
+        message = dead.message()
+        if message is not None:
+            value = dump_message(message).encode()
+            self._send(message.app, value, self._app_partition(message.app), record.timestamp)
+
+    # -- within ------------------------------------------------------------------------------
+
+    def _app(self, name: str, record: Incoming) -> _App:
+        app = self._apps.get(name)
+        if app is None:
+            state = self._state_of(name)
+            app = self._apps[name] = _App(state, Linker(state))
+        app.timestamp = max(app.timestamp, record.timestamp)
+        return app
+
+    def _app_partition(self, app: str) -> int:
+        return app_partition(app, self._layout.edge_partitions)
+
+    @staticmethod
+    def _is_source(app: _App) -> Callable[[str], bool]:
+        return lambda node: app.state.use_of(node) is Use.SOURCE
+
+    def _send(
+        self,
+        app: str,
+        value: bytes,
+        partition: int,
+        timestamp: float,
+        source: Incoming | None = None,
+    ) -> None:
+        topic = self._layout.topics.edge
+        key = app.encode()
+        self.outgoing.append(
+            Outgoing(topic, partition, key, value, timestamp=timestamp, source=source)
+        )
+
+
+def _kept(task: TaskId, keep: int | None) -> Kept | None:
+    return None if keep is None else Kept(f"{task.node}#{task.partition}", keep)

@@ -1,0 +1,160 @@
+"""What a record says: pure functions of its bytes, which nobody vouches for.
+
+Sizes are bounded before anything is decoded. Whatever goes wrong here is the record's own fault.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn, TypeAlias
+
+from pydantic_core import from_json
+
+from lineage_core.block import BlockId, FlowBlock
+from lineage_core.block_header import BlockHeader
+from lineage_core.csv_codec import decode_csv
+from lineage_core.dead_letter import APP_MAX, app_of_key, reason_of
+from lineage_core.edge_message import pack_stored, stored_block
+from lineage_core.errors import BlockError, FrameError, LineageError
+from lineage_core.frame import MAGIC, decompress, read_frames
+from lineage_core.linking import TaskId
+from lineage_core.message import Message, parse_message
+from lineage_core.packing import PackedBlock, prepare
+from lineage_core.trimming import Kept, cut_block
+from lineage_linker.errors import UnusableRecordError
+from lineage_linker.records import VALUE_BYTES_MAX, Incoming
+
+_JSON = b"{"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFrame:
+    """A block as it came: its header, and its rows still compressed."""
+
+    header: BlockHeader
+    payload: bytes
+    raw: bytes
+
+    @property
+    def block_id(self) -> BlockId:
+        return self.header.block_id
+
+    @property
+    def task(self) -> TaskId:
+        """The task whose commit makes the block visible."""
+        return TaskId(self.header.task_node, self.block_id.partition, self.block_id.attempt)
+
+    @property
+    def may_be_trimmed(self) -> bool:
+        """Whether it puts out rows of the task's own partition: just those are ever cut."""
+        home = f"{self.task.node}#{self.task.partition}"
+        return any(section.space == home for section in self.header.out)
+
+
+Event: TypeAlias = Message | BlockFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A block ready to be linked, and the value to be sent to the store."""
+
+    packed: PackedBlock
+    value: bytes
+
+
+def read_event(value: bytes | None) -> Event:
+    """What a record's value says; a block's rows are not looked at yet.
+
+    Raises:
+        UnusableRecordError: nothing that the linker could use.
+    """
+    try:
+        if not value:
+            raise FrameError("an empty value", where="record")
+        if len(value) > VALUE_BYTES_MAX:
+            message = f"{len(value)} bytes, at most {VALUE_BYTES_MAX} are read"
+            raise FrameError(message, where="record")
+        return parse_message(value) if value.startswith(_JSON) else read_block_frame(value)
+    except Exception as error:
+        unusable(error)
+
+
+def read_block_frame(value: bytes) -> BlockFrame:
+    """The one frame of a value.
+
+    Raises:
+        ContractError: it is not one frame with the header of a block.
+    """
+    frames = list(read_frames(io.BytesIO(value)))
+    if len(frames) != 1:
+        raise FrameError(f"{len(frames)} frames in one record", where="frame")
+    return BlockFrame(BlockHeader.from_json(frames[0].header), frames[0].payload, value)
+
+
+def prepare_block(
+    frame: BlockFrame, is_source: Callable[[str], bool], kept: Kept | None = None
+) -> Prepared:
+    """Decode, cut and pack a block. What is cut to nothing has no rows: it still counts as arrived.
+
+    Raises:
+        UnusableRecordError: the block can't be read, or can't be sent on.
+    """
+    try:
+        block = decode_csv(decompress(frame.payload), frame.header)
+        associations: int | None = frame.header.associations
+        if kept is not None:
+            cut = cut_block(block, kept.space, kept.rows)
+            if cut is not block:
+                block, associations = _without_rows(block) if cut is None else cut, None
+        packed = prepare(block, is_source, associations)
+        value = pack_stored(stored_block(frame.header.app, frame.task, packed))
+        if len(value) > VALUE_BYTES_MAX:
+            raise BlockError(f"{len(value)} bytes when packed", where="block")
+    except Exception as error:
+        unusable(error)
+    return Prepared(packed, value)
+
+
+def app_of(record: Incoming) -> str:
+    """The application that an unusable record is about, as far as that can be told; else empty."""
+    value = record.value or b""
+    found: object = None
+    try:
+        if value.startswith(_JSON) and len(value) <= VALUE_BYTES_MAX:
+            fields = from_json(value)
+            found = fields.get("app") if isinstance(fields, dict) else None
+        elif value.startswith(MAGIC) and len(value) <= VALUE_BYTES_MAX:
+            found = read_block_frame(value).header.app
+    except MemoryError:
+        raise
+    except Exception:
+        found = None
+    if isinstance(found, str) and app_of_key(found.encode("utf-8", "replace")):
+        return found[:APP_MAX]
+    # What is no record of ours at all says nothing about an application, whatever its key.
+    return app_of_key(record.key) if value.startswith((_JSON, MAGIC)) else ""
+
+
+def _without_rows(block: FlowBlock) -> FlowBlock:
+    return FlowBlock(
+        block_id=block.block_id,
+        relation=block.relation,
+        in_space=block.in_space,
+        out=(),
+        in_first=block.in_first[:0],
+        out_first=block.out_first[:0],
+        exact=block.exact,
+        reason=block.reason,
+        in_text=None if block.in_text is None else [],
+        app=block.app,
+    )
+
+
+def unusable(error: Exception) -> NoReturn:
+    """Decoding is a pure function of the record, so what it raises is the record's fault."""
+    if isinstance(error, MemoryError):
+        raise error
+    kind = "" if isinstance(error, LineageError) else "could not be decoded: "
+    raise UnusableRecordError(kind + reason_of(error)) from error

@@ -1,0 +1,118 @@
+"""Names of the linker's keys in Redis, and of what stands in them.
+
+All keys of an application hold the hash tag ``{<app>}``: in a cluster they share one slot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lineage_core.block import BlockId
+from lineage_core.linking import TaskId
+
+PREFIX = "lm:"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Keys of one application; ``base`` is made by :func:`keys_of`."""
+
+    base: str
+
+    @property
+    def nodes(self) -> str:
+        """Hash: node, what it was registered as."""
+        return f"{self.base}nodes"
+
+    @property
+    def tasks(self) -> str:
+        """Hash: committed task, what its commit promised."""
+        return f"{self.base}tasks"
+
+    @property
+    def visible(self) -> str:
+        """Set: blocks that are visible, with all that follows from it sent."""
+        return f"{self.base}visible"
+
+    @property
+    def matched(self) -> str:
+        """Set: visible blocks of which every input position is put out by some visible block."""
+        return f"{self.base}matched"
+
+    @property
+    def roots(self) -> str:
+        """Set: visible blocks that need no producer."""
+        return f"{self.base}roots"
+
+    @property
+    def finished(self) -> str:
+        """Hash: task, how many of its blocks are in ``visible``."""
+        return f"{self.base}finished"
+
+    @property
+    def claims(self) -> str:
+        """Set: spaces that a visible block reads."""
+        return f"{self.base}claims"
+
+    @property
+    def end(self) -> str:
+        """String: what the application delivered in all; written at its end."""
+        return f"{self.base}end"
+
+    @property
+    def names(self) -> str:
+        """Set: those of the application's keys that hold a space or a task in their name."""
+        return f"{self.base}names"
+
+    def marks(self, role: str, space: str) -> str:
+        """Hash: block, mark of its side in a space. ``role``: ``in`` or ``out``."""
+        return f"{self.base}{role}:{space}"
+
+    def columns(self, role: str, space: str) -> str:
+        """Hash: block, columns of its side in a space."""
+        return f"{self.base}{role}+:{space}"
+
+    def waiting(self, task: TaskId) -> str:
+        """Hash: block that waits for the task's commit, its entry."""
+        return f"{self.base}wait:{task_name(task)}"
+
+    def waiting_into(self, space: str) -> str:
+        """Hash: block that waits and puts out into the space, its task."""
+        return f"{self.base}into:{space}"
+
+    def held(self, task: TaskId) -> str:
+        """Hash: block whose rows may be cut by the task's commit, its frame as it came."""
+        return f"{self.base}held:{task_name(task)}"
+
+    def fixed(self) -> tuple[str, ...]:
+        """All keys without a space or task in their name."""
+        return (
+            *(self.nodes, self.tasks, self.visible, self.matched, self.roots, self.finished),
+            *(self.claims, self.end, self.names),
+        )
+
+
+def keys_of(app: str) -> Keys:
+    """Keys of an application; what would end the hash tag is escaped."""
+    name = app.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
+    return Keys(f"{PREFIX}{{{name}}}:")
+
+
+def task_name(task: TaskId) -> str:
+    """A task as text, unique in its application."""
+    return f"{task.node}#{task.partition}.{task.attempt}"
+
+
+def parse_task(text: str) -> TaskId:
+    """Read what :func:`task_name` wrote."""
+    node, _, rest = text.rpartition("#")
+    partition, _, attempt = rest.partition(".")
+    return TaskId(node, int(partition), int(attempt))
+
+
+@lru_cache(maxsize=1 << 16)
+def parse_block(name: bytes) -> BlockId:
+    """Read the text of a block id."""
+    task, _, seq = name.decode().rpartition("#")
+    return BlockId(*parse_task(task), int(seq))

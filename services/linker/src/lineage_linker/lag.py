@@ -1,0 +1,48 @@
+"""How far behind a worker is: in records, and in seconds since they were emitted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from lineage_linker.metrics import Metrics
+from lineage_linker.records import Incoming
+
+
+class Lag:
+    """Where a worker stands in its partitions. ``clock``: unix seconds."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.time) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._next: dict[tuple[str, int], int] = {}
+        self._emitted: dict[str, float] = {}
+
+    def handled(self, records: Sequence[Incoming]) -> None:
+        """Records are done."""
+        for record in records:
+            place = record.place
+            self._next[place.topic, place.partition] = place.offset + 1
+            self._emitted[place.topic] = record.timestamp
+
+    def measure(
+        self,
+        topics: Iterable[str],
+        ends: Mapping[tuple[str, int], int | None],
+        committed: Mapping[tuple[str, int], int],
+    ) -> None:
+        """Show it.
+
+        ``ends``: of the worker's partitions, the offset behind the last record; ``committed``: where
+        they stood when they became its own.
+        """
+        for known in self._next.keys() - ends.keys():
+            del self._next[known]
+        for topic in topics:
+            behind = 0
+            for place, end in ends.items():
+                if place[0] == topic and end is not None:
+                    behind += max(0, end - self._next.get(place, committed.get(place, 0)))
+            emitted = self._emitted.get(topic, 0.0)
+            age = max(0.0, self._clock() - emitted) if behind and emitted else 0.0
+            self._metrics.lag(topic, behind, age)

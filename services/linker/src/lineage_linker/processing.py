@@ -1,0 +1,170 @@
+"""One batch from beginning to end: handled, sent, acknowledged, finished, on disk.
+
+Whatever server is away, the batch waits for it. Nothing of it is given up: when Redis has forgotten
+what it was told meanwhile, the batch is done again, which makes the same of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter as Tally
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Protocol, TypeVar
+
+from lineage_linker.batch import Batch
+from lineage_linker.errors import BrokerUnavailableError, RefusedError
+from lineage_linker.health import KAFKA, REDIS, Health
+from lineage_linker.metrics import Metrics
+from lineage_linker.records import Incoming, Layout, Outgoing
+from lineage_linker.redis_access import RedisAccess, RedisRun
+from lineage_linker.redis_state import Lifetimes, RedisState
+from lineage_linker.side_cache import SideCache
+
+T = TypeVar("T")
+
+
+class Sender(Protocol):
+    """The way to Kafka."""
+
+    async def layout(self) -> Layout:
+        """Topics and their partitions.
+
+        Raises:
+            BrokerUnavailableError: they can't be asked for now.
+        """
+
+    async def send(self, record: Outgoing) -> Awaitable[object]:
+        """Send a record; what is returned is done when it is acknowledged.
+
+        Raises:
+            BrokerUnavailableError: now, or from what is returned: it may not have arrived.
+            RefusedError: now, or from what is returned: it is too large.
+        """
+
+
+class Processor:
+    """Does batches, one at a time. ``clock``: unix seconds."""
+
+    def __init__(
+        self,
+        access: RedisAccess,
+        sender: Sender,
+        health: Health,
+        metrics: Metrics,
+        cache: SideCache,
+        lifetimes: Lifetimes,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._access = access
+        self._sender = sender
+        self._health = health
+        self._metrics = metrics
+        self._cache = cache
+        self._lifetimes = lifetimes
+        self._clock = clock
+        # One thread: also where a batch was cancelled no two of them use Redis at once.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="linking")
+
+    async def process(self, records: Sequence[Incoming]) -> RedisRun:
+        """Do a batch; when this returns, all that it brought about is in Kafka and in Redis.
+
+        The process of Redis that was told is returned. If it can be asked, it has it on its disk.
+        """
+        begin = time.perf_counter()
+        while True:
+            layout = await self._health.patiently(self._sender.layout)
+            run, batch = await self._patiently(partial(self._handle, layout, records))
+            await self._send(batch)
+            await self._patiently(partial(self._access.guarded, batch.finish))
+            if await self._patiently(partial(self._is_kept, run)):
+                break
+        self._health.well(REDIS, KAFKA)
+        by_topic = Tally(record.place.topic for record in records)
+        self._metrics.batch(batch.counts, by_topic, time.perf_counter() - begin)
+        self._metrics.cache_bytes.set(self._cache.nbytes)
+        return run
+
+    async def run(self) -> RedisRun:
+        """Which process of Redis answers."""
+        return await self._patiently(self._access.run)
+
+    async def ask(self, question: Callable[[], T]) -> T:
+        """Have something done in the thread that uses Redis."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, question)
+
+    def close(self) -> None:
+        """No more batches; one that is under way is not waited for."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _patiently(self, work: Callable[[], T]) -> T:
+        return await self._health.patiently(lambda: self.ask(work))
+
+    def _handle(self, layout: Layout, records: Sequence[Incoming]) -> tuple[RedisRun, Batch]:
+        run = self._access.run()
+        batch = Batch(layout, self._state_of, self._clock())
+
+        def work() -> None:
+            for record in records:
+                batch.handle(record)
+            batch.settle()
+
+        self._access.guarded(work)
+        return run, batch
+
+    def _state_of(self, app: str) -> RedisState:
+        return RedisState(self._access.redis, app, self._cache, self._lifetimes)
+
+    def _is_kept(self, run: RedisRun) -> bool:
+        """Whether the process that was told all of it is still there."""
+        if run.answers_for_disk:
+            self._access.to_disk()
+        return self._access.run().run_id == run.run_id
+
+    async def _send(self, batch: Batch) -> None:
+        left = list(batch.outgoing)
+
+        async def attempt() -> None:
+            nonlocal left
+            left, problem = await self._send_some(batch, left)
+            if problem is not None:
+                raise problem
+
+        await self._health.patiently(attempt)
+
+    async def _send_some(
+        self, batch: Batch, records: Sequence[Outgoing]
+    ) -> tuple[list[Outgoing], BrokerUnavailableError | None]:
+        """Send records; those that have to be sent (again), and why."""
+        answers = await _answers([await _begun(self._sender.send(record)) for record in records])
+        left: list[Outgoing] = []
+        problem: BrokerUnavailableError | None = None
+        for record, answer in zip(records, answers, strict=True):
+            match answer:
+                case BrokerUnavailableError():
+                    left.append(record)
+                    problem = answer
+                case RefusedError() if record.source is not None:
+                    left += batch.refused(record.source)
+                case BaseException():
+                    raise answer
+                case _:
+                    self._metrics.sent(1, len(record.value))
+        if left and problem is None:
+            problem = BrokerUnavailableError("a record was refused: its dead letter is to be sent")
+        return left, problem
+
+
+async def _begun(sending: Awaitable[Awaitable[object]]) -> Awaitable[object] | Exception:
+    try:
+        return await sending
+    except (BrokerUnavailableError, RefusedError) as error:
+        return error
+
+
+async def _answers(begun: Sequence[Awaitable[object] | Exception]) -> list[object]:
+    waiting = [one for one in begun if not isinstance(one, Exception)]
+    answers = iter(await asyncio.gather(*waiting, return_exceptions=True))
+    return [one if isinstance(one, Exception) else next(answers) for one in begun]

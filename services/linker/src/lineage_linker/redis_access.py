@@ -1,0 +1,114 @@
+"""Redis as a server that may be away, be full or forget: which is which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import structlog
+from redis import Redis
+from redis.exceptions import (
+    AuthenticationError,
+    ConnectionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TimeoutError,
+)
+
+from lineage_linker.errors import StateUnavailableError
+from lineage_linker.keys import PREFIX
+
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
+
+_AWAY = (ConnectionError, TimeoutError, OutOfMemoryError, ReadOnlyError, AuthenticationError)
+_PASSING = re.compile(
+    r"(?i)\b(OOM|MISCONF|LOADING|BUSY|READONLY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS|NOAUTH"
+    r"|WRONGPASS|NOPERM)\b"
+)
+_FENCE = f"{PREFIX}fence"
+_FENCE_S = 3600
+_FENCE_WAIT_MS = 5_000
+
+
+@contextmanager
+def unavailable_or_broken() -> Iterator[None]:
+    """Errors of Redis that pass, as :class:`StateUnavailableError`; others as they are."""
+    try:
+        yield
+    except _AWAY as error:
+        raise StateUnavailableError(f"{type(error).__name__}: {error}") from error
+    except ResponseError as error:
+        if _PASSING.search(str(error)):
+            raise StateUnavailableError(str(error)) from error
+        raise
+    except RedisError as error:
+        if _PASSING.search(str(error)):
+            raise StateUnavailableError(str(error)) from error
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class RedisRun:
+    """One process of Redis: another one may have forgotten what this one was told last."""
+
+    run_id: str
+    version: tuple[int, ...]
+    keeps: bool
+    """Whether it has a file of what it was told."""
+
+    @property
+    def answers_for_disk(self) -> bool:
+        """Whether it can be asked if its writes are on disk (WAITAOF)."""
+        return self.keeps and self.version >= (7, 2)
+
+
+class RedisAccess:
+    """What is asked of Redis itself; for one thread at a time.
+
+    Raises:
+        StateUnavailableError: from every method: it is away for now.
+    """
+
+    def __init__(self, redis: Redis) -> None:
+        self.redis = redis
+        self._told = ""
+
+    def run(self) -> RedisRun:
+        """Which process answers."""
+        with unavailable_or_broken(), self.redis.pipeline(transaction=False) as pipe:
+            pipe.info("server")
+            pipe.info("persistence")
+            server, persistence = cast("list[dict[str, Any]]", pipe.execute())
+        numbers = re.findall(r"\d+", str(server["redis_version"]))
+        found = RedisRun(
+            str(server["run_id"]),
+            tuple(map(int, numbers)),
+            bool(persistence.get("aof_enabled")),
+        )
+        if found.run_id != self._told:
+            self._told = found.run_id
+            log.info("redis", version=server["redis_version"], append_only=found.keeps)
+            if not found.keeps:
+                log.warning("redis_keeps_nothing", advice="set appendonly yes: its state is lost")
+        return found
+
+    def to_disk(self) -> None:
+        """Return when all that Redis was told so far is on its disk."""
+        with unavailable_or_broken(), self.redis.pipeline(transaction=False) as pipe:
+            # WAITAOF is about writes of its own connection: this one comes after all others.
+            pipe.set(_FENCE, 1, ex=_FENCE_S)
+            cast("Any", pipe).execute_command("WAITAOF", 1, 0, _FENCE_WAIT_MS)
+            *_, answer = pipe.execute()
+        if int(answer[0]) < 1:
+            raise StateUnavailableError("its writes do not reach the disk")
+
+    def guarded(self, work: Callable[[], T]) -> T:
+        """Do work with Redis."""
+        with unavailable_or_broken():
+            return work()

@@ -1,0 +1,464 @@
+"""The linker's state in Redis: one application's, during one batch. See docs/adr/0006.
+
+Every key is set to expire with the write that makes it. Writes that belong together go in one
+pipeline; what is read after a write goes in the same one, behind it: that order is what makes the
+join find every pair across processes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeAlias, cast
+
+from redis import Redis
+from redis.client import Pipeline
+
+from lineage_core.block import BlockId
+from lineage_core.joining import JoinEntry, Side, may_be_root
+from lineage_core.linking import TaskId, claimable
+from lineage_core.message import Totals
+from lineage_linker.app_state import Promise, Use
+from lineage_linker.keys import Keys, keys_of, parse_block, parse_task, task_name
+from lineage_linker.side_cache import SideCache
+from lineage_linker.sides import Mark, pack_entry, pack_side, read_mark, unpack_entry
+
+IN, OUT = "in", "out"
+PART = 500
+"""Blocks in one command: a long one would hold up every other client."""
+RUNS_AHEAD = 4 << 20
+"""Runs that are read at once: 80 MiB of columns."""
+
+# Counts a block once, however often it is said to be visible.
+_FINISH = """
+for at = 1, #ARGV, 2 do
+  if redis.call('SADD', KEYS[1], ARGV[at]) == 1 then
+    redis.call('HINCRBY', KEYS[2], ARGV[at + 1], 1)
+  end
+end
+"""
+
+Place: TypeAlias = tuple[str, str]
+"""Role and space."""
+Marks: TypeAlias = dict[BlockId, Mark]
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """Seconds for which keys stay: of what is not complete, and of what is."""
+
+    retention_s: int = 7 * 24 * 3600
+    complete_s: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What must be tidied up once a block is visible for good."""
+
+    task: TaskId
+    claimable: tuple[str, ...]
+
+
+class RedisState:
+    """Implements :class:`lineage_linker.app_state.AppState`; for one thread.
+
+    Raises:
+        redis.RedisError: from every method; all may then be done again by another object.
+    """
+
+    def __init__(
+        self, redis: Redis, app: str, cache: SideCache, lifetimes: Lifetimes | None = None
+    ) -> None:
+        self._redis = redis
+        self._app = app
+        self._keys: Keys = keys_of(app)
+        self._cache = cache
+        self._lifetimes = lifetimes or Lifetimes()
+        self._touched: set[str] = set()
+        self._nodes: dict[str, Use] | None = None
+        self._promises: dict[TaskId, Promise] = {}
+        self._committed: dict[TaskId, Promise | None] = {}
+        self._claimed: dict[str, bool] = {}
+        self._matched: dict[BlockId, bool] = {}
+        self._task_of: dict[BlockId, TaskId] = {}
+        self._shown: dict[BlockId, _Shown] = {}
+        self._counts: dict[BlockId, int] = {}
+        self._in_space: dict[BlockId, str] = {}
+        # Answers that came with the last write; each is good for the one question that follows.
+        self._waiting: dict[TaskId, dict[bytes, bytes]] = {}
+        self._held: dict[TaskId, dict[bytes, bytes]] = {}
+        self._into: dict[str, dict[bytes, bytes]] = {}
+        self._ahead: dict[Place, Marks] = {}
+
+    # -- nodes, tasks, what is held ----------------------------------------------------------
+
+    def use_of(self, node: str) -> Use | None:
+        if self._nodes is None:
+            found = self._hgetall(self._keys.nodes)
+            self._nodes = {name.decode(): Use(use.decode()) for name, use in found.items()}
+        return self._nodes.get(node)
+
+    def register(self, node: str, use: Use) -> None:
+        if self.use_of(node) is not use:
+            with self._pipeline() as pipe:
+                pipe.hset(self._keys.nodes, node, use.value)
+                self._touch(pipe, self._keys.nodes)
+                pipe.execute()
+            assert self._nodes is not None
+            self._nodes[node] = use
+
+    def promise(self, task: TaskId, promise: Promise) -> None:
+        self._promises[task] = promise
+
+    def promised(self, task: TaskId) -> Promise | None:
+        if task not in self._committed:
+            self._committed[task] = _promise(self._hget(self._keys.tasks, task_name(task)))
+        return self._committed.pop(task)
+
+    def is_committed(self, task: TaskId) -> bool:
+        return self.promised(task) is not None
+
+    def commit(self, task: TaskId) -> None:
+        promise = self._promises.pop(task, Promise(0, None, True))
+        text = json.dumps(list(promise), separators=(",", ":"))
+        with self._pipeline() as pipe:
+            pipe.hset(self._keys.tasks, task_name(task), text)
+            self._touch(pipe, self._keys.tasks)
+            pipe.hgetall(self._keys.waiting(task))
+            pipe.hgetall(self._keys.held(task))
+            *_, self._waiting[task], self._held[task] = pipe.execute()
+
+    def hold(self, task: TaskId, block: BlockId, frame: bytes) -> None:
+        key = self._keys.held(task)
+        with self._pipeline() as pipe:
+            pipe.hset(key, str(block), frame)
+            self._touch(pipe, key)
+            pipe.hget(self._keys.tasks, task_name(task))
+            *_, promise = pipe.execute()
+        self._committed[task] = _promise(promise)
+
+    def held_of(self, task: TaskId) -> Sequence[bytes]:
+        found = self._held.pop(task, None)
+        return list((self._hgetall(self._keys.held(task)) if found is None else found).values())
+
+    def end(self, totals: Totals) -> None:
+        with self._pipeline() as pipe:
+            pipe.set(self._keys.end, totals.model_dump_json())
+            self._touch(pipe, self._keys.end)
+            pipe.execute()
+
+    # -- claims and what waits ---------------------------------------------------------------
+
+    def is_claimed(self, space: str) -> bool:
+        if not claimable(space):
+            return False
+        known = self._claimed.pop(space, None)
+        if known is None:
+            known = bool(self._redis.sismember(self._keys.claims, space))
+        if known:
+            # A claim is for ever; that there is none is only true right now.
+            self._claimed[space] = True
+        return known
+
+    def claim(self, space: str) -> None:
+        with self._pipeline() as pipe:
+            pipe.sadd(self._keys.claims, space)
+            self._touch(pipe, self._keys.claims)
+            pipe.hgetall(self._keys.waiting_into(space))
+            *_, self._into[space] = pipe.execute()
+        self._claimed[space] = True
+
+    def wait(self, task: TaskId, entry: JoinEntry) -> None:
+        name, block = task_name(task), str(entry.block_id)
+        spaces = list(filter(claimable, entry.outputs))
+        with self._pipeline() as pipe:
+            pipe.hset(self._keys.waiting(task), block, pack_entry(entry))
+            self._touch(pipe, self._keys.waiting(task))
+            for space in spaces:
+                pipe.hset(self._keys.waiting_into(space), block, name)
+                self._touch(pipe, self._keys.waiting_into(space))
+            pipe.hget(self._keys.tasks, name)
+            for space in spaces:
+                pipe.sismember(self._keys.claims, space)
+            replies = pipe.execute()
+        claims = replies[len(replies) - len(spaces) :]
+        self._committed[task] = _promise(replies[-1 - len(spaces)])
+        self._claimed.update(zip(spaces, map(bool, claims), strict=True))
+        self._task_of[entry.block_id] = task
+
+    def waiting_of(self, task: TaskId) -> Sequence[JoinEntry]:
+        found = self._waiting.pop(task, None)
+        if found is None:
+            found = self._hgetall(self._keys.waiting(task))
+        return [self._waited(task, block, packed) for block, packed in found.items()]
+
+    def waiting_into(self, space: str) -> Sequence[JoinEntry]:
+        found = self._into.pop(space, None)
+        if found is None:
+            found = self._hgetall(self._keys.waiting_into(space))
+        tasks: dict[bytes, list[bytes]] = {}
+        for block, name in found.items():
+            if parse_block(block) not in self._shown:
+                tasks.setdefault(name, []).append(block)
+        entries = []
+        for name, blocks in tasks.items():
+            task = parse_task(name.decode())
+            packed = self._hmget(self._keys.waiting(task), blocks)
+            # None: it has become visible since.
+            found_here = zip(blocks, packed, strict=True)
+            entries += [self._waited(task, block, one) for block, one in found_here if one]
+        return entries
+
+    def _waited(self, task: TaskId, block: bytes, packed: bytes) -> JoinEntry:
+        block_id = parse_block(block)
+        self._task_of[block_id] = task
+        return unpack_entry(block_id, packed)
+
+    # -- visible blocks ----------------------------------------------------------------------
+
+    def is_visible(self, block: BlockId) -> bool:
+        # Shown in this batch: should it be given up, so is this object.
+        return block in self._shown or bool(self._redis.sismember(self._keys.visible, str(block)))
+
+    def add(self, entry: JoinEntry) -> None:
+        reads: list[Place] = [(IN, space) for space in entry.outputs]
+        with self._pipeline() as pipe:
+            for space, side in entry.outputs.items():
+                self._put(pipe, OUT, space, entry.block_id, side)
+            if entry.inputs is not None:
+                self._put(pipe, IN, entry.in_space, entry.block_id, entry.inputs)
+                reads.append((OUT, entry.in_space))
+            for role, space in reads:
+                pipe.hgetall(self._keys.marks(role, space))
+            replies = pipe.execute()
+        found = replies[len(replies) - len(reads) :]
+        self._ahead = {place: _marks(one) for place, one in zip(reads, found, strict=True)}
+        self._look_ahead(entry)
+        self._shown[entry.block_id] = _Shown(
+            self._task_of[entry.block_id],
+            tuple(filter(claimable, entry.outputs)),
+        )
+        self._in_space[entry.block_id] = entry.in_space
+
+    def producers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
+        return self._sides((OUT, space), first, last)
+
+    def consumers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
+        for block, side in self._sides((IN, space), first, last):
+            self._in_space[block] = space
+            yield block, side
+
+    def unmatched(self, block: BlockId) -> int:
+        if block in self._counts:
+            return self._counts[block]
+        if not self._matched.get(block, False):
+            self._matched[block] = bool(self._redis.sismember(self._keys.matched, str(block)))
+        # Not known to be matched: it has to be counted (again).
+        return 0 if self._matched[block] else 1
+
+    def set_unmatched(self, block: BlockId, positions: int) -> None:
+        self._counts[block] = min(positions, self._counts.get(block, positions))
+
+    def counts(self) -> Sequence[tuple[BlockId, int]]:
+        return list(self._counts.items())
+
+    def _put(self, pipe: Pipeline, role: str, space: str, block: BlockId, side: Side) -> None:
+        mark, columns = pack_side(side)
+        if columns:
+            # Before the mark: whoever sees that finds them.
+            pipe.hset(self._keys.columns(role, space), str(block), columns)
+            self._touch(pipe, self._keys.columns(role, space))
+        pipe.hset(self._keys.marks(role, space), str(block), mark)
+        self._touch(pipe, self._keys.marks(role, space))
+
+    def _look_ahead(self, entry: JoinEntry) -> None:
+        """Read columns and counts that the join is about to ask for, in one go."""
+        wanted: list[tuple[Place, BlockId]] = []
+        consumers: list[BlockId] = []
+        runs = 0
+        for place, marks in self._ahead.items():
+            role, space = place
+            mine = entry.inputs if role == OUT else entry.outputs[space]
+            assert mine is not None
+            for block, mark in _within(marks, mine.low, mine.high):
+                if role == IN and not self._matched.get(block, False):
+                    consumers.append(block)
+                if not mark.is_all and self._cache.get(self._app, role, space, block) is None:
+                    runs += mark.runs
+                    if runs <= RUNS_AHEAD:
+                        wanted.append((place, block))
+        if len(wanted) + len(consumers) <= 1:
+            return
+        with self._pipeline() as pipe:
+            for (role, space), block in wanted:
+                pipe.hget(self._keys.columns(role, space), str(block))
+            for block in consumers:
+                pipe.sismember(self._keys.matched, str(block))
+            replies = pipe.execute()
+        for (place, block), columns in zip(wanted, replies, strict=False):
+            if columns is not None:
+                side = self._ahead[place][block].with_columns(columns)
+                self._cache.put(self._app, *place, block, side)
+        for block, matched in zip(consumers, replies[len(wanted) :], strict=True):
+            self._matched[block] = bool(matched)
+
+    def _sides(self, place: Place, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
+        marks = self._ahead.pop(place, None)
+        if marks is None:
+            marks = _marks(self._hgetall(self._keys.marks(*place)))
+        part: list[tuple[BlockId, Mark]] = []
+        runs = 0
+        for block, mark in _within(marks, first, last):
+            part.append((block, mark))
+            runs += mark.runs
+            if runs >= RUNS_AHEAD:
+                yield from self._with_columns(place, part)
+                part, runs = [], 0
+        yield from self._with_columns(place, part)
+
+    def _with_columns(
+        self, place: Place, marks: Sequence[tuple[BlockId, Mark]]
+    ) -> Iterator[tuple[BlockId, Side]]:
+        found: dict[BlockId, Side] = {}
+        missing: list[tuple[BlockId, Mark]] = []
+        for block, mark in marks:
+            side = mark.side or self._cache.get(self._app, *place, block)
+            if side is None:
+                missing.append((block, mark))
+            else:
+                found[block] = side
+        if missing:
+            names = [str(block) for block, _ in missing]
+            columns = self._hmget(self._keys.columns(*place), names)
+            for (block, mark), one in zip(missing, columns, strict=True):
+                # None: its writer was stopped between the two. It adds the block again, and reads
+                # this side then.
+                if one is not None:
+                    found[block] = mark.with_columns(one)
+                    self._cache.put(self._app, *place, block, found[block])
+        for block, _ in marks:
+            if block in found:
+                yield block, found[block]
+
+    # -- the end of a batch ------------------------------------------------------------------
+
+    def finish(self) -> bool:
+        matched, roots = self._settled()
+        with self._pipeline() as pipe:
+            # What is known of a block first, that it is visible second, what waits for that last:
+            # cut at any point, it is either done again or done.
+            for key, blocks in ((self._keys.matched, matched), (self._keys.roots, roots)):
+                for part in _parts(blocks):
+                    pipe.sadd(key, *map(str, part))
+                    self._touch(pipe, key)
+            for shown in _parts(list(self._shown.items())):
+                words = chain.from_iterable(
+                    (str(block), task_name(one.task)) for block, one in shown
+                )
+                pipe.eval(_FINISH, 2, self._keys.visible, self._keys.finished, *words)
+                self._touch(pipe, self._keys.visible)
+                self._touch(pipe, self._keys.finished)
+            for key, names in self._done_waiting().items():
+                for part in _parts(names):
+                    pipe.hdel(key, *part)
+            pipe.get(self._keys.end)
+            *_, end = pipe.execute()
+        if end is None or not self._is_complete(Totals.model_validate_json(end)):
+            return False
+        self._give_up()
+        return True
+
+    def _settled(self) -> tuple[list[BlockId], list[BlockId]]:
+        """Blocks of which nothing is unmatched, and others that may be so for ever."""
+        matched = [block for block, count in self._counts.items() if count == 0]
+        roots = []
+        for block in self._shown:
+            # Without inputs to link, or opaque strings, any of which may be a root.
+            if block not in self._counts:
+                matched.append(block)
+        for block, count in self._counts.items():
+            if count and may_be_root(self._in_space[block]):
+                roots.append(block)
+        return matched, roots
+
+    def _done_waiting(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for block, one in self._shown.items():
+            keys = [self._keys.waiting(one.task), self._keys.held(one.task)]
+            for key in (*keys, *map(self._keys.waiting_into, one.claimable)):
+                found.setdefault(key, []).append(str(block))
+        return found
+
+    def _is_complete(self, totals: Totals) -> bool:
+        """Whether every block of every task that was announced is linked to all its producers."""
+        with self._pipeline() as pipe:
+            pipe.hlen(self._keys.tasks)
+            pipe.scard(self._keys.visible)
+            tasks, visible = pipe.execute()
+            if tasks < totals.tasks or visible < totals.blocks:
+                return False
+            pipe.hgetall(self._keys.tasks)
+            pipe.hgetall(self._keys.finished)
+            pipe.sdiff([self._keys.visible, self._keys.matched, self._keys.roots])
+            promises, finished, unmatched = pipe.execute()
+        if unmatched:
+            return False
+        for task, text in promises.items():
+            promise = _promise(text)
+            if promise is None or not promise.whole:
+                return False
+            if int(finished.get(task, 0)) < promise.blocks:
+                return False
+        return True
+
+    def _give_up(self) -> None:
+        names = cast("set[bytes]", self._redis.smembers(self._keys.names))
+        with self._pipeline() as pipe:
+            for key in (*self._keys.fixed(), *(name.decode() for name in names)):
+                pipe.expire(key, self._lifetimes.complete_s)
+            pipe.execute()
+
+    # -- within ------------------------------------------------------------------------------
+
+    def _pipeline(self) -> Pipeline:
+        return self._redis.pipeline(transaction=False)
+
+    def _touch(self, pipe: Pipeline, key: str) -> None:
+        """After the first write to a key in this batch: it expires, and its name is known."""
+        if key not in self._touched:
+            self._touched.add(key)
+            pipe.expire(key, self._lifetimes.retention_s)
+            if key not in self._keys.fixed():
+                pipe.sadd(self._keys.names, key)
+                self._touch(pipe, self._keys.names)
+
+    def _hgetall(self, key: str) -> dict[bytes, bytes]:
+        return cast("dict[bytes, bytes]", self._redis.hgetall(key))
+
+    def _hget(self, key: str, name: str) -> bytes | None:
+        return cast("bytes | None", self._redis.hget(key, name))
+
+    def _hmget(self, key: str, names: Sequence[str | bytes]) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        for part in _parts(names):
+            found += cast("list[bytes | None]", self._redis.hmget(key, list(part)))
+        return found
+
+
+def _promise(text: bytes | None) -> Promise | None:
+    return None if text is None else Promise(*json.loads(text))
+
+
+def _marks(found: Mapping[bytes, bytes]) -> Marks:
+    return {parse_block(block): read_mark(packed) for block, packed in found.items()}
+
+
+def _within(marks: Marks, first: int, last: int) -> Iterable[tuple[BlockId, Mark]]:
+    return [item for item in marks.items() if item[1].low <= last and item[1].high >= first]
+
+
+def _parts(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), PART):
+        yield items[start : start + PART]

@@ -1,0 +1,214 @@
+"""The linker as a service: wires its parts, waits for its servers, stops in time."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+from collections.abc import Awaitable
+from contextlib import suppress
+from enum import Enum
+from typing import Any
+
+import faust
+import structlog
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+from faust.types import EventT
+from redis import Redis
+
+from lineage_linker.acks import Acks
+from lineage_linker.app import FaustSender, add_agent, make_app
+from lineage_linker.errors import BrokerUnavailableError
+from lineage_linker.health import KAFKA, REDIS, Health
+from lineage_linker.lag import Lag
+from lineage_linker.metrics import Metrics
+from lineage_linker.probes import Probes
+from lineage_linker.processing import Processor
+from lineage_linker.redis_access import RedisAccess
+from lineage_linker.redis_state import Lifetimes
+from lineage_linker.settings import LinkerSettings
+from lineage_linker.side_cache import SideCache
+
+STOP_S = 8.0
+"""Longest that a stop takes; what is not acked by then is done again by whoever comes next."""
+PROBE_S = 2.0
+RELEASE_EVERY_S = 0.2
+MEASURE_EVERY_S = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+class Outcome(Enum):
+    """How a run of the service ended."""
+
+    STOPPED = "stopped"
+    """As it was asked to."""
+    AWAY = "away"
+    """Kafka was away for longer than Faust bears: begin anew."""
+    BROKEN = "broken"
+    """An error of its own: nothing was skipped, and somebody has to look."""
+
+
+class Service:
+    """One process of the linker."""
+
+    def __init__(self, settings: LinkerSettings) -> None:
+        self._settings = settings
+        self._metrics = Metrics()
+        self._health = Health(self._metrics)
+        self._stop = asyncio.Event()
+        self._probe = Redis()
+        self._app: faust.App | None = None
+        self._lag = Lag(self._metrics)
+
+    async def run(self) -> Outcome:
+        """Serve until SIGTERM or SIGINT, or until it can't go on.
+
+        Raises:
+            LinkerSettingsError: a secret can't be read.
+            KafkaSettingsError: a file of a setting can't be read.
+            OSError: the port can't be had.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        self._probe = self._settings.redis_client(answer_s=PROBE_S)
+        probes = Probes(self._metrics, self._problems)
+        port = await probes.start(self._settings.linker_http_host, self._settings.linker_http_port)
+        log.info("linker_started", http_port=port, group=self._settings.linker_group)
+        try:
+            if not await self._until_stopped(self._health.patiently(self._kafka_answers)):
+                return Outcome.STOPPED
+            with tempfile.TemporaryDirectory(prefix="lineage-linker-") as folder:
+                return await self._link(folder)
+        finally:
+            await probes.stop()
+            log.info("linker_stopped")
+
+    async def _link(self, folder: str) -> Outcome:
+        app = self._app = make_app(self._settings, folder)
+        processor = Processor(
+            RedisAccess(self._settings.redis_client()),
+            FaustSender(app, self._settings),
+            self._health,
+            self._metrics,
+            SideCache(self._settings.linker_cache_bytes),
+            Lifetimes(self._settings.linker_retention_s, self._settings.linker_complete_s),
+        )
+        acks: Acks[EventT[Any]] = Acks(
+            processor,
+            lambda event: event.ack(),
+            unsafe_s=self._settings.linker_unsafe_s,
+            unsafe_bytes=self._settings.linker_unsafe_bytes,
+        )
+        add_agent(app, self._settings, acks, self._lag)
+        chores = [
+            asyncio.create_task(self._release(acks)),
+            asyncio.create_task(self._measure(app, processor)),
+        ]
+        crashed: BaseException | None = None
+        try:
+            app.finalize()
+            await self._until_stopped(self._serve(app, chores))
+        except Exception as error:
+            crashed = error
+        finally:
+            for chore in chores:
+                chore.cancel()
+            await self._close(app)
+            processor.close()
+        crashed = crashed or app.crash_reason
+        if self._stop.is_set():
+            return Outcome.STOPPED
+        away = isinstance(crashed, KafkaError | OSError) or crashed is None
+        log.error("linker_crashed", exc_info=None if away else crashed, reason=repr(crashed))
+        return Outcome.AWAY if away else Outcome.BROKEN
+
+    async def _serve(self, app: faust.App, chores: list[asyncio.Task[None]]) -> None:
+        """Until the app crashes, or a chore fails."""
+        await app.start()
+        self._health.well(KAFKA)
+        waiting = asyncio.create_task(app.wait_until_stopped())
+        done, _ = await asyncio.wait([waiting, *chores], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        for one in done:
+            one.result()
+
+    async def _close(self, app: faust.App) -> None:
+        with suppress(Exception):
+            await asyncio.wait_for(app.stop(), STOP_S)
+
+    async def _until_stopped(self, work: Awaitable[object]) -> bool:
+        """Do work until it ends (True), or the service is told to stop."""
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not working.done():
+            working.cancel()
+            with suppress(asyncio.CancelledError):
+                await working
+            return False
+        working.result()
+        return True
+
+    # -- chores ------------------------------------------------------------------------------
+
+    async def _release(self, acks: Acks[EventT[Any]]) -> None:
+        while True:
+            await asyncio.sleep(RELEASE_EVERY_S)
+            await acks.release()
+
+    async def _measure(self, app: faust.App, processor: Processor) -> None:
+        topics = self._settings.topics
+        while True:
+            await asyncio.sleep(MEASURE_EVERY_S)
+            consumer: Any = app.consumer
+            ends: dict[tuple[str, int], int | None] = {}
+            committed: dict[tuple[str, int], int] = {}
+            with suppress(Exception):  # between two assignments there is nothing to see
+                for part in consumer.assignment():
+                    ends[part.topic, part.partition] = consumer.highwater(part)
+                    committed[part.topic, part.partition] = consumer._committed_offset[part] or 0
+            self._lag.measure((topics.flow, topics.node), ends, committed)
+            with suppress(Exception):
+                await asyncio.to_thread(self._measure_state)
+
+    def _measure_state(self) -> None:
+        probe: Any = self._probe
+        self._metrics.state_entries.set(probe.dbsize())
+        self._metrics.state_bytes.set(probe.info("memory")["used_memory"])
+
+    # -- readiness ---------------------------------------------------------------------------
+
+    async def _problems(self) -> dict[str, str]:
+        """What is wrong right now: what work found, and what a question finds."""
+        found = dict(self._health.problems)
+        for server, question in ((REDIS, self._redis_answers()), (KAFKA, self._kafka_answers())):
+            try:
+                await asyncio.wait_for(question, 2 * PROBE_S)
+            except Exception as error:
+                found.setdefault(server, str(error) or type(error).__name__)
+        return found
+
+    async def _redis_answers(self) -> None:
+        await asyncio.to_thread(self._probe.ping)
+
+    async def _kafka_answers(self) -> None:
+        """Raises BrokerUnavailableError: Kafka does not answer, or lacks a topic."""
+        admin = AIOKafkaAdminClient(
+            **self._settings.aiokafka_config(),
+            client_id="lineage-linker-probe",
+            request_timeout_ms=int(PROBE_S * 1000),
+        )
+        try:
+            await admin.start()
+            missing = set(self._settings.topics.all()) - set(await admin.list_topics())
+        except (KafkaError, OSError) as error:
+            raise BrokerUnavailableError(f"{type(error).__name__}: {error}") from error
+        finally:
+            with suppress(Exception):
+                await admin.close()
+        if missing:
+            raise BrokerUnavailableError(f"there is no topic {', '.join(sorted(missing))}")

@@ -1,0 +1,152 @@
+"""Settings of the linker, from the environment: field ``x`` is ``LINEAGE_X``."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from lineage_linker.errors import LinkerSettingsError
+from lineage_store.kafka_settings import KafkaSettings, KafkaSettingsError, read_secret
+
+REDIS_ANSWER_S = 5.0
+"""A longer silence is taken for absence; the command is tried again on a new connection."""
+
+
+class RedisSettings(KafkaSettings):
+    """How to reach Redis. A secret is given by value or, better, by the path of a file."""
+
+    redis: str = Field(
+        "",
+        pattern=r"^(rediss?://.*)?$",
+        description="URL of Redis, redis:// or, with TLS, rediss://",
+    )
+    redis_username: str = Field("", description="ACL user to log in as")
+    redis_password: SecretStr = Field(SecretStr(""), description="the password; better in a file")
+    redis_password_file: str = Field("", description="file that holds the password")
+    redis_ca_file: str = Field(
+        "", description="PEM file of authorities to trust; default: the system's"
+    )
+    redis_certificate_file: str = Field("", description="PEM file of the client's certificate")
+    redis_key_file: str = Field("", description="PEM file of the client's private key")
+
+    @field_validator("redis")
+    @classmethod
+    def _without_password(cls, url: str) -> str:
+        if "@" in url.partition("://")[2].partition("/")[0]:
+            message = "names a user or password: use redis_username and redis_password_file"
+            raise ValueError(message)
+        return url
+
+    def redis_client(self, *, answer_s: float = REDIS_ANSWER_S) -> Redis:
+        """A client that tries once: its callers know how to go on.
+
+        Raises:
+            LinkerSettingsError: a secret's file can't be read.
+        """
+        arguments: dict[str, Any] = {}
+        if self.redis.startswith("rediss://"):
+            arguments["ssl_cert_reqs"] = "required"
+            arguments["ssl_check_hostname"] = True
+            for name, path in (
+                ("ssl_ca_certs", self.redis_ca_file),
+                ("ssl_certfile", self.redis_certificate_file),
+                ("ssl_keyfile", self.redis_key_file),
+            ):
+                if path:
+                    arguments[name] = path
+        password = self.redis_password.get_secret_value()
+        if self.redis_password_file:
+            try:
+                password = read_secret(self.redis_password_file)
+            except KafkaSettingsError as error:
+                raise LinkerSettingsError(f"redis_password_file: {error}") from error
+        if password:
+            arguments["password"] = password
+        if self.redis_username:
+            arguments["username"] = self.redis_username
+        return Redis.from_url(
+            self.redis,
+            socket_timeout=answer_s,
+            socket_connect_timeout=answer_s,
+            socket_keepalive=True,
+            retry=Retry(NoBackoff(), 0),
+            **arguments,
+        )
+
+
+class LinkerSettings(BaseSettings, RedisSettings):
+    """All settings of the linker."""
+
+    model_config = SettingsConfigDict(env_prefix="LINEAGE_", extra="ignore", frozen=True)
+
+    linker_group: str = Field(
+        "lineage-linker",
+        pattern=r"^[A-Za-z0-9._-]{1,200}$",
+        description="consumer group; workers of one group share the partitions",
+    )
+    linker_http_host: str = Field(
+        "127.0.0.1", description="address for /healthz, /readyz and /metrics"
+    )
+    linker_http_port: int = Field(9401, ge=0, le=65535, description="its port; 0: any free one")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="least important events that are logged"
+    )
+    linker_batch: int = Field(
+        256, ge=1, le=10_000, description="most records that are handled at a time"
+    )
+    linker_batch_bytes: int = Field(
+        32 << 20, ge=1, description="bytes of records after which a batch is full"
+    )
+    linker_wait_s: float = Field(
+        0.05, gt=0, le=10, description="seconds that a batch waits for more records"
+    )
+    linker_retention_s: int = Field(
+        7 * 24 * 3600, ge=60, description="seconds for which state stays that is not complete"
+    )
+    linker_complete_s: int = Field(
+        60, ge=1, description="seconds for which the state of a complete application stays"
+    )
+    linker_cache_bytes: int = Field(
+        128 << 20, ge=0, description="bytes of join columns that are kept in memory"
+    )
+    linker_unsafe_s: float = Field(
+        3.0,
+        ge=0,
+        le=60,
+        description="seconds after which Redis before 7.2 has its writes on disk "
+        "(appendfsync everysec); later versions are asked",
+    )
+    linker_unsafe_bytes: int = Field(
+        64 << 20, ge=1, description="bytes of records that may wait for that"
+    )
+    linker_session_s: float = Field(
+        30.0, ge=1, le=300, description="seconds after which a silent worker loses its partitions"
+    )
+
+
+def read_settings() -> LinkerSettings:
+    """Settings from the environment.
+
+    Raises:
+        LinkerSettingsError: one can't be used; no value is shown, for it may be a secret.
+    """
+    try:
+        settings = LinkerSettings()
+    except ValidationError as error:
+        problems = "; ".join(
+            f"LINEAGE_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}"
+            for one in error.errors(include_url=False, include_input=False, include_context=False)
+        )
+        raise LinkerSettingsError(problems) from None
+    for name, value, form in (
+        ("LINEAGE_KAFKA", settings.kafka, "HOST:PORT"),
+        ("LINEAGE_REDIS", settings.redis, "redis://HOST:PORT/0"),
+    ):
+        if not value:
+            raise LinkerSettingsError(f"{name} is not set: give the address as {form}")
+    return settings

@@ -1,0 +1,167 @@
+"""Join columns in few bytes, as Redis keeps them.
+
+A side is kept in two parts. Its *mark* is small and read for every block of a space: bounds, and
+all there is of a dense side. Its *columns* are read only where the bounds say that they matter; short
+ones stand behind the mark.
+
+==========  ======================================================================================
+part        bytes
+==========  ======================================================================================
+mark        flags ``<B``, low and high ``<QQ``, runs ``<I`` (dense: row of the first position)
+columns     flags ``<B``, then, perhaps as one zstd frame: first positions, lengths less 1 (unless
+            all are one position), rows, each as :mod:`lineage_core.number_columns`
+entry       JSON (one zstd frame, its length before it) with the block's spaces and the lengths of
+            what follows, then mark and columns of the inputs and of each output space
+==========  ======================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from lineage_core.block import BlockId
+from lineage_core.block_check import RUNS_MAX
+from lineage_core.errors import BlockError
+from lineage_core.joining import JoinEntry, Side
+from lineage_core.number_columns import pack_numbers, unpack_numbers
+from lineage_core.zstd import compress, decompress
+
+INLINE_MAX = 256
+"""Columns of so many bytes stand behind the mark: reading them apart would cost more."""
+COMPRESS_MIN = 128
+COLUMNS_MAX = 128 << 20
+"""Bytes of columns that are read: RUNS_MAX runs take less."""
+HEAD_MAX = 64 << 20
+
+_MARK = struct.Struct("<BQQI")
+_DENSE, _INLINE = 1, 2
+_ZSTD, _POINTS, _DISTINCT = 1, 2, 4
+_ENTRY = struct.Struct("<I")
+_NOTHING = np.empty(0, np.uint64)
+_NO_ROWS = np.empty(0, np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What is known of a side without its columns. ``columns``: None where they are elsewhere."""
+
+    low: int
+    high: int
+    runs: int
+    row_low: int
+    columns: bytes | None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether there are no columns elsewhere."""
+        return self.row_low >= 0 or self.columns is not None
+
+    @property
+    def side(self) -> Side | None:
+        """The side, where the mark is all of it."""
+        if self.row_low >= 0:
+            return Side(
+                _NOTHING, _NOTHING, _NO_ROWS, self.low, self.high, self.row_low, distinct=True
+            )
+        return None if self.columns is None else self.with_columns(self.columns)
+
+    def with_columns(self, columns: bytes) -> Side:
+        """The side, given its columns.
+
+        Raises:
+            BlockError: they are not such.
+        """
+        flags = columns[0]
+        content = columns[1:]
+        if flags & _ZSTD:
+            content = decompress(content, COLUMNS_MAX)
+        first, rest = unpack_numbers(memoryview(content), self.runs, "first")
+        last = first
+        if not flags & _POINTS:
+            lengths, rest = unpack_numbers(rest, self.runs, "last")
+            last = first + lengths
+        rows, rest = unpack_numbers(rest, self.runs, "row")
+        return Side(
+            first,
+            last,
+            rows.astype(np.uint32),
+            self.low,
+            self.high,
+            distinct=bool(flags & _DISTINCT),
+        )
+
+
+def pack_side(side: Side) -> tuple[bytes, bytes]:
+    """Mark and columns; no columns where the mark holds them."""
+    if side.dense:
+        return _MARK.pack(_DENSE, side.low, side.high, side.row_low), b""
+    columns = _pack_columns(side)
+    inline = len(columns) <= INLINE_MAX
+    mark = _MARK.pack(_INLINE if inline else 0, side.low, side.high, len(side.first))
+    return (mark + columns, b"") if inline else (mark, columns)
+
+
+def read_mark(packed: bytes) -> Mark:
+    """Read the mark that :func:`pack_side` made.
+
+    Raises:
+        BlockError: it is none.
+    """
+    if len(packed) < _MARK.size:
+        raise BlockError("ends too early", where="mark")
+    flags, low, high, number = _MARK.unpack_from(packed)
+    if flags & _DENSE:
+        return Mark(low, high, 0, number, None)
+    if number > RUNS_MAX:
+        raise BlockError(f"{number} runs", where="mark")
+    return Mark(low, high, number, -1, packed[_MARK.size :] if flags & _INLINE else None)
+
+
+def pack_entry(entry: JoinEntry) -> bytes:
+    """A whole entry, for a block that waits."""
+    sides = [*([] if entry.inputs is None else [entry.inputs]), *entry.outputs.values()]
+    parts = [pack_side(side) for side in sides]
+    head = {
+        "in": entry.in_space,
+        "out": list(entry.outputs),
+        "inputs": entry.inputs is not None,
+        "sizes": [[len(mark), len(columns)] for mark, columns in parts],
+    }
+    text = compress(json.dumps(head, separators=(",", ":")).encode())
+    return b"".join((_ENTRY.pack(len(text)), text, *(part for pair in parts for part in pair)))
+
+
+def unpack_entry(block_id: BlockId, packed: bytes) -> JoinEntry:
+    """The entry that :func:`pack_entry` packed."""
+    (size,) = _ENTRY.unpack_from(packed)
+    at = _ENTRY.size + size
+    head = json.loads(decompress(packed[_ENTRY.size : at], HEAD_MAX))
+    sides: list[Side] = []
+    for mark_size, columns_size in head["sizes"]:
+        mark = read_mark(packed[at : at + mark_size])
+        at += mark_size
+        side = mark.side or mark.with_columns(packed[at : at + columns_size])
+        at += columns_size
+        sides.append(side)
+    inputs = sides.pop(0) if head["inputs"] else None
+    return JoinEntry(block_id, head["in"], inputs, dict(zip(head["out"], sides, strict=True)))
+
+
+def _pack_columns(side: Side) -> bytes:
+    points = side.last is side.first
+    parts = [pack_numbers(side.first)]
+    if not points:
+        parts.append(pack_numbers(side.last - side.first))
+    parts.append(pack_numbers(side.row.astype(np.uint64)))
+    content = b"".join(parts)
+    flags = (_POINTS if points else 0) | (_DISTINCT if side.distinct else 0)
+    if len(content) >= COMPRESS_MIN:
+        packed = compress(content)
+        # Hashes of keys hardly compress: reading them back uncompressed costs nothing.
+        if len(packed) < len(content) * 0.95:
+            return bytes([flags | _ZSTD]) + packed
+    return bytes([flags]) + content

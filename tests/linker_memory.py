@@ -1,0 +1,143 @@
+"""The linker's core over dictionaries: what its state in Redis has to equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from lineage_core.block import BlockId
+from lineage_core.dead_letter import Place
+from lineage_core.edge_message import Links, PackedEdge, StoredBlock, parse_edge_frame
+from lineage_core.linking import MemoryState, TaskId
+from lineage_core.message import Message, Totals, parse_message
+from lineage_core.topics import Topics
+from lineage_linker.app_state import Promise, Use
+from lineage_linker.batch import Batch
+from lineage_linker.records import Incoming, Layout, Outgoing
+
+TOPICS = Topics("t-")
+LAYOUT = Layout(TOPICS, 4, 1)
+
+
+class MemoryAppState(MemoryState):
+    """Implements :class:`lineage_linker.app_state.AppState` for one process that never dies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uses: dict[str, Use] = {}
+        self.totals: Totals | None = None
+        self._promises: dict[TaskId, Promise] = {}
+        self._promised: dict[TaskId, Promise] = {}
+        self._held: dict[TaskId, dict[BlockId, bytes]] = {}
+        self._counted: dict[BlockId, int] = {}
+
+    def use_of(self, node: str) -> Use | None:
+        return self.uses.get(node)
+
+    def register(self, node: str, use: Use) -> None:
+        self.uses[node] = use
+
+    def promise(self, task: TaskId, promise: Promise) -> None:
+        self._promises[task] = promise
+
+    def commit(self, task: TaskId) -> None:
+        super().commit(task)
+        self._promised[task] = self._promises.pop(task)
+
+    def promised(self, task: TaskId) -> Promise | None:
+        return self._promised.get(task)
+
+    def hold(self, task: TaskId, block: BlockId, frame: bytes) -> None:
+        self._held.setdefault(task, {})[block] = frame
+
+    def held_of(self, task: TaskId) -> Sequence[bytes]:
+        return list(self._held.get(task, {}).values())
+
+    def end(self, totals: Totals) -> None:
+        self.totals = totals
+
+    def set_unmatched(self, block: BlockId, positions: int) -> None:
+        super().set_unmatched(block, positions)
+        self._counted[block] = positions
+
+    def counts(self) -> Sequence[tuple[BlockId, int]]:
+        return list(self._counted.items())
+
+    def finish(self) -> bool:
+        self._counted.clear()
+        return False
+
+
+@dataclass
+class Seen:
+    """What reached the store, put together as a store does it."""
+
+    blocks: dict[BlockId, StoredBlock] = field(default_factory=dict)
+    visible: set[BlockId] = field(default_factory=set)
+    unmatched: dict[BlockId, int] = field(default_factory=dict)
+    edges: dict[tuple[BlockId, BlockId], PackedEdge] = field(default_factory=dict)
+    messages: list[Message] = field(default_factory=list)
+    dead: list[Outgoing] = field(default_factory=list)
+    records: int = 0
+
+    def take(self, records: Iterable[Outgoing]) -> None:
+        """Records on their way out."""
+        for record in records:
+            self.records += 1
+            if record.topic == TOPICS.dead_letter:
+                self.dead.append(record)
+            else:
+                self.value(record.value)
+
+    def value(self, value: bytes) -> None:
+        """One value of the edge topic."""
+        if value.startswith(b"{"):
+            self.messages.append(parse_message(value))
+            return
+        found = parse_edge_frame(value)
+        if isinstance(found, Links):
+            self.links(found)
+        else:
+            self.blocks[found.block_id] = found
+
+    def links(self, links: Links) -> None:
+        """Edges that come twice must say the same."""
+        self.visible.update(links.visible)
+        for block, count in links.unmatched:
+            self.unmatched[block] = min(count, self.unmatched.get(block, count))
+        for edge in links.edges:
+            ends = edge.producer, edge.consumer
+            known = self.edges.setdefault(ends, edge)
+            assert (known.pairs, known.data) == (edge.pairs, edge.data)
+
+    def linked(self) -> tuple[object, ...]:
+        """What must be the same however it came about."""
+        edges = {ends: (edge.pairs, edge.data) for ends, edge in self.edges.items()}
+        blocks = {
+            block_id: (block.task, block.rows, block.data)
+            for block_id, block in self.blocks.items()
+        }
+        return blocks, self.visible, self.unmatched, edges
+
+
+def incoming(value: bytes | None, offset: int = 0, key: bytes = b"app-1") -> Incoming:
+    """A record of the flow topic."""
+    return Incoming(Place(TOPICS.flow, 2, offset), key, value, 1000.0 + offset)
+
+
+@dataclass
+class MemoryLinker:
+    """Does batches over :class:`MemoryAppState`."""
+
+    states: dict[str, MemoryAppState] = field(default_factory=dict)
+    seen: Seen = field(default_factory=Seen)
+
+    def batch(self, values: Iterable[bytes | None]) -> Batch:
+        """One batch, finished."""
+        batch = Batch(LAYOUT, lambda app: self.states.setdefault(app, MemoryAppState()), 5.0)
+        for offset, value in enumerate(values):
+            batch.handle(incoming(value, offset))
+        batch.settle()
+        self.seen.take(batch.outgoing)
+        batch.finish()
+        return batch
