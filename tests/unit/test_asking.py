@@ -186,6 +186,9 @@ def test_what_is_not_there_is_refused(url: str, tmp_path: Path) -> None:
         ask(url, str(run.sink))
     with pytest.raises(LocationError, match="from 1"):
         ask(url, f"{run.sink}:0")
+    for place in ("out", "out/", "out:3", f"file:{run.sink.parent}"):
+        with pytest.raises(LocationError, match=r"folder; .*out/part-00000:1"):
+            ask(url, place)
 
 
 def test_incomplete_lineage_is_said_to_be_incomplete(url: str, tmp_path: Path) -> None:

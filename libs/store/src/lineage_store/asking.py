@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from lineage_store.finding import FileUse, NotFoundError, find_application, find
 from lineage_store.locations import LocationError, Locations, parse_location
 from lineage_store.names import Names, looks_like_address
 from lineage_store.opaque import find_opaque
-from lineage_store.paths import canonical
+from lineage_store.paths import canonical, plain_path
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
 
@@ -119,7 +120,7 @@ class Asker:
 
     def _uses(self, place: str, question: Question) -> list[FileUse]:
         app = question.app and find_application(self._store, question.app)
-        path = parse_location(place).path
+        path = _file_of(place)
         back = question.direction is Direction.BACKWARD
         return find_uses(self._store, path, wrote=back, app=app)
 
@@ -182,6 +183,21 @@ def _refuse_itemless(opened: _Opened, node: str, result: TraceResult) -> None:
             f"node {node} ({record.name or record.op}) keeps no items of its own; "
             f"nodes on the way that do: {others}"
         )
+
+
+def _file_of(place: str) -> str:
+    """The file that ``path:line`` names.
+
+    Raises:
+        LocationError: the text has another form, or names a folder.
+    """
+    for text in (place, place.rpartition(":")[0]):
+        if text and os.path.isdir(plain_path(text)):
+            raise LocationError(
+                f"{text} is a folder; name a line of one of its part files as PATH:LINE, "
+                f"such as {text.rstrip('/')}/part-00000:1"
+            )
+    return parse_location(place).path
 
 
 def _warn_of_use(composer: Composer, place: str, use: FileUse, direction: Direction) -> None:

@@ -25,7 +25,7 @@ _LOCATION = re.compile(r"(?P<path>.+):(?P<line>\d{1,18})", re.DOTALL)
 
 
 class LocationError(LineageError):
-    """A location that names no row; the message says what does."""
+    """A location or address that names no row; the message says what does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,8 @@ class Locations:
         if file is not None:
             row = _sink_row(file, line)
             if file.rows is not None and row >= file.rows:
-                raise LocationError(f"{path} has {_last_line(file)} lines; there is no line {line}")
+                has = _counted(_last_line(file), "line")
+                raise LocationError(f"{path} has {has}; there is no line {line}")
             return {f"{node}#{file.partition}": Region.from_positions([row])}
         source = self._sources_of(node).get(path)
         if source is None:
@@ -195,7 +196,8 @@ class Locations:
         ordinal = row - self._rows_before(path, source, at)
         if split.rows is not None and ordinal >= split.rows:
             rows = row - ordinal + split.rows
-            raise LocationError(f"{path} had {rows} lines when it was read; there is no {row + 1}")
+            had = _counted(rows, "line")
+            raise LocationError(f"{path} had {had} when it was read; there is no line {row + 1}")
         return split, ordinal
 
     def _readable(self, path: str) -> bool:
@@ -258,6 +260,10 @@ def _sink_row(file: SinkFileRecord, line: int) -> int:
         if line <= row + 1 + before:
             return row
     return line - 1 - before
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _last_line(file: SinkFileRecord) -> int:
