@@ -191,6 +191,18 @@ def test_what_is_not_there_is_refused(url: str, tmp_path: Path) -> None:
             ask(url, place)
 
 
+def test_an_item_that_does_not_exist_is_refused(url: str, tmp_path: Path) -> None:
+    store_run(url, tmp_path)
+    with pytest.raises(LocationError, match="has 4 rows, counted from 0; there is no write#0#7"):
+        ask(url, "write#0#7")
+    with pytest.raises(LocationError, match="no such partition"):
+        ask(url, "write#5#0")
+    with pytest.raises(LocationError, match="no read#1#4"):
+        ask(url, "read#1#4", forward=True)
+    with pytest.raises(LocationError, match="no item 2@0#7"):
+        ask(url, "2@0#7")
+
+
 def test_incomplete_lineage_is_said_to_be_incomplete(url: str, tmp_path: Path) -> None:
     store_run(url, tmp_path, committed=False)
     back = ask(url, "write#0#1")

@@ -14,6 +14,7 @@ from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceError, TraceResult
 from lineage_core.tracing import Tracer
 from lineage_core.verdict import Verdict, judge
+from lineage_core.walk import NOT_RECORDED
 from lineage_store.answers import Answer, Composer
 from lineage_store.finding import FileUse, NotFoundError, find_application, find_uses
 from lineage_store.locations import LocationError, Locations, parse_location
@@ -67,6 +68,8 @@ class Asker:
             until="ends" if question.until is None else opened.names.node(question.until),
             steps=question.steps,
         )
+        if opened.verdict.complete:
+            _refuse_unheard_of(begun, result, opened.names)
         if question.until is not None and not result.found:
             _refuse_itemless(opened, opened.names.node(question.until), result)
         for place, found in uses.items():
@@ -148,7 +151,10 @@ class Asker:
 
     def _start(self, opened: _Opened, place: str, uses: list[FileUse] | None) -> dict[str, Region]:
         if uses is None and looks_like_address(place):
-            return opened.names.find(place, opened.graph)
+            named = opened.names.find(place, opened.graph)
+            for space, region in named.items():
+                opened.locations.check(space, region, opened.names.space(space))
+            return named
         if uses is None:
             return {OPAQUE_SPACE: Region.from_positions([text_position(place)])}
         location = parse_location(place)
@@ -183,6 +189,19 @@ def _refuse_itemless(opened: _Opened, node: str, result: TraceResult) -> None:
             f"node {node} ({record.name or record.op}) keeps no items of its own; "
             f"nodes on the way that do: {others}"
         )
+
+
+def _refuse_unheard_of(begun: dict[str, Region], result: TraceResult, names: Names) -> None:
+    """Where all lineage is there, an item that no block puts out is none.
+
+    Raises:
+        LocationError: an item that was asked for does not exist.
+    """
+    for end in result.dead_ends:
+        if end.space in begun and end.reason == NOT_RECORDED:
+            position = int(end.region.first[0])
+            shown = f"{names.space(end.space)}#{position}"
+            raise LocationError(f"there is no item {shown} in this application")
 
 
 def _file_of(place: str) -> str:

@@ -121,6 +121,25 @@ class Locations:
             raise LocationError(f"{path} has no line {line}")
         return {space: Region.from_positions(ordinals) for space, ordinals in found.items()}
 
+    def check(self, space: str, region: Region, shown: str) -> None:
+        """Refuse items that a partition of a file is known not to have; ``shown``: the space.
+
+        Raises:
+            LocationError: there are no such items.
+        """
+        name = parse_space(space)
+        files = {file.partition: file.rows for file in self._sinks_of(name.name).values()}
+        for source in self._sources_of(name.name).values():
+            files |= {split.partition: split.rows for split in source.splits}
+        if not files or name.incarnation is not None or not region.count:
+            return
+        if name.partition not in files:
+            raise LocationError(f"there is no {shown}: no such partition was read or written")
+        rows, last = files[name.partition], int(region.last[-1])
+        if rows is not None and last >= rows:
+            has = _counted(rows, "row")
+            raise LocationError(f"{shown} has {has}, counted from 0; there is no {shown}#{last}")
+
     def rows_of(self, space: str, region: Region, *, texts: bool = True) -> Rows | None:
         """Items of a partition as rows of its file; None when they lie in no file."""
         name = parse_space(space)
