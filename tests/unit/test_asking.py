@@ -6,7 +6,7 @@ import pytest
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.errors import AddressError
 from lineage_core.graph import SinkFileRecord
-from lineage_core.message import Link
+from lineage_core.message import Link, Unknown
 from lineage_core.positions import text_positions
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, TraceError
@@ -189,6 +189,22 @@ def test_what_is_not_there_is_refused(url: str, tmp_path: Path) -> None:
     for place in ("out", "out/", "out:3", f"file:{run.sink.parent}"):
         with pytest.raises(LocationError, match=r"folder; .*out/part-00000:1"):
             ask(url, place)
+
+
+def test_a_file_may_be_of_a_part_that_is_not_known(url: str, tmp_path: Path) -> None:
+    store_run(url, tmp_path)
+    spool = Spool(tmp_path / "spool", "partly")
+    spool.begin(2000.0)
+    spool.send(Unknown(app="partly", what="RDD.saveAsPickleFile", reason="", call_site="job.py:3"))
+    spool.end()
+    with SqliteStore(url.removeprefix("sqlite:///")) as store:
+        ingest_all(store, tmp_path / "spool")
+    (tmp_path / "other.txt").write_text("x\n")
+    with pytest.raises(NotFoundError, match=r"without lineage of partly \(.*: RDD.saveAsPickleF"):
+        ask(url, "other.txt:1")
+    os.utime(tmp_path / "other.txt", (1500.0, 1500.0))
+    with pytest.raises(NotFoundError, match=r"the store$"):
+        ask(url, "other.txt:1")
 
 
 def test_an_item_that_does_not_exist_is_refused(url: str, tmp_path: Path) -> None:

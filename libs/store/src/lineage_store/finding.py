@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lineage_core.message import SinkFiles, Splits
+from lineage_core.message import SinkFiles, Splits, Unknown
 from lineage_store.errors import StoreError
-from lineage_store.paths import FileState, canonical, state_of
+from lineage_store.paths import MTIME_TOLERANCE_S, FileState, canonical, state_of
 from lineage_store.port import GraphStore
+
+APPLICATIONS_ASKED = 20
+"""Of the latest applications, beyond the one that answers."""
+PARTS_NAMED = 3
 
 
 class NotFoundError(StoreError):
@@ -76,7 +80,7 @@ def find_uses(
         if rank == (False, False):
             break
     if not best:
-        raise NotFoundError(_unknown(path, state, app))
+        raise NotFoundError(_unknown(path, state, app) + _maybe_of(store, state, app))
     return best
 
 
@@ -102,6 +106,25 @@ def _uses(store: GraphStore, app: str, path: str, state: FileState | None) -> li
                     changed = state is None or not state.is_still(file.size, file.mtime)
                     found[message.node, True] = FileUse(app, message.node, True, changed)
     return list(found.values())
+
+
+def _maybe_of(store: GraphStore, state: FileState | None, app: str | None) -> str:
+    """Applications that may have written the file in a part of theirs that has no lineage."""
+    found: list[str] = []
+    for record in store.applications()[:APPLICATIONS_ASKED]:
+        if state is None or (app is not None and record.app != app):
+            continue
+        if state.mtime is not None and state.mtime + MTIME_TOLERANCE_S < record.started_at:
+            continue
+        parts = {m.what for m in store.messages(record.app, "unknown") if isinstance(m, Unknown)}
+        if parts:
+            named = ", ".join(sorted(parts)[:PARTS_NAMED]) + (", ..." * (len(parts) > PARTS_NAMED))
+            found.append(f"{record.app} ({record.name}: {named})")
+    if not found:
+        return ""
+    return (
+        f"; it may have been written by a part without lineage of {', '.join(found[:PARTS_NAMED])}"
+    )
 
 
 def _unknown(path: str, state: FileState | None, app: str | None) -> str:
