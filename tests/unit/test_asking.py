@@ -163,7 +163,11 @@ def test_the_run_that_wrote_the_file_as_it_is_now_is_chosen(url: str, tmp_path: 
     store_run(url, tmp_path, "app-0", started_at=500.0)
     assert ask(url, "out/part-00000:1").app == "app-0"
     assert ask(url, "write#0#1").app == "app-2"
-    assert ask(url, "in.txt:1", forward=True).app == "app-2"
+    forward = ask(url, "in.txt:1", forward=True)
+    assert forward.app == "app-2"
+    (warning,) = (text for text in forward.warnings if "read it, too" in text)
+    assert warning.startswith("in.txt:1: this is what app-2 made of it; app-1, app-0 read it")
+    assert not any("too" in w for w in ask(url, "in.txt:1", forward=True, app="app-1").warnings)
 
 
 def test_an_input_traced_back_is_itself(url: str, tmp_path: Path) -> None:

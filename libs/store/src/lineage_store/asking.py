@@ -16,13 +16,21 @@ from lineage_core.tracing import Tracer
 from lineage_core.verdict import Verdict, judge
 from lineage_core.walk import NOT_RECORDED
 from lineage_store.answers import Answer, Composer
-from lineage_store.finding import FileUse, NotFoundError, find_application, find_uses
+from lineage_store.finding import (
+    FileUse,
+    NotFoundError,
+    find_application,
+    find_uses,
+    other_readers,
+)
 from lineage_store.locations import LocationError, Locations, parse_location
 from lineage_store.names import Names, looks_like_address
 from lineage_store.opaque import find_opaque
 from lineage_store.paths import canonical, plain_path
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
+
+OTHERS_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,11 @@ class Asker:
             _refuse_itemless(opened, opened.names.node(question.until), result)
         for place, found in uses.items():
             _warn_of_use(composer, place, found[0], question.direction)
+        if question.direction is Direction.FORWARD and question.app is None:
+            for place in uses:
+                others = other_readers(self._store, parse_location(place).path, app)
+                if others:
+                    composer.warnings[_also_read(place, app, others)] = None
         verdict = opened.verdict
         if not verdict.complete:
             first = verdict.reasons[0] if verdict.reasons else "see lineage verify"
@@ -217,6 +230,11 @@ def _file_of(place: str) -> str:
                 f"such as {text.rstrip('/')}/part-00000:1"
             )
     return parse_location(place).path
+
+
+def _also_read(place: str, app: str, others: Sequence[str]) -> str:
+    named = ", ".join(others[:OTHERS_NAMED]) + (", ..." if len(others) > OTHERS_NAMED else "")
+    return f"{place}: this is what {app} made of it; {named} read it, too (--app chooses)"
 
 
 def _warn_of_use(composer: Composer, place: str, use: FileUse, direction: Direction) -> None:

@@ -84,6 +84,21 @@ def find_uses(
     return best
 
 
+def other_readers(store: GraphStore, path: str, app: str) -> list[str]:
+    """Other applications (of the latest) that read a file as it is now."""
+    canonical_path = canonical(path)
+    state = state_of(canonical_path)
+    return [
+        record.app
+        for record in store.applications()[:APPLICATIONS_ASKED]
+        if record.app != app
+        and any(
+            not use.wrote and not use.changed
+            for use in _uses(store, record.app, canonical_path, state)
+        )
+    ]
+
+
 def _uses(store: GraphStore, app: str, path: str, state: FileState | None) -> list[FileUse]:
     found: dict[tuple[str, bool], FileUse] = {}
     spelled: dict[str, bool] = {}
