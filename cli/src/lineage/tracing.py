@@ -49,9 +49,10 @@ def ask(
 def _show(answer: Answer) -> None:
     for warning in answer.warnings:
         typer.echo(f"lineage: {warning}", err=True)
-    for group in answer.start:
-        for item in group.items[:START_ITEMS]:
-            typer.secho(_line(item), bold=True)
+    # A row that two nodes read is two items.
+    shown = [_line(item) for group in answer.start for item in group.items[:START_ITEMS]]
+    for line in dict.fromkeys(shown):
+        typer.secho(line, bold=True)
     towards = "from" if answer.direction is Direction.BACKWARD else "into"
     if not answer.groups:
         typer.echo(f"{towards} nothing: no item was found")
