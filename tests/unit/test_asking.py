@@ -116,6 +116,8 @@ def test_a_changed_source_is_said_to_have_changed(url: str, tmp_path: Path) -> N
     run.source.unlink()
     gone = ask(url, "out/part-00000:1")
     assert gone.changed
+    assert any("in.txt is not there any more" in warning for warning in gone.warnings)
+    assert not any("has changed" in warning for warning in gone.warnings)
     assert [item.location for item in gone.groups[0].items] == ["in.txt:1", "in.txt:3", "in.txt:6"]
     assert [item.text for item in gone.groups[0].items] == [None] * 3
 
@@ -145,6 +147,10 @@ def test_an_overwritten_output_is_said_to_be_one(url: str, tmp_path: Path) -> No
     back = ask(url, "out/part-00000:1")
     assert back.changed
     assert any("has changed since app-1 wrote it" in warning for warning in back.warnings)
+    run.sink.unlink()
+    back = ask(url, "out/part-00000:1")
+    assert any("the file is not there any more;" in warning for warning in back.warnings)
+    assert not any("has changed" in warning for warning in back.warnings)
 
 
 def touch(run: StoredRun, mtime: float) -> None:

@@ -74,7 +74,7 @@ def _show(answer: Answer) -> None:
 def _heading(group: Group) -> str:
     of = f" of {group.path}" if group.path else f" of {group.what or 'node'}"
     rows = "1 row" if group.count == 1 else f"{group.count:,} rows"
-    changed = ", changed since" if group.changed else ""
+    changed = ", gone since" if group.gone else ", changed since" if group.changed else ""
     return f"{rows}{of} ({group.label}{changed})"
 
 

@@ -30,7 +30,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Items of one node; ``items`` may be the first of many, ``count`` is always of all."""
+    """Items of one node; ``items`` may be the first of many, ``count`` is always of all.
+
+    ``changed``: a file of theirs is not any more as it was; ``gone``: one is not there at all.
+    """
 
     node: str
     label: str
@@ -39,6 +42,7 @@ class Group:
     count: int
     items: tuple[Item, ...]
     changed: bool
+    gone: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As tools read it."""
@@ -48,6 +52,7 @@ class Group:
             "path": self.path,
             "count": self.count,
             "changed": self.changed,
+            "gone": self.gone,
             "items": [item.to_json() for item in self.items],
         }
 
@@ -109,16 +114,17 @@ class Composer:
         """The items of one node, the first ``limit`` of them or all."""
         record = self._nodes.get(found.node)
         items: list[Item] = []
-        changed = False
+        changed = gone = False
         for space in sorted(found.spaces, key=_order_of):
             region = found.spaces[space]
             if limit is not None:
                 region = region.slice(0, limit - len(items))
             if region.count == 0:
                 continue
-            more, file_changed = self._items(space, region, record, texts=texts)
+            more, file_changed, file_gone = self._items(space, region, record, texts=texts)
             items += more
             changed |= file_changed
+            gone |= file_gone
         return Group(
             found.node,
             self._names.label(found.node),
@@ -127,30 +133,34 @@ class Composer:
             found.count,
             tuple(items),
             changed,
+            gone,
         )
 
     def _items(
         self, space: str, region: Region, record: NodeRecord | None, *, texts: bool
-    ) -> tuple[list[Item], bool]:
+    ) -> tuple[list[Item], bool, bool]:
         shown = self._names.space(space)
         positions = region.positions().tolist()
         if space == OPAQUE_SPACE:
             named = opaque_texts(self._graph, region.positions())
-            return [Item(f"{shown}#{p}", None, named.get(p)) for p in positions], False
+            return [Item(f"{shown}#{p}", None, named.get(p)) for p in positions], False, False
         rows = self._locations.rows_of(space, region, texts=texts)
         if rows is None:
-            return [Item(f"{shown}#{position}", None, None) for position in positions], False
+            return [Item(f"{shown}#{position}", None, None) for position in positions], False, False
         path = shown_path(rows.path, None if record is None else record.path)
-        self._warn(path, rows)
+        gone = rows.changed and self._locations.is_gone(rows.path)
+        self._warn(path, rows, gone=gone)
         lines = [None] * len(positions) if rows.lines is None else rows.lines.tolist()
         items = [
             Item(f"{shown}#{position}", None if line is None else f"{path}:{line}", text)
             for position, line, text in zip(positions, lines, rows.texts, strict=True)
         ]
-        return items, rows.changed
+        return items, rows.changed, gone
 
-    def _warn(self, path: str, rows: Rows) -> None:
-        if rows.changed:
+    def _warn(self, path: str, rows: Rows, *, gone: bool) -> None:
+        if gone:
+            self.warnings[f"{path} is not there any more: its lines are as they were"] = None
+        elif rows.changed:
             self.warnings[f"{path} has changed since: lines and texts are as it is now"] = None
         if rows.note:
             self.warnings[rows.note] = None

@@ -240,9 +240,9 @@ def _also_read(place: str, app: str, others: Sequence[str]) -> str:
 def _warn_of_use(composer: Composer, place: str, use: FileUse, direction: Direction) -> None:
     if use.changed:
         verb = "wrote" if use.wrote else "read"
+        what = "is not there any more" if use.gone else f"has changed since {use.app} {verb} it"
         composer.warnings[
-            f"{place}: the file has changed since {use.app} {verb} it; "
-            "the answer is about the row that was there then"
+            f"{place}: the file {what}; the answer is about the row that was there then"
         ] = None
     if direction is Direction.BACKWARD and not use.wrote:
         composer.warnings[f"{place} is an input of {use.app}: nothing lies before it"] = None

@@ -22,13 +22,15 @@ class NotFoundError(StoreError):
 class FileUse:
     """An application's node that read (``wrote`` False) or wrote a file.
 
-    ``changed``: the file is not any more as the application left or saw it.
+    ``changed``: the file is not any more as the application left or saw it; ``gone``: it is not
+    there at all.
     """
 
     app: str
     node: str
     wrote: bool
     changed: bool
+    gone: bool = False
 
 
 def find_application(store: GraphStore, name: str | None) -> str:
@@ -113,13 +115,17 @@ def _uses(store: GraphStore, app: str, path: str, state: FileState | None) -> li
             for split in message.splits:
                 if is_it(split.path):
                     changed = state is None or not state.is_still(split.file_size, split.mtime)
-                    found[message.node, False] = FileUse(app, message.node, False, changed)
+                    found[message.node, False] = FileUse(
+                        app, message.node, False, changed, gone=state is None
+                    )
     for message in store.messages(app, "sink_files"):
         if isinstance(message, SinkFiles):
             for file in message.files:
                 if is_it(file.path):
                     changed = state is None or not state.is_still(file.size, file.mtime)
-                    found[message.node, True] = FileUse(app, message.node, True, changed)
+                    found[message.node, True] = FileUse(
+                        app, message.node, True, changed, gone=state is None
+                    )
     return list(found.values())
 
 

@@ -155,6 +155,13 @@ class Locations:
                     return self._source_rows(path, source, at, positions, texts=texts)
         return None
 
+    def is_gone(self, path: str) -> bool:
+        """Whether there is no such file any more."""
+        try:
+            return state_of(canonical(path)) is None
+        except RowsError:
+            return False
+
     def _sink_rows(self, file: SinkFileRecord, rows: U64, *, texts: bool) -> Rows:
         path = canonical(file.path)
         first, last = _sink_lines(file, rows)
