@@ -73,6 +73,25 @@ def test_each_capture_of_one_context_is_an_application(
         assert all(where == (f"lines.txt:{int(text.split()[1]) + 1}",) for text, where in rows)
 
 
+def test_drivers_with_one_application_id_are_told_apart(
+    capture: Capture, tmp_path: Path, lines: str
+) -> None:
+    with capture(link=False) as first:
+        pass
+    spool = tmp_path / ".lineage" / "spool"
+    # The id that Spark's next application has by chance is already another driver's.
+    number = int(first.app.partition("-")[2].partition("-")[2] or 1) + 1
+    taken = f"{first.applicationId}-{number}"
+    (spool / taken).mkdir()
+    (spool / taken / "driver.jsonl").write_text("another driver's")
+    with capture() as lc:
+        assert lc.textFile(lines).count() == 20_000
+        assert lc.app == f"{taken}-2"
+    assert judged(tmp_path, lc.app).complete
+    assert (spool / taken / "driver.jsonl").read_text() == "another driver's"
+    assert not (spool / lc.app).exists()
+
+
 def test_it_stands_in_for_the_spark_context(capture: Capture, spark_context: SparkContext) -> None:
     with capture() as lc:
         assert lc.applicationId == spark_context.applicationId

@@ -28,7 +28,7 @@ class LineageContext:
     def __init__(self, sc: SparkContext, **settings: Any) -> None:
         self.sc = sc
         self.session = session_of(sc, **settings)
-        self.app = latest_app(sc)
+        self.app = latest_app(sc) if self.session is None else self.session.app
         """The application's id, as ``lineage apps`` lists it."""
 
     def textFile(

@@ -29,6 +29,7 @@ from lineage_core.message import (
 from lineage_emitter import hadoop, scope
 from lineage_emitter.api import LineageApi
 from lineage_emitter.commits import HeldMarkers, Hold, Marker, MarkerParam, Release
+from lineage_emitter.dispatch.driver_spool import claim
 from lineage_emitter.dispatch.opening import leave_note
 from lineage_emitter.errors import (
     CaptureFailedError,
@@ -427,6 +428,8 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
         _begun[sc.applicationId] = _begun.get(sc.applicationId, 0) + 1
         app = latest_app(sc)
         try:
+            if settings.dispatcher == "spool":
+                app = claim(settings.spool_folder(), app)
             session = Session(sc, settings, app)
         except CaptureFailedError:
             raise

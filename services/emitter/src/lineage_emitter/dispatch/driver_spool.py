@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 from pathlib import Path
 from typing import IO
 
 from lineage_core.message import Message, dump_message
+
+
+def claim(root: Path, app: str) -> str:
+    """The first of ``app``, ``app-2``, ``app-3`` ... whose folder nobody has; it is made.
+
+    Spark names a local application by the millisecond: two drivers may be given one id.
+
+    Raises:
+        OSError: the folder can't be made.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(1):
+        name = app if number == 1 else f"{app}-{number}"
+        with contextlib.suppress(FileExistsError):
+            (root / name).mkdir()
+            return name
+    raise AssertionError("numbers never end")
 
 
 class DriverSpool:
