@@ -226,14 +226,40 @@ def test_run_sums_up_what_was_captured(stand_in: Path, here: Path) -> None:
     stand_in.write_text(
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path; from tests.stored_lineage import spool_run\n"
-        "spool_run(Path('.lineage/spool'), Path.cwd(), 'new', started_at=2000.0)\n"
+        "from lineage_store.run_notes import note_application\n"
+        "for app in ('new', 'of another run at once'):\n"
+        "    spool_run(Path('.lineage/spool'), Path.cwd(), app, started_at=2000.0)\n"
+        "note_application('new', Path('.lineage/spool/new'))\n"
     )
     root = str(Path(__file__).parents[2])
     result = run_command("run", "job.py", root)
-    assert result.stderr.startswith(
-        "lineage: new: complete, 10 flows in 3 blocks; next: lineage back"
-    )
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("lineage: new: complete, 10 flows in 3 blocks; next: lineage back")
     assert as_json("back", "write#0#1")["app"] == "new"
+    assert (here / ".lineage/spool/of another run at once/driver.jsonl").exists()
+    assert [one["app"] for one in as_json("apps")] == ["new", "app-1"]
+    stand_in.write_text(
+        "from lineage_store.run_notes import note_application\nnote_application('new', 'gone')\n"
+    )
+    (told,) = json.loads(run_command("run", "--json", "job.py").stderr)["applications"]
+    assert (told["app"], told["complete"]) == ("new", True)
+
+
+def test_run_says_why_nothing_was_captured(stand_in: Path, here: Path) -> None:
+    stand_in.write_text(
+        "from lineage_store.run_notes import note_uncaptured\n"
+        "note_uncaptured('capture is switched off')\n"
+    )
+    result = run_command("run", "job.py")
+    assert result.stderr == "lineage: nothing was captured: capture is switched off\n"
+    stand_in.write_text(
+        "from lineage_store.run_notes import note_application\n"
+        "note_application('elsewhere', 'nowhere')\n"
+    )
+    result = run_command("run", "job.py")
+    assert result.stderr == (
+        "lineage: elsewhere: nothing of it is in sqlite:///.lineage/lineage.db\n"
+    )
 
 
 def test_run_passes_signals_on(stand_in: Path, here: Path) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
 from lineage.options import print_json
-from lineage_store.ingest import IngestReport, Progress, ingest_all
+from lineage_store.ingest import IngestReport, Progress, ingest, ingest_all
 from lineage_store.opening import open_embedded, spool_folder
 
 
@@ -50,6 +50,19 @@ def link_all(url: str, spool: Path) -> list[IngestReport]:
     with open_embedded(url, create=True) as store, _progress() as progress:
         reports = ingest_all(store, spool, progress=progress)
     return [report for report in reports if report.app]
+
+
+def link_folders(url: str, folders: Iterable[Path]) -> None:
+    """Link what is left in the spool of some applications.
+
+    Raises:
+        StoreError: the store can't be written.
+    """
+    left = [folder for folder in folders if folder.is_dir()]
+    if left:
+        with open_embedded(url, create=True) as store, _progress() as progress:
+            for folder in left:
+                ingest(store, folder, progress=progress)
 
 
 def remove_spool(url: str, app: str) -> None:

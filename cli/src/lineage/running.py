@@ -7,17 +7,20 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import typer
 
-from lineage.linking import link_all, spool_of
+from lineage.linking import link_folders
 from lineage.verdicts import verdict_of
 from lineage_core.errors import LineageError
 from lineage_store.opening import open_store, store_path
+from lineage_store.run_notes import NOTES_VARIABLE, RunNotes, read_notes
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 """Sent to this process alone by whoever supervises it: the job is to get them."""
@@ -31,16 +34,19 @@ def run_job(url: str, job: str, arguments: Sequence[str], *, quiet: bool, as_jso
     Raises:
         StoreError: the store can't be one that capture writes to.
     """
-    store = store_path(url)
-    known = _applications(url)
-    environment = dict(os.environ, LINEAGE_STORE=f"sqlite:///{store}")
+    environment = dict(os.environ, LINEAGE_STORE=f"sqlite:///{store_path(url)}")
     command = [sys.executable, "-m", "lineage_emitter.autorun", job, *arguments]
-    with subprocess.Popen(command, env=environment) as child, _signals_to(child):
-        code = child.wait()
+    with tempfile.TemporaryDirectory(prefix="lineage-run-") as folder:
+        notes_file = Path(folder) / "notes.jsonl"
+        environment[NOTES_VARIABLE] = str(notes_file)
+        with subprocess.Popen(command, env=environment) as child, _signals_to(child):
+            code = child.wait()
+        notes = read_notes(notes_file)
     try:
-        _link_the_rest(url)
+        # What a job that was killed left in the spool.
+        link_folders(url, notes.apps.values())
         if not quiet:
-            _summarise(url, known, as_json=as_json)
+            _summarise(url, notes, as_json=as_json)
     except (LineageError, OSError) as error:
         typer.echo(f"lineage: {error}", err=True)
     return code if code >= 0 else 128 - code
@@ -68,35 +74,24 @@ def _signals_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _applications(url: str) -> set[str]:
-    if not store_path(url).exists():
-        return set()
-    with open_store(url) as store:
-        return {record.app for record in store.applications()}
-
-
-def _link_the_rest(url: str) -> None:
-    """What a job that was killed left in the spool."""
-    spool = spool_of(url)
-    if spool.is_dir() and any(spool.iterdir()):
-        link_all(url, spool)
-
-
-def _summarise(url: str, known: set[str], *, as_json: bool) -> None:
-    new: list[dict[str, Any]] = []
-    if store_path(url).exists():
+def _summarise(url: str, notes: RunNotes, *, as_json: bool) -> None:
+    found: list[dict[str, Any]] = []
+    if notes.apps and store_path(url).exists():
         with open_store(url) as store:
-            for record in store.applications():
-                if record.app not in known:
-                    verdict = verdict_of(store, record.app)
-                    new.append({"app": record.app, "name": record.name} | verdict.to_json())
+            names = {record.app: record.name for record in store.applications()}
+            for app in notes.apps:
+                if app in names:
+                    verdict = verdict_of(store, app)
+                    found.append({"app": app, "name": names[app]} | verdict.to_json())
     if as_json:
-        typer.echo(json.dumps({"applications": new}, ensure_ascii=False), err=True)
+        typer.echo(json.dumps({"applications": found}, ensure_ascii=False), err=True)
         return
-    if not new:
-        typer.echo("lineage: nothing was captured: no SparkContext was started", err=True)
-    for found in reversed(new):
-        typer.echo(_summary(found), err=True)
+    for one in found:
+        typer.echo(_summary(one), err=True)
+    for app in notes.apps.keys() - {one["app"] for one in found}:
+        typer.echo(f"lineage: {app}: nothing of it is in {url}", err=True)
+    for reason in notes.uncaptured or (() if notes.apps else ("no SparkContext was started",)):
+        typer.echo(f"lineage: nothing was captured: {reason}", err=True)
 
 
 def _summary(found: dict[str, Any]) -> str:

@@ -44,6 +44,7 @@ from lineage_emitter.dispatch.opening import open_driver
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.linking import BackgroundLinker
 from lineage_emitter.settings import Settings, read_settings
+from lineage_store.run_notes import note_application
 
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64
@@ -99,6 +100,7 @@ class LineageApi:
             argv=tuple(sys.argv),
         )
         self.ending: End | None = None
+        note_application(self.app, self.dispatcher.folder)
         self.send(self.beginning)
 
     # -- the coarse-grained graph --------------------------------------------------------------

@@ -25,6 +25,7 @@ from pyspark import SparkConf, SparkContext
 from lineage_emitter import scope
 from lineage_emitter.dataframes import notice_dataframes, notice_streams
 from lineage_emitter.errors import SettingsError
+from lineage_store.run_notes import note_uncaptured
 
 if TYPE_CHECKING:
     from lineage_core.message import EndStatus
@@ -109,6 +110,7 @@ def _session(sc: SparkContext) -> Session | None:
     except SettingsError as problem:
         _set_wrongly.add(sc.applicationId)
         _say(f"lineage: not captured: {problem}")
+        note_uncaptured(str(problem))
         if os.environ.get("LINEAGE_ON_ERROR") == "fail":
             raise
         return None

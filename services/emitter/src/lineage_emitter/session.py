@@ -39,6 +39,7 @@ from lineage_emitter.errors import (
 from lineage_emitter.executors import check_executors
 from lineage_emitter.settings import Settings, read_settings
 from lineage_emitter.task_config import TaskConfig
+from lineage_store.run_notes import note_application, note_uncaptured
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -422,6 +423,7 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
             return _sessions[sc.applicationId]
         settings = read_settings(dict(sc._conf.getAll()), **arguments)
         if not settings.enabled:
+            note_uncaptured("capture is switched off (LINEAGE_ENABLED, spark.lineage.enabled)")
             return None
         if "PYSPARK_PYTHON" not in os.environ and not sc._conf.contains("spark.pyspark.python"):
             sc.pythonExec = sys.executable
@@ -458,6 +460,7 @@ def latest_app(sc: SparkContext) -> str:
 
 def _note_uncaptured(sc: SparkContext, settings: Settings, app: str, problem: Exception) -> None:
     logger.warning("no lineage is captured: %s", problem)
+    note_application(app, settings.spool_folder() / app)
     begin = Begin(app=app, name=sc.appName or "", started_at=time.time())
     unknown = Unknown(app=app, what="capture", reason=f"it can't begin: {problem}")
     with contextlib.suppress(Exception):

@@ -1,0 +1,57 @@
+"""What a captured program tells the ``lineage run`` that started it: a line of JSON each.
+
+So a run sums up its own applications, whatever else uses the store at the same time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+NOTES_VARIABLE = "LINEAGE_RUN_NOTES"
+"""Names the file; set by ``lineage run`` for its program alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunNotes:
+    """``apps``: application -> its folder in the spool. ``uncaptured``: why there is none."""
+
+    apps: dict[str, Path]
+    uncaptured: tuple[str, ...]
+
+
+def note_application(app: str, folder: Path | str) -> None:
+    """An application has begun; ``folder``: where its lineage waits in the spool."""
+    _note({"app": app, "folder": str(folder)})
+
+
+def note_uncaptured(reason: str) -> None:
+    """A SparkContext was started and is not captured."""
+    _note({"uncaptured": reason})
+
+
+def _note(fact: dict[str, str]) -> None:
+    path = os.environ.get(NOTES_VARIABLE, "")
+    # Only the summary needs it: no program fails for it.
+    with contextlib.suppress(OSError):
+        if path:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(fact) + "\n")
+
+
+def read_notes(path: Path) -> RunNotes:
+    """All that was noted; a line that was not written whole is left out."""
+    apps: dict[str, Path] = {}
+    reasons: dict[str, None] = {}
+    with contextlib.suppress(OSError):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                fact = json.loads(line)
+                if "uncaptured" in fact:
+                    reasons[fact["uncaptured"]] = None
+                else:
+                    apps[fact["app"]] = Path(fact["folder"])
+    return RunNotes(apps, tuple(reasons))
