@@ -49,6 +49,15 @@ def verdict(*messages: Message, counts: StoreCounts = ALL, now: float = 1000.0) 
     return judge(messages, counts, now=now)
 
 
+def test_an_unknown_node_is_no_superset() -> None:
+    unknown = Register(
+        app=APP, node="5", kind="unknown", op="RDD.glom", exact=False, reason="not captured"
+    )
+    superset = Register(app=APP, node="6", kind="operator", op="x", exact=False, reason="wider")
+    found = verdict(*WHOLE[:2], unknown, superset, *WHOLE[2:])
+    assert found.superset == {"6": ("wider",)}
+
+
 def test_an_action_over_nothing_is_complete_and_no_action_is_not() -> None:
     job = Job(
         app=APP, job=1, action="collect", sink="9", expected=(Expected(node="9", partitions=()),)

@@ -285,7 +285,9 @@ class _Facts:
         for name, reasons in counts.inexact.items():
             for reason in reasons:
                 found.setdefault(name, {})[reason] = None
-        return {node: tuple(reasons) for node, reasons in found.items()}
+        # What an unknown node does may be more or less: that is no superset, see ``unknown``.
+        unknown = {node.node for node in self.nodes.values() if node.kind == "unknown"}
+        return {node: tuple(found[node]) for node in found if node not in unknown}
 
 
 def _of_store(counts: StoreCounts, expected: int) -> Iterable[str]:
