@@ -49,6 +49,14 @@ def verdict(*messages: Message, counts: StoreCounts = ALL, now: float = 1000.0) 
     return judge(messages, counts, now=now)
 
 
+def test_an_action_that_failed_is_named_once() -> None:
+    failed = Unknown(app=APP, what="collect", reason="it failed: ValueError", call_site="job.py:7")
+    found = verdict(BEGIN, SINK, *COMMITS, failed, END)
+    assert found.reasons == ("unknown part: collect at job.py:7: it failed: ValueError",)
+    other = failed.model_copy(update={"call_site": "job.py:8"})
+    assert any("did not finish" in r for r in verdict(BEGIN, SINK, *COMMITS, other, END).reasons)
+
+
 def test_an_unknown_node_is_no_superset() -> None:
     unknown = Register(
         app=APP, node="5", kind="unknown", op="RDD.glom", exact=False, reason="not captured"

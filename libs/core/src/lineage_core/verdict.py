@@ -240,8 +240,11 @@ class _Facts:
     def of_actions(self) -> Iterable[str]:
         """Sinks whose action never came back: their partitions are not known to be all there."""
         returned = {job.sink for job in self.jobs}
+        # An action that failed says so itself, and why.
+        failed = {(unknown.what, unknown.call_site) for unknown in self.unknown}
         for node in self.nodes.values():
-            if node.kind == "sink" and node.node not in returned:
+            told = (node.op, node.call_site) in failed
+            if node.kind == "sink" and node.node not in returned and not told:
                 place = f" at {node.call_site}" if node.call_site else ""
                 yield f"{node.op}{place} did not finish: its lineage may be partial"
 

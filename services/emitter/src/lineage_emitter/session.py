@@ -37,6 +37,7 @@ from lineage_emitter.errors import (
     UnsupportedOperatorError,
 )
 from lineage_emitter.executors import check_executors
+from lineage_emitter.failures import error_type
 from lineage_emitter.settings import Settings, read_settings
 from lineage_emitter.task_config import TaskConfig
 from lineage_store.run_notes import note_application, note_uncaptured
@@ -223,7 +224,7 @@ class Session:
             self._failed_jobs += 1
             # Whatever else goes wrong: the program gets the error of its own action.
             with contextlib.suppress(CaptureFailedError):
-                self.unknown(name, f"the action failed: {type(problem).__name__}")
+                self.unknown(name, f"the action failed: {error_type(problem)}")
                 self._guard("note a failed action", self._after_failure)
             raise
         self._guard("note a job", lambda: self._note_job(name, sink, tuple(partitions())))
