@@ -15,7 +15,7 @@ from lineage_core.linking import TaskId
 from lineage_core.message import Message
 from lineage_core.packing import prepare
 from lineage_core.verdict import ABANDONED_AFTER_S, StoreCounts
-from lineage_store.neo4j.connection import Address, Connection
+from lineage_store.neo4j.connection import RETRY_S, Address, Connection
 from lineage_store.neo4j.counting import count_store
 from lineage_store.neo4j.graph import HALF, Neo4jGraph
 from lineage_store.neo4j.keys import app_key, prefix
@@ -73,8 +73,16 @@ class Neo4jStore:
     unix seconds; it only decides whether an application counts as abandoned.
     """
 
-    def __init__(self, address: Address, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        clock: Callable[[], float] = time.time,
+        retry_s: float = RETRY_S,
+    ) -> None:
         """Connect, and bring the database's schema up to date.
+
+        ``retry_s``: how long transient errors are retried; 0 leaves that to the caller.
 
         Raises:
             StoreError: nobody answers, the credentials are refused, or the store is of a newer
@@ -82,7 +90,7 @@ class Neo4jStore:
         """
         self.address = address
         self._clock = clock
-        self._connection = Connection(address)
+        self._connection = Connection(address, retry_s=retry_s)
         try:
             migrate(self._connection)
         except BaseException:
