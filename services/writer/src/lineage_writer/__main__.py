@@ -27,7 +27,7 @@ def main() -> int:
         settings = read_settings()
         set_up_logs(settings.log_level)
         address = read_address(settings.store)
-        finished = asyncio.run(Service(settings, lambda: Neo4jStore(address)).run())
+        finished = asyncio.run(Service(settings, lambda: Neo4jStore(address, retry_s=0)).run())
     except (LineageError, OSError) as error:
         log.error("writer_failed", reason=str(error))
         return EXIT_SETTINGS

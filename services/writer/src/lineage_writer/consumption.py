@@ -47,6 +47,8 @@ class KafkaSource:
             # The store says where to go on; where Kafka can't, that is looked into.
             auto_offset_reset="none",
             max_partition_fetch_bytes=settings.writer_fetch_bytes,
+            session_timeout_ms=int(settings.writer_session_s * 1000),
+            heartbeat_interval_ms=int(settings.writer_session_s * 1000 / 4),
             max_poll_interval_ms=NEVER_IDLE_MS,
             fetch_max_wait_ms=250,
         )

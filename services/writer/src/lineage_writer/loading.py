@@ -36,10 +36,10 @@ class Store(Protocol):
     """A graph store that keeps Kafka's offsets; used by several threads."""
 
     def load(self, work: Callable[[Loading], T], /) -> T:
-        """Run ``work`` in one transaction; after a transient error again.
+        """Run ``work`` in one transaction; an exception of its own gives that up.
 
         Raises:
-            StoreUnavailableError: not now.
+            StoreUnavailableError: not now; the same may work later.
             StoreError: the store refuses.
         """
 
@@ -50,18 +50,15 @@ class Store(Protocol):
         """Release the store."""
 
 
-def store_batch(store: Store, group: str, partition: Partition, batch: Batch) -> int:
-    """Store a batch and its offset in one transaction; how many tries it took.
+def store_batch(store: Store, group: str, partition: Partition, batch: Batch) -> None:
+    """Store a batch and its offset in one transaction.
 
     Raises:
         FencedError: another writer stored these records, or some of them.
         Exception: what the store or the driver raised: see :mod:`lineage_writer.refusals`.
     """
-    tries = 0
 
     def work(loading: Loading) -> None:
-        nonlocal tries
-        tries += 1
         if not loading.offsets(group, *partition, batch.first, batch.next):
             raise FencedError(f"{partition.topic}/{partition.partition} is not at {batch.first}")
         for entry in batch.entries:
@@ -76,4 +73,3 @@ def store_batch(store: Store, group: str, partition: Partition, batch: Batch) ->
                     loading.message(message)
 
     store.load(work)
-    return tries

@@ -8,6 +8,28 @@ import sys
 import structlog
 
 LIBRARIES = ("aiokafka", "aiohttp", "neo4j", "asyncio")
+SELDOM_S = 30.0
+"""Libraries repeat themselves many times a second while a server is away."""
+
+
+class Seldom(logging.Filter):
+    """Lets what a library says pass once in a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it was not said for a while; our own events always pass."""
+        if record.name.partition(".")[0] not in LIBRARIES:
+            return True
+        said = record.name, str(record.msg)[:40]
+        if record.created - self._said.get(said, -SELDOM_S) < SELDOM_S:
+            return False
+        if len(self._said) > 1_000:
+            self._said.clear()
+        self._said[said] = record.created
+        return True
 
 
 def set_up_logs(level: str) -> None:
@@ -38,6 +60,7 @@ def set_up_logs(level: str) -> None:
             ],
         )
     )
+    handler.addFilter(Seldom())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for library in LIBRARIES:
         logging.getLogger(library).setLevel(

@@ -48,10 +48,10 @@ class Metrics:
         self.lag_messages = gauge("lag_messages", "Records that wait in Kafka", "partition")
         self.lag_seconds = gauge("lag_seconds", "Age of the oldest of them", "partition")
         self.ready = gauge("ready", "Whether Kafka and the store answer")
-        for cause in ("unavailable", "memory", "refused", "fenced", "server", "kafka"):
+        for cause in ("unavailable", "memory", "refused", "fenced", "kafka"):
             self.retries.labels(cause)
 
-    def stored(self, batch: Batch, tries: int, seconds: float, now: float) -> None:
+    def stored(self, batch: Batch, seconds: float, now: float) -> None:
         """A batch is durable; ``now`` in unix seconds."""
         size = 0
         for entry in batch.entries:
@@ -72,7 +72,6 @@ class Metrics:
         self.batch_messages.observe(len(batch.entries))
         self.batch_bytes.observe(size)
         self.batch_seconds.observe(seconds)
-        self.retries.labels("server").inc(tries - 1)
 
     def lag(self, partition: Partition, messages: int, seconds: float) -> None:
         """What waits in a partition."""

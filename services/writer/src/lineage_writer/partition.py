@@ -38,6 +38,8 @@ FETCHED_AT_ONCE = 64
 """Records taken from Kafka's client at a time; it holds no more than a fetch of bytes."""
 IDLE_S = 1.0
 """How long one wait for records lasts."""
+COMMON_RETRIES = 3
+"""Two writers that meet make one of them try again: nothing to speak of."""
 SOURCE_TRIES = 12
 """Failures of Kafka's client in a row before it is made anew: about half a minute."""
 
@@ -80,7 +82,7 @@ class Letters(Protocol):
 class BatchStore(Protocol):
     """The store, see :class:`lineage_writer.threads.ThreadedStore`."""
 
-    async def store_batch(self, partition: Partition, batch: Batch) -> int: ...
+    async def store_batch(self, partition: Partition, batch: Batch) -> None: ...
     async def offset(self, partition: Partition) -> int | None: ...
 
 
@@ -235,10 +237,10 @@ class PartitionWriter:
             FencedError: another writer did.
         """
         tools, suspect = self._tools, False
-        for pause in pauses():
+        for tries, pause in enumerate(pauses(), 1):
             began = time.monotonic()
             try:
-                tries = await tools.store.store_batch(self.partition, batch)
+                await tools.store.store_batch(self.partition, batch)
             except FencedError:
                 raise
             except Exception as error:
@@ -254,13 +256,14 @@ class PartitionWriter:
                 # It is a record's fault only if the store takes others, and refuses this one again.
                 suspect = refusal is Refusal.BLAME and await self._store_takes_others()
                 if not suspect:
-                    self._store_fails(refusal, error)
+                    if tries > COMMON_RETRIES:
+                        self._store_fails(refusal, error)
                     await self._stop.pause(pause)
             else:
                 tools.health.answers("store")
                 self.position = batch.next
                 took, now = time.monotonic() - began, tools.clock()
-                tools.metrics.stored(batch, tries, took, now)
+                tools.metrics.stored(batch, took, now)
                 return
 
     def _store_fails(self, refusal: Refusal, error: Exception) -> None:

@@ -43,6 +43,9 @@ class WriterSettings(BaseSettings, KafkaSettings):
     writer_record_bytes: int = Field(
         RECORD_BYTES_MAX, ge=1, description="longest record that is read; longer: a dead letter"
     )
+    writer_session_s: float = Field(
+        10.0, ge=1, description="seconds of silence after which Kafka gives partitions to others"
+    )
     writer_stop_s: float = Field(
         8.0, gt=0, description="seconds to finish on SIGTERM before the rest is rolled back"
     )

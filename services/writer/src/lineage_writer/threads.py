@@ -18,11 +18,11 @@ class ThreadedStore:
         self._writes = ThreadPoolExecutor(parallel, "write")
         self._reads = ThreadPoolExecutor(2, "read")
 
-    async def store_batch(self, partition: Partition, batch: Batch) -> int:
+    async def store_batch(self, partition: Partition, batch: Batch) -> None:
         """:func:`lineage_writer.loading.store_batch`. Once begun it runs to its end."""
         loop = asyncio.get_running_loop()
         work = (self._store, self._group, partition, batch)
-        return await loop.run_in_executor(self._writes, store_batch, *work)
+        await loop.run_in_executor(self._writes, store_batch, *work)
 
     async def offset(self, partition: Partition) -> int | None:
         """Where the partition's offset stands; None if it never moved.
