@@ -12,6 +12,10 @@ from typer.testing import CliRunner, Result
 
 from lineage import linking, running
 from lineage.main import app
+from lineage_core.message import Split, Splits
+from lineage_store.ingest import ingest_all
+from lineage_store.sqlite import SqliteStore
+from tests.spool_builder import Spool
 from tests.stored_lineage import spool_run, store_run
 
 pytestmark = pytest.mark.unit
@@ -96,6 +100,47 @@ def test_apps_and_graph(here: Path) -> None:
     assert mermaid[0] == "flowchart LR"
     assert '    n0[("read<br/>textFile<br/>in.txt")]' in mermaid
     assert "    n2 --> n3" in mermaid
+
+
+def test_graph_and_verify_agree_on_what_is_exact(here: Path) -> None:
+    spool = Spool(here / "spool", "wider")
+    spool.begin(2e9)
+    spool.node("0", "source", "textFile", alias="read")
+    spool.node("1", "shuffle", "combineByKey")
+    spool.node("2", "unknown", "RDD.glom", exact=False, reason="not captured")
+    spool.task("1", 0, 0, [], superset_reasons=("keys told apart by hash",))
+    spool.end()
+    with SqliteStore(here / ".lineage" / "lineage.db") as store:
+        ingest_all(store, here / "spool")
+    verdict = json.loads(lineage("verify", "wider", "--json").stdout)
+    assert verdict["superset"] == {"1": ["keys told apart by hash"]}
+    nodes = {node["node"]: node for node in as_json("graph", "wider")["nodes"]}
+    assert [nodes[name]["exact"] for name in "012"] == [True, False, False]
+    assert nodes["1"]["reason"] == "keys told apart by hash"
+    table = lineage("graph", "wider").stdout
+    assert "node 1: keys told apart by hash" in table
+    assert "superset" in next(line for line in table.splitlines() if line.startswith("1"))
+    assert "unknown" in next(line for line in table.splitlines() if line.startswith("2"))
+    assert "combineByKey<br/>superset" in lineage("graph", "wider", "--mermaid").stdout
+
+
+def test_a_row_that_two_nodes_read_is_printed_once(here: Path) -> None:
+    spool = Spool(here / "spool", "twice")
+    spool.begin(2e9)
+    for name in "01":
+        spool.node(name, "source", "textFile", alias=f"read:{name}", path="in.txt")
+        stat = (here / "in.txt").stat()
+        split = Split(
+            partition=0, path=f"file:{here}/in.txt", start=0, length=stat.st_size,
+            file_size=stat.st_size, mtime=stat.st_mtime,
+        )  # fmt: skip
+        spool.send(Splits(app="twice", node=name, splits=(split,)))
+    spool.end()
+    with SqliteStore(here / ".lineage" / "lineage.db") as store:
+        ingest_all(store, here / "spool")
+    told = lineage("forward", "in.txt:2", "--app", "twice")
+    assert told.stdout.splitlines() == ["in.txt:2: b", "into nothing: no item was found"]
+    assert len(as_json("forward", "in.txt:2", "--app", "twice")["start"]) == 2
 
 
 def test_verify_says_complete_or_not(here: Path) -> None:

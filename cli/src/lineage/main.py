@@ -159,12 +159,14 @@ def graph(
 ) -> None:
     """Show the nodes of an application, their counts and whether they are exact."""
     from lineage.tables import graph_json, mermaid_text, show_graph
+    from lineage.verdicts import verdict_of, with_reasons
     from lineage_store.finding import find_application
 
     with opened(chosen_store(context, store)) as lineage_store:
         found = find_application(lineage_store, name)
         lineage = lineage_store.graph(found)
-        nodes, links = lineage.nodes(), lineage.links()
+        nodes = with_reasons(lineage.nodes(), verdict_of(lineage_store, found))
+        links = lineage.links()
     if as_json:
         print_json(graph_json(found, nodes, links))
     elif mermaid:
