@@ -23,7 +23,7 @@ from lineage_core.message import Begin, Commit, Message, Register
 from lineage_core.packing import prepare
 from lineage_store.dump import dump_application
 from lineage_store.errors import StoreError, StoreUnavailableError
-from lineage_store.neo4j import counting, graph, loading, schema, statements
+from lineage_store.neo4j import counting, graph, rows, schema, statements
 from lineage_store.neo4j import store as store_module
 from lineage_store.neo4j.connection import Address, Connection, read_address
 from lineage_store.neo4j.loading import Loading
@@ -239,8 +239,8 @@ def test_what_is_not_visible_or_not_there_is_not_shown(store: Neo4jStore) -> Non
 def test_large_transactions_are_sent_in_parts(
     store: Neo4jStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "ROWS_AT_ONCE", 7)
-    monkeypatch.setattr(loading, "BYTES_AT_ONCE", 300)
+    monkeypatch.setattr(rows, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(rows, "BYTES_AT_ONCE", 300)
     events = crowd()
     give(store, events)
     parts = list(dump_application(store, APP))

@@ -172,7 +172,7 @@ def test_applications_are_listed_with_their_status(store: GraphStore) -> None:
     store.write("alive", [begin("alive", 3.0), Heartbeat(app="alive", at=NOW - 59)])
     store.write("alive", blocks=[block(BlockId("4", 0, 1, 0), "1#0", [("4@0", [([1, 3], 5)])])])
     records = {record.app: record for record in store.applications()}
-    assert list(records) == ["alive", "dead", "ended"]
+    assert list(records) == store.application_ids() == ["alive", "dead", "ended"]
     assert [record.status for record in records.values()] == ["running", "abandoned", "failed"]
     assert (records["alive"].flows, records["alive"].associations) == (1, 2)
     assert (records["ended"].flows, records["ended"].associations) == (0, 0)

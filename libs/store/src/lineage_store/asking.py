@@ -35,7 +35,11 @@ OTHERS_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``places``: ``path:line``, item addresses or opaque strings. ``limit`` bounds the items listed by node."""
+    """What is asked.
+
+    ``places``: ``path:line``, item addresses or opaque strings. ``limit`` bounds the items listed
+    of each node.
+    """
 
     direction: Direction
     places: tuple[str, ...]

@@ -39,7 +39,7 @@ def find_application(store: GraphStore, name: str | None) -> str:
     Raises:
         NotFoundError: there is none, or more than one.
     """
-    known = [record.app for record in store.applications()]
+    known = store.application_ids()
     if not known:
         raise NotFoundError("the store holds no application yet; `lineage run JOB` makes one")
     if name in (None, "latest"):
@@ -71,10 +71,10 @@ def find_uses(
     state = state_of(canonical_path)
     best: list[FileUse] = []
     rank = (2, 2)
-    for record in store.applications():
-        if app is not None and record.app != app:
+    for known in store.application_ids():
+        if app is not None and known != app:
             continue
-        uses = _uses(store, record.app, canonical_path, state)
+        uses = _uses(store, known, canonical_path, state)
         for changed, other in ((False, False), (False, True), (True, False), (True, True)):
             fitting = [u for u in uses if u.changed == changed and (u.wrote != wrote) == other]
             if fitting and (changed, other) < rank:

@@ -57,9 +57,10 @@ def parse_location(text: str) -> Location:
 class Rows:
     """Items of one partition as rows of a file.
 
-    ``path``: as the engine wrote it, without ``file:``. ``lines``: uint64, from 1, or None when they can't be told. ``texts``: one for each row asked
-    for, None where it can't be read. ``changed``: the file is not as it was. ``note``: why lines
-    or texts are missing, or what else is to be known; empty if nothing.
+    ``path``: as the engine wrote it, without ``file:``. ``lines``: uint64, from 1, or None when
+    they can't be told. ``texts``: one for each row asked for, None where it can't be read.
+    ``changed``: the file is not as it was. ``note``: why lines or texts are missing, or what else
+    is to be known; empty if nothing.
     """
 
     path: str

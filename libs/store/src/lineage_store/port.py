@@ -53,6 +53,9 @@ class GraphStore(Protocol):
     def applications(self) -> Sequence[ApplicationRecord]:
         """All applications, the latest first."""
 
+    def application_ids(self) -> Sequence[str]:
+        """The ids of :meth:`applications`, in the same order, without counting anything."""
+
     def messages(self, app: str, kind: str | None = None) -> Sequence[Message]:
         """Messages of an application in the order written, of one type or all."""
 

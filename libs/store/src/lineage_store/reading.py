@@ -141,10 +141,14 @@ class SqliteGraph:
         return found
 
     def edges_into(self, consumers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
-        return [edge for block in dict.fromkeys(consumers) for edge in self._edges(block, "consumer")]
+        return [
+            edge for block in dict.fromkeys(consumers) for edge in self._edges(block, "consumer")
+        ]
 
     def edges_from(self, producers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
-        return [edge for block in dict.fromkeys(producers) for edge in self._edges(block, "producer")]
+        return [
+            edge for block in dict.fromkeys(producers) for edge in self._edges(block, "producer")
+        ]
 
     def counts(self) -> StoreCounts:
         """What the verdict needs to know of the store."""

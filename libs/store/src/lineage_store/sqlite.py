@@ -99,6 +99,10 @@ class SqliteStore:
             )
         return found
 
+    def application_ids(self) -> Sequence[str]:
+        rows = self._query("SELECT app FROM application ORDER BY started_at DESC, app DESC")
+        return [app for (app,) in rows]
+
     def messages(self, app: str, kind: str | None = None) -> Sequence[Message]:
         return self.graph(app).messages(kind)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, LiteralString
 
 import neo4j
@@ -23,21 +23,13 @@ from lineage_core.message import (
     Link,
     Message,
     Register,
-    SinkFiles,
-    Splits,
     dump_message,
 )
 from lineage_store.neo4j import statements
 from lineage_store.neo4j.keys import app_key, key, task_key
-from lineage_store.recomputing import RECOMPUTED, merges_by_key
+from lineage_store.neo4j.rows import Row, about, block_properties, offset_key, parts, registered
+from lineage_store.recomputing import RECOMPUTED
 from lineage_store.signed import BIAS, INTEGER_MAX
-
-ROWS_AT_ONCE = 5_000
-"""Rows of one statement."""
-BYTES_AT_ONCE = 8 << 20
-"""Bytes of columns in one statement."""
-
-Row = dict[str, Any]
 
 
 class Loading:
@@ -107,7 +99,7 @@ class Loading:
                 self._frame(app, message.ended_at, times)
             case Register():
                 row = self._node(app, message.node)
-                self._registered[row["id"]] = {"id": row["id"], "props": _registered(message)}
+                self._registered[row["id"]] = {"id": row["id"], "props": registered(message)}
             case Link():
                 ends = self._node(app, message.src)["id"], self._node(app, message.dest)["id"]
                 self._sends_to[ends] = {"src": ends[0], "dest": ends[1]}
@@ -127,7 +119,7 @@ class Loading:
                 "id": block_key,
                 "app": block.app,
                 "node": node["id"],
-                "props": _block_properties(block, task),
+                "props": block_properties(block, task),
                 "sections": [
                     [space, low - BIAS, high - BIAS] for space, low, high in block.sections
                 ],
@@ -170,7 +162,7 @@ class Loading:
         self._send(statements.FILLED, self._filled)
         self._send(statements.VISIBLE, self._visible)
         self._send(statements.UNMATCHED, self._unmatched)
-        self._send(statements.EDGES, self._edges)
+        self._send_edges()
         # Last, over commits and blocks alike: whichever came later finds the other.
         self._send(statements.RECOMPUTED, self._tasks, reason=RECOMPUTED)
         for rows in vars(self).values():
@@ -178,8 +170,26 @@ class Loading:
                 rows.clear()
 
     def _send(self, statement: LiteralString, rows: Mapping[Any, Row], **values: Any) -> None:
-        for part in _parts(rows[one] for one in sorted(rows)):
+        for part in parts(rows[one] for one in sorted(rows)):
             self._transaction.run(statement, rows=part, **values).consume()
+
+    def _send_edges(self) -> None:
+        """Create the edges that are not there: their ends are locked, so nobody else does.
+
+        What is there is read once for each block of the side that has fewer.
+        """
+        for part in parts(self._edges[ends] for ends in sorted(self._edges)):
+            producers = {edge["producer"] for edge in part}
+            consumers = {edge["consumer"] for edge in part}
+            into = len(consumers) <= len(producers)
+            here, there = ("consumer", "producer") if into else ("producer", "consumer")
+            groups: dict[str, Row] = {}
+            for edge in part:
+                group = groups.setdefault(edge[here], {"id": edge[here], "edges": []})
+                columns = {"pairs": edge["pairs"], "data": edge["data"]}
+                group["edges"].append({"id": edge[there]} | columns)
+            statement = statements.EDGES_INTO if into else statements.EDGES_FROM
+            self._transaction.run(statement, rows=list(groups.values())).consume()
 
     # -- collecting --------------------------------------------------------------------------
 
@@ -233,68 +243,7 @@ class Loading:
                 self._heartbeats[row_key] = {"id": row_key, "props": properties}
             return
         row_key = key(message.app, hashlib.blake2b(body.encode(), digest_size=16).hexdigest())
-        about = _about(message)
-        if about:
-            properties["about"] = about
+        nodes = about(message)
+        if nodes:
+            properties["about"] = nodes
         self._messages.setdefault(row_key, {"id": row_key, "props": properties})
-
-
-def offset_key(group: str, topic: str, partition: int) -> str:
-    """The id of the node that holds a Kafka offset."""
-    return f"{group}|{topic}|{partition}"
-
-
-def _registered(message: Register) -> Row:
-    return message.model_dump(exclude={"v", "type", "app", "node"})
-
-
-def _block_properties(block: StoredBlock, task: str) -> Row:
-    block_id = block.block_id
-    return {
-        "node": block_id.node,
-        "partition": block_id.partition,
-        "attempt": block_id.attempt,
-        "seq": block_id.seq,
-        "task": task,
-        "in_space": block.in_space,
-        "in_low": None if block.in_low is None else block.in_low - BIAS,
-        "in_high": None if block.in_high is None else block.in_high - BIAS,
-        "rows": block.rows,
-        "associations": min(block.associations, INTEGER_MAX),
-        "exact": block.exact,
-        "reason": block.reason or None,
-        "merges": merges_by_key(block.in_space, (space for space, _, _ in block.sections)) or None,
-        "data": block.data,
-    }
-
-
-def _about(message: Message) -> list[str]:
-    """Nodes that a query for one node's splits or files must read the message for."""
-    match message:
-        case Splits() | SinkFiles():
-            return [message.node]
-        case Commit():
-            read = {one.space.rpartition("#")[0] for one in message.reads if one.exhausted}
-            return sorted((read | ({message.node} if message.newlines else set())) - {""})
-        case _:
-            return []
-
-
-def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Rows, some at a time: bounded in number and in bytes of columns."""
-    part: list[Row] = []
-    size = 0
-    for row in rows:
-        part.append(row)
-        size += _bytes_of(row)
-        if len(part) >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
-
-
-def _bytes_of(row: Row) -> int:
-    columns = row.get("data") or row.get("props", {}).get("data") or b""
-    body = row.get("props", {}).get("body", "")
-    return len(columns) + len(body) + 64 * len(row.get("sections", ()))

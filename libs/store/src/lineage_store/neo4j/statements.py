@@ -116,12 +116,24 @@ MATCH (b:FlowBlock {id: row.id})
 SET b.unmatched = CASE WHEN b.unmatched <= row.positions THEN b.unmatched ELSE row.positions END
 """
 
-EDGES: Final[LiteralString] = """
+EDGES_INTO: Final[LiteralString] = """
 UNWIND $rows AS row
-MATCH (p:FlowBlock {id: row.producer})
-MATCH (c:FlowBlock {id: row.consumer})
-MERGE (p)-[f:FLOW]->(c)
-ON CREATE SET f.pairs = row.pairs, f.data = row.data
+MATCH (c:FlowBlock {id: row.id})
+WITH c, row, COLLECT { MATCH (c)<-[:FLOW]-(known) RETURN known.id } AS known
+UNWIND row.edges AS edge
+WITH c, edge WHERE NOT edge.id IN known
+MATCH (p:FlowBlock {id: edge.id})
+CREATE (p)-[:FLOW {pairs: edge.pairs, data: edge.data}]->(c)
+"""
+
+EDGES_FROM: Final[LiteralString] = """
+UNWIND $rows AS row
+MATCH (p:FlowBlock {id: row.id})
+WITH p, row, COLLECT { MATCH (p)-[:FLOW]->(known) RETURN known.id } AS known
+UNWIND row.edges AS edge
+WITH p, edge WHERE NOT edge.id IN known
+MATCH (c:FlowBlock {id: edge.id})
+CREATE (p)-[:FLOW {pairs: edge.pairs, data: edge.data}]->(c)
 """
 
 RECOMPUTED: Final[LiteralString] = """

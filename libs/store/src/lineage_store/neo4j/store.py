@@ -19,7 +19,8 @@ from lineage_store.neo4j.connection import RETRY_S, Address, Connection
 from lineage_store.neo4j.counting import count_store
 from lineage_store.neo4j.graph import HALF, Neo4jGraph
 from lineage_store.neo4j.keys import app_key, prefix
-from lineage_store.neo4j.loading import Loading, offset_key
+from lineage_store.neo4j.loading import Loading
+from lineage_store.neo4j.rows import offset_key
 from lineage_store.neo4j.schema import migrate
 from lineage_store.port import ApplicationRecord
 
@@ -185,6 +186,10 @@ class Neo4jStore:
                 )
             )
         return sorted(found, key=lambda one: (one.started_at, one.app), reverse=True)
+
+    def application_ids(self) -> Sequence[str]:
+        rows = self._connection.read("MATCH (a:Application) RETURN a.app, a.started_at")
+        return [app for app, _ in sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)]
 
     def messages(self, app: str, kind: str | None = None) -> Sequence[Message]:
         return self.graph(app).messages(kind)
