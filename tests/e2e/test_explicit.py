@@ -174,6 +174,7 @@ def test_going_on_without_an_operator_marks_that_part(
     verdict = judged(tmp_path, app)
     assert any("RDD.glom at test_explicit.py:" in one for one in verdict.unknown)
     assert any("an RDD without lineage as input" in one for one in verdict.unknown)
+    assert not any("unsupported=continue" in one for one in verdict.unknown)
     assert [r for r in verdict.reasons if not r.startswith("unknown part")] == []
 
 

@@ -335,6 +335,7 @@ def adopt(rdd: RDD[Any], session: Session) -> LineageRDD:
         return rdd
     session.refuse(
         "an RDD without lineage as input",
+        "its records have no lineage",
         "make it from a captured source (textFile, parallelize)",
     )
     node = session.register("unknown", "unknown", exact=False, reason="its records have no lineage")
@@ -402,7 +403,8 @@ def _refused(name: str) -> Callable[..., Any]:
         if not _plain(self, name):
             self.session.refuse(
                 f"RDD.{name}",
-                "this version does not capture it; compose it of captured operators, or set "
+                "this version does not capture it",
+                "compose it of captured operators, or set "
                 "spark.lineage.unsupported=continue to go on without lineage from here",
             )
         with scope.suspended():

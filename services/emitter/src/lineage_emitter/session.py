@@ -180,15 +180,17 @@ class Session:
         self._aliases.add(alias)
         return alias
 
-    def refuse(self, what: str, way_out: str) -> None:
+    def refuse(self, what: str, reason: str, way_out: str) -> None:
         """An operator without lineage: an error, or a part of the graph that is unknown.
+
+        ``reason`` says why it has none, ``way_out`` what the program can do instead.
 
         Raises:
             UnsupportedOperatorError: unless settings say to go on.
         """
         if self.settings.unsupported == "refuse":
-            raise UnsupportedOperatorError(what, way_out)
-        self.unknown(what, way_out)
+            raise UnsupportedOperatorError(what, f"{reason}; {way_out}")
+        self.unknown(what, reason)
 
     def unknown(self, what: str, reason: str) -> None:
         """Note a part of the program that has no lineage; the verdict names it."""
