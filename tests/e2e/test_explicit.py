@@ -176,6 +176,15 @@ def test_going_on_without_an_operator_marks_that_part(
     assert any("an RDD without lineage as input" in one for one in verdict.unknown)
     assert not any("unsupported=continue" in one for one in verdict.unknown)
     assert [r for r in verdict.reasons if not r.startswith("unknown part")] == []
+    with open_store(f"sqlite:///{tmp_path / STORE}") as store:
+        graph = store.graph(app)
+        nodes = {node.node: node for node in graph.nodes()}
+        unknown = {(nodes[one.src].op, nodes[one.dest].op) for one in graph.links()}
+    assert ("parallelize", "RDD.glom") in unknown
+    glom = next(node for node in nodes.values() if node.op == "RDD.glom")
+    assert (glom.kind, glom.exact) == ("unknown", False)
+    assert glom.call_site.startswith("test_explicit.py:")
+    assert verdict.superset == {}
 
 
 def test_capture_that_is_off_is_plain_spark(capture: Capture, tmp_path: Path) -> None:

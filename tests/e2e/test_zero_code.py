@@ -367,6 +367,13 @@ def test_dataframe_work_is_named_in_the_verdict(tmp_path: Path, conf: dict[str, 
         (number,) = (n for n, text in enumerate(lines, 1) if text.endswith(f"# {line}"))
         noted = [reason for reason in verdict["reasons"] if f"at job.py:{number}:" in reason]
         assert any(named in reason for reason in noted), (line, verdict["reasons"])
+    shown = graph(tmp_path)
+    kinds = {node["node"]: node["kind"] for node in shown["nodes"]}
+    named = {node["op"]: node["node"] for node in shown["nodes"]}
+    assert kinds[named["DataFrame.collect"]] == kinds[named["DataFrameReader.text"]] == "unknown"
+    for reader in ("SparkSession.createDataFrame", "RDD.toDF"):
+        assert {"src": named["parallelize"], "dest": named[reader]} in shown["links"]
+    assert "unknown" in lineage(tmp_path, "graph", "--mermaid").stdout
 
 
 def test_unsupported_operators_go_on_and_are_named(tmp_path: Path, conf: dict[str, str]) -> None:

@@ -133,7 +133,9 @@ def _user_calls(capture: str) -> Callable[..., Any]:
         caller = scope.called_from_pyspark()
         if caller:
             if not caller.startswith("pyspark.core."):
-                session.unknown(f"{caller} ({stock.__name__})", "PySpark makes an RDD by itself")
+                session.unknown(
+                    f"{caller} ({stock.__name__})", "PySpark makes an RDD by itself", ()
+                )
             return stock(sc, *arguments, **named)
         names = {"minPartitions": "min_partitions", "numSlices": "num_slices"}
         from lineage_emitter import context
@@ -159,7 +161,7 @@ def _noticed(name: str) -> Callable[..., Any]:
         if not _plain_call():
             session = _session(sc)
             if session is not None:
-                session.unknown(f"SparkContext.{name}", "this version does not capture it")
+                session.unknown(f"SparkContext.{name}", "this version does not capture it", ())
         with scope.suspended():
             return stock(sc, *arguments, **named)
 

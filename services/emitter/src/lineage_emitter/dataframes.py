@@ -56,7 +56,7 @@ def notice_streams(session_of: Callable[[SparkContext], Session | None]) -> None
     def start(self: StreamingContext) -> None:
         session = session_of(self.sparkContext)
         if session is not None:
-            session.unknown("StreamingContext.start", "this version does not capture streams")
+            session.unknown("StreamingContext.start", "this version does not capture streams", ())
         stock(self)
 
     StreamingContext.start = start  # type: ignore[method-assign]
@@ -74,7 +74,10 @@ def _noticing(stock: Any, what: str, active_session: Callable[[], Session | None
         if not scope.is_suspended():
             session = active_session()
             if session is not None and not _is_local_data(what, arguments):
-                session.unknown(what, REASON)
+                from lineage_emitter.rdd import nodes_of
+
+                given = (*arguments, *named.values())
+                session.unknown(what, REASON, nodes_of(session, given))
         with scope.suspended():
             return function(self, *arguments, **named)
 

@@ -236,7 +236,7 @@ class LineageRDD(RDD[Any]):
         """PySpark hands the records to a library in the JVM (MLlib)."""
         caller = "" if scope.is_suspended() else scope.called_from_pyspark()
         if caller:
-            self.session.unknown(caller, "a library in the JVM reads the RDD")
+            self.session.unknown(caller, "a library in the JVM reads the RDD", [self.node])
         with scope.suspended():
             return RDD._to_java_object_rdd(self)
 
@@ -339,7 +339,26 @@ def adopt(rdd: RDD[Any], session: Session) -> LineageRDD:
         "make it from a captured source (textFile, parallelize)",
     )
     node = session.register("unknown", "unknown", exact=False, reason="its records have no lineage")
+    above = _unknown_above(rdd)
+    if above is not None:
+        session.link(above, node)
     return LineageRDD.wrap(rdd, session, node, node.name)
+
+
+def nodes_of(session: Session, rdds: Iterable[Any]) -> list[Node]:
+    """The nodes of those that are captured RDDs."""
+    return [rdd.node for rdd in rdds if isinstance(rdd, LineageRDD) and rdd.session is session]
+
+
+def _unknown_above(rdd: RDD[Any]) -> Node | None:
+    """The node of the refused operator that a plain RDD was made by, if it still shows."""
+    at: Any = rdd
+    while at is not None:
+        node: Node | None = getattr(at, "lineage_unknown", None)
+        if node is not None:
+            return node
+        at = getattr(at, "prev", None)
+    return None
 
 
 def batch_of_ten(sc: Any) -> BatchedSerializer:
@@ -360,7 +379,8 @@ def _plain(rdd: LineageRDD, name: str) -> bool:
     if scope.outermost() is None:
         caller = scope.called_from_pyspark(3)
         if caller and not caller.startswith("pyspark.core.rdd."):
-            rdd.session.unknown(f"{caller} ({name})", "PySpark reads the RDD by itself")
+            what = f"{caller} ({name})"
+            rdd.session.unknown(what, "PySpark reads the RDD by itself", [rdd.node])
             return True
     return False
 
@@ -400,16 +420,21 @@ def _refused(name: str) -> Callable[..., Any]:
     stock = getattr(RDD, name)
 
     def method(self: LineageRDD, *arguments: Any, **named: Any) -> Any:
+        node = None
         if not _plain(self, name):
-            self.session.refuse(
+            node = self.session.refuse(
                 f"RDD.{name}",
                 "this version does not capture it",
                 "compose it of captured operators, or set "
                 "spark.lineage.unsupported=continue to go on without lineage from here",
+                nodes_of(self.session, (self, *arguments, *named.values())),
             )
         with scope.suspended():
             # looked up now: a SparkSession gives RDD.toDF its body when it is made
-            return getattr(RDD, name)(self, *arguments, **named)
+            result = getattr(RDD, name)(self, *arguments, **named)
+        if node is not None and isinstance(result, RDD):
+            result.lineage_unknown = node  # type: ignore[attr-defined]
+        return result
 
     method.__name__ = name
     method.__doc__ = stock.__doc__

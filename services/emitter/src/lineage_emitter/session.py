@@ -85,7 +85,8 @@ class Session:
         self._failed_jobs = 0
         self._unlinked_bytes = 0
         self._rows: dict[tuple[str, int], int] = {}
-        self._noted: set[tuple[str, str]] = set()
+        self._noted: dict[tuple[str, str], Node | None] = {}
+        self._linked: set[tuple[str, str]] = set()
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self._held = HeldMarkers()
         """Of the thread alone: all that changes it goes through the queue."""
@@ -180,7 +181,9 @@ class Session:
         self._aliases.add(alias)
         return alias
 
-    def refuse(self, what: str, reason: str, way_out: str) -> None:
+    def refuse(
+        self, what: str, reason: str, way_out: str, parents: Iterable[Node] | None = None
+    ) -> Node | None:
         """An operator without lineage: an error, or a part of the graph that is unknown.
 
         ``reason`` says why it has none, ``way_out`` what the program can do instead.
@@ -190,17 +193,33 @@ class Session:
         """
         if self.settings.unsupported == "refuse":
             raise UnsupportedOperatorError(what, f"{reason}; {way_out}")
-        self.unknown(what, reason)
+        return self.unknown(what, reason, parents)
 
-    def unknown(self, what: str, reason: str) -> None:
-        """Note a part of the program that has no lineage; the verdict names it."""
+    def unknown(self, what: str, reason: str, parents: Iterable[Node] | None = None) -> Node | None:
+        """Note a part of the program that has no lineage; the verdict names it.
+
+        With ``parents`` (there may be none) it is a node of the graph that reads from them.
+        """
         running = scope.outermost()
         site = running.call_site if running is not None else scope.call_site()
         with self._lock:
-            if (what, site) in self._noted:
-                return
-            self._noted.add((what, site))
-            self._guard("note it", lambda: self.api.unknown(what, reason, site))
+            if (what, site) not in self._noted:
+                node = None
+                if parents is not None:
+                    node = self.register("unknown", what, exact=False, reason=reason)
+                self._noted[what, site] = node
+                self._guard("note it", lambda: self.api.unknown(what, reason, site))
+            node = self._noted[what, site]
+            if node is not None:
+                for parent in parents or ():
+                    self.link(parent, node)
+        return node
+
+    def link(self, parent: Node, node: Node) -> None:
+        """Show in the graph that a node reads from another; no action waits for it."""
+        if parent is not node and (parent.name, node.name) not in self._linked:
+            self._linked.add((parent.name, node.name))
+            self._guard("link a node", lambda: self.api.link(parent.name, node.name))
 
     # -- jobs --------------------------------------------------------------------------------
 
