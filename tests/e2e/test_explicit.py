@@ -195,6 +195,20 @@ def test_capture_that_is_off_is_plain_spark(capture: Capture, tmp_path: Path) ->
     assert not (tmp_path / ".lineage").exists()
 
 
+def test_settings_of_a_second_context_come_too_late(
+    capture: Capture, spark_context: SparkContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    with capture(memory_mb=16) as lc:
+        assert LineageContext(spark_context).session is lc.session
+        assert LineageContext(spark_context, memory_mb=16).session is lc.session
+        assert caplog.text == ""
+        second = LineageContext(spark_context, memory_mb=8, on_error="fail")
+        assert (second.session, second.app) == (lc.session, lc.app)
+        assert "has begun with other settings: memory_mb, on_error ignored" in caplog.text
+        with pytest.raises(SettingsError, match="stroe is not a setting"):
+            LineageContext(spark_context, stroe="x")
+
+
 def test_a_setting_that_can_not_be_used_is_refused(capture: Capture) -> None:
     with pytest.raises(SettingsError, match="stroe is not a setting"):
         capture(stroe="x")

@@ -442,7 +442,10 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
     """
     with _sessions_lock:
         if sc.applicationId in _sessions:
-            return _sessions[sc.applicationId]
+            begun = _sessions[sc.applicationId]
+            if begun is not None and arguments:
+                _compare(begun.settings, arguments)
+            return begun
         settings = read_settings(dict(sc._conf.getAll()), **arguments)
         if not settings.enabled:
             note_uncaptured("capture is switched off (LINEAGE_ENABLED, spark.lineage.enabled)")
@@ -472,6 +475,26 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
         _sessions[sc.applicationId] = session
         _close_before_stop(sc, session)
         return session
+
+
+def _compare(settings: Settings, arguments: dict[str, Any]) -> None:
+    """Warn of arguments that come too late: a context's capture has begun with other settings.
+
+    Raises:
+        SettingsError: an argument is none, or can't be used.
+    """
+    asked = read_settings(**arguments)
+    late = [
+        name
+        for name, value in arguments.items()
+        if value is not None and getattr(asked, name) != getattr(settings, name)
+    ]
+    if late:
+        logger.warning(
+            "capture of this SparkContext has begun with other settings: %s ignored; "
+            "close() the LineageContext before it to begin anew",
+            ", ".join(late),
+        )
 
 
 def latest_app(sc: SparkContext) -> str:
