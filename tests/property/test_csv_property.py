@@ -10,12 +10,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lineage_core.block import FlowBlock, Relation
-from lineage_core.block_check import associations, same_flows
+from lineage_core.block_check import associations
 from lineage_core.columns import MAGIC, pack_block, unpack_block
 from lineage_core.csv_codec import BlockHeader, decode_csv, encode_csv, header_of
 from lineage_core.errors import BlockError, ContractError, FrameError
 from lineage_core.zstd import compress, decompress
-from tests.flow_blocks import blocks, outputs_of, plain_cells, read_cells, regions_of
+from tests.flow_blocks import blocks, outputs_of, plain_cells, read_cells, regions_of, same_flows
 
 pytestmark = pytest.mark.property
 

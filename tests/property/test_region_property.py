@@ -30,7 +30,7 @@ def test_a_region_is_its_positions(positions: set[int]) -> None:
     assert Region.from_text(found.to_text()) == found
     runs = list(found)
     assert all(b[0] > a[1] + 1 for a, b in itertools.pairwise(runs))
-    assert Region.from_runs([a for a, _ in runs], [b for _, b in runs]) == found
+    assert Region.union(region(set(range(a, b + 1))) for a, b in runs) == found
 
 
 @given(numbers, numbers)

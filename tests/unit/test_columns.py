@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.block_check import same_flows
 from lineage_core.columns import MAGIC, pack_block, unpack_block
 from lineage_core.errors import BlockError
 from lineage_core.number_columns import pack_numbers, unpack_numbers
-from tests.flow_blocks import u64
+from tests.flow_blocks import same_flows, u64
 
 pytestmark = pytest.mark.unit
 

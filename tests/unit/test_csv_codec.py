@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.block_check import ROWS_MAX, check_block, same_flows
+from lineage_core.block_check import ROWS_MAX, check_block
 from lineage_core.csv_codec import BlockHeader, clean_value, decode_csv, encode_csv, header_of
 from lineage_core.errors import BlockError, VersionError
 from lineage_core.positions import text_positions
-from tests.flow_blocks import u64
+from tests.flow_blocks import same_flows, u64
 
 pytestmark = pytest.mark.unit
 

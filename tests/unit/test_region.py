@@ -25,11 +25,6 @@ def test_text_names_runs_and_single_positions() -> None:
     assert repr(region) == "Region('0-3 7 12')"
 
 
-def test_runs_are_merged_where_they_touch() -> None:
-    assert Region.from_runs([5, 0, 3], [9, 1, 4]).to_text() == "0-1 3-9"
-    assert Region.from_runs([0, TOP], [TOP, TOP]).count == 2**64
-
-
 def test_the_empty_region() -> None:
     empty = Region()
     assert empty == Region.from_text("") == Region.from_positions([])
@@ -74,13 +69,6 @@ def test_runs_that_are_not_normal_are_refused(first: np.ndarray, last: np.ndarra
 def test_what_is_no_position_is_refused(positions: object) -> None:
     with pytest.raises(RegionError):
         Region.from_positions(positions)  # type: ignore[arg-type]
-
-
-def test_from_runs_refuses_runs_that_end_before_they_begin() -> None:
-    with pytest.raises(RegionError, match="run 1"):
-        Region.from_runs([1, 5], [1, 4])
-    with pytest.raises(RegionError):
-        Region.from_runs([1, 5], [1])
 
 
 def test_pages_of_a_wide_region_cost_only_themselves() -> None:

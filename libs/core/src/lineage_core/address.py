@@ -28,7 +28,6 @@ from lineage_core.errors import AddressError
 POSITION_MAX = 2**64 - 1
 ORDINAL_BITS = 36
 """Bits of an exchange position that hold the ordinal: 68 billion records in one task."""
-ORDINAL_MAX = 2**ORDINAL_BITS - 1
 INCARNATION_MAX = 2 ** (64 - ORDINAL_BITS) - 1
 OPAQUE_SPACE = "*@0"
 
@@ -116,14 +115,3 @@ def split_address(text: str) -> tuple[str, int]:
         raise AddressError(f"{text[:80]!r} is not an address (like 4#0#6)")
     parse_space(space)
     return space, parse_position(position)
-
-
-def exchange_position(incarnation: int, ordinal: int) -> int:
-    """The position in an exchange space of a record that attempt ``incarnation`` numbered.
-
-    Raises:
-        AddressError: either number does not fit.
-    """
-    if not 0 <= incarnation <= INCARNATION_MAX or not 0 <= ordinal <= ORDINAL_MAX:
-        raise AddressError(f"incarnation {incarnation}, ordinal {ordinal}: out of range")
-    return incarnation << ORDINAL_BITS | ordinal

@@ -276,26 +276,3 @@ def _associations_of_all(block: FlowBlock) -> int:
 
 def _or(column: U64 | None, default: U64) -> U64:
     return default if column is None else column
-
-
-def same_flows(left: FlowBlock, right: FlowBlock) -> bool:
-    """Whether two blocks say the same, however their optional columns are given."""
-    return _named(left) == _named(right) and all(
-        np.array_equal(a, b) for a, b in zip(_columns(left), _columns(right), strict=True)
-    )
-
-
-def _named(block: FlowBlock) -> tuple[object, ...]:
-    texts = (block.values, block.in_text, block.out_text)
-    values = tuple(None if text is None else list(text) for text in texts)
-    blank = block.values is None or not any(value is not None for value in block.values)
-    return (
-        *(block.app, block.block_id, block.relation, block.in_space, block.out),
-        *(block.exact, block.reason, None if blank else values[0], *values[1:]),
-    )
-
-
-def _columns(block: FlowBlock) -> tuple[npt.NDArray[np.generic], ...]:
-    pointer = np.arange(block.rows + 1) if block.in_ptr is None else block.in_ptr
-    in_last = _or(block.in_last, block.in_first)
-    return pointer, block.in_first, in_last, block.out_first, _or(block.out_last, block.out_first)

@@ -70,23 +70,6 @@ class Region:
         return cls._of(normal(ends, ends))
 
     @classmethod
-    def from_runs(
-        cls,
-        first: Iterable[int] | npt.NDArray[np.integer],
-        last: Iterable[int] | npt.NDArray[np.integer],
-    ) -> Region:
-        """The union of runs in any order, overlapping or not.
-
-        Raises:
-            RegionError: a run ends before it begins, or an end is not 0 to 2**64 - 1.
-        """
-        begin, end = _unsigned(first), _unsigned(last)
-        if len(begin) != len(end):
-            raise RegionError(f"{len(begin)} begins and {len(end)} ends", where="runs")
-        _refuse(end < begin, "ends before it begins")
-        return cls._of(normal(begin, end))
-
-    @classmethod
     def from_text(cls, text: str) -> Region:
         """Read a region from its text, in the one form that :meth:`to_text` gives.
 

@@ -78,10 +78,7 @@ def _numbered(records: Records, frame: Frame) -> Iterator[Any]:
 
 
 class Opaque:
-    """A user's function over a whole partition: it may buffer, so its outputs are supersets.
-
-    ``reason`` is "" when the function is the user's, else what makes it sound.
-    """
+    """A user's function over a whole partition: it may buffer, so its outputs are supersets."""
 
     def __init__(self, function: PartitionFunction) -> None:
         self.function = function

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
 from lineage_emitter.segment import NOTHING_READ
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FLOWS_MAX = 65_536
-RUNS_MAX = 262_144
+FLOWS_MAX = FLOWS_PER_BLOCK
+RUNS_MAX = RUNS_PER_BLOCK
 """A block holds at most this many flows and runs (the contract's bound)."""
 
 PREFIX_REASON = (

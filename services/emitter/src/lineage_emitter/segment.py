@@ -34,8 +34,8 @@ class Frame:
     """One numbering of the records of a segment.
 
     ``cell[0]``: ordinal (from 0, of this frame) of the record now in the chain,
-    ``NOTHING_READ`` before the first. Ordinals map to items by pieces: from ``starts[i]`` on, ordinal ``o`` is the item
-    ``bases[i] + o - starts[i]`` of space ``spaces[i]``.
+    ``NOTHING_READ`` before the first. Ordinals map to items by pieces: from ``starts[i]`` on,
+    ordinal ``o`` is the item ``bases[i] + o - starts[i]`` of space ``spaces[i]``.
     """
 
     __slots__ = ("bases", "cell", "exhausted", "opaque", "prefix_from", "rows", "spaces", "starts")

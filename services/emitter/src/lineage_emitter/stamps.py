@@ -44,7 +44,6 @@ class Pieces:
         self.starts = array("Q")
         self.bases = array("Q")
         self.spaces: list[str] = []
-        self.unnamed = False
 
 
 class TracedRecords:
@@ -116,7 +115,6 @@ class TracedSerializer(AutoBatchedSerializer):
                 pieces.spaces.append(frame[_POSITIONED_HEAD:end].decode())
                 items = self.serializer.loads(frame[end + 1 :])
             else:
-                pieces.unnamed |= not pieces.starts
                 items = self.serializer.loads(frame)
             count += len(items)
             yield items
