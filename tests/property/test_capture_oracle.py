@@ -39,7 +39,7 @@ class Capture:
         self.lc = LineageContext(sc, store=f"sqlite:///{path}", link=False)
         assert self.lc.session is not None
         self.session = self.lc.session
-        self.reader = SpoolReader(self.session.api.spool.folder)
+        self.reader = SpoolReader(self.session.api.dispatcher.folder)
         self.store = SqliteStore(path)
 
     def run(self, program: Program, home: Path) -> tuple[Lineage, list[Outcome]]:
@@ -54,13 +54,13 @@ class Capture:
             if step.op == "cache":
                 rdd.unpersist(blocking=True)
         self.session.drain()
-        self.session.api.spool.sync()
+        self.session.api.dispatcher.sync()
         messages = self.reader.messages()
         return Lineage(program, messages, self.reader.blocks(messages)), outcomes
 
     def stored(self) -> Tracer:
         """A tracer over all that has been captured so far, linked and stored."""
-        ingest(self.store, self.session.api.spool.folder)
+        ingest(self.store, self.session.api.dispatcher.folder)
         return Tracer(self.store.graph(self.session.app))
 
     def verdict(self, lineage: Lineage) -> Verdict:
