@@ -84,7 +84,7 @@ class Rig:
         writer.stop()
         await asyncio.wait_for(task, 5)
         assert not slots.locked()
-        threaded.close()
+        assert await threaded.close(5)
         return writer
 
     def value(self, name: str, **labels: str) -> float:

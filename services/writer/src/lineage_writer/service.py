@@ -59,9 +59,7 @@ class Service:
                 store, self._settings.writer_group, self._settings.writer_parallel
             )
             finished = await self._consume(threaded)
-            if finished:
-                threaded.close()
-            return finished
+            return await threaded.close(LEFT_BEHIND_S) and finished
         except StoppedError:
             # A thread may wait for the store to answer.
             return False

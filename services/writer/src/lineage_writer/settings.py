@@ -47,7 +47,7 @@ class WriterSettings(BaseSettings, KafkaSettings):
         10.0, ge=1, description="seconds of silence after which Kafka gives partitions to others"
     )
     writer_stop_s: float = Field(
-        8.0, gt=0, description="seconds to finish on SIGTERM before the rest is rolled back"
+        5.0, gt=0, description="seconds to finish on SIGTERM before the rest is rolled back"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="least important events that are logged"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from lineage_writer.loading import Store, store_batch
 from lineage_writer.records import Batch, Partition
+
+T = TypeVar("T")
 
 
 class ThreadedStore:
@@ -17,12 +21,11 @@ class ThreadedStore:
         self._group = group
         self._writes = ThreadPoolExecutor(parallel, "write")
         self._reads = ThreadPoolExecutor(2, "read")
+        self._calls: set[asyncio.Future[Any]] = set()
 
     async def store_batch(self, partition: Partition, batch: Batch) -> None:
         """:func:`lineage_writer.loading.store_batch`. Once begun it runs to its end."""
-        loop = asyncio.get_running_loop()
-        work = (self._store, self._group, partition, batch)
-        await loop.run_in_executor(self._writes, store_batch, *work)
+        await self._call(self._writes, store_batch, self._store, self._group, partition, batch)
 
     async def offset(self, partition: Partition) -> int | None:
         """Where the partition's offset stands; None if it never moved.
@@ -30,11 +33,26 @@ class ThreadedStore:
         Raises:
             StoreError: the store can't be read.
         """
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reads, self._store.offset, self._group, *partition)
+        return await self._call(self._reads, self._store.offset, self._group, *partition)
 
-    def close(self) -> None:
-        """Release the store when nothing runs any more."""
-        self._reads.shutdown(wait=False, cancel_futures=True)
-        self._writes.shutdown(wait=False, cancel_futures=True)
-        self._store.close()
+    async def close(self, limit_s: float) -> bool:
+        """Release the store; False: a thread still waits for it."""
+        for executor in (self._reads, self._writes):
+            executor.shutdown(wait=False, cancel_futures=True)
+        closer = ThreadPoolExecutor(1, "close")
+        closing = asyncio.wrap_future(closer.submit(self._store.close))
+        closer.shutdown(wait=False)
+        _, open_calls = await asyncio.wait({closing, *self._calls}, timeout=limit_s)
+        return not open_calls
+
+    async def _call(self, executor: Executor, work: Callable[..., T], *arguments: Any) -> T:
+        call = asyncio.wrap_future(executor.submit(work, *arguments))
+        self._calls.add(call)
+        call.add_done_callback(self._ended)
+        # Cancelling the wait does not end the thread; what it holds has to be known.
+        return await asyncio.shield(call)
+
+    def _ended(self, call: asyncio.Future[Any]) -> None:
+        self._calls.discard(call)
+        if not call.cancelled():
+            call.exception()  # looked at: nobody may be waiting for it any more
