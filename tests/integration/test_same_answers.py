@@ -1,0 +1,157 @@
+"""Questions to a lineage in Neo4j are answered as from SQLite, by the library and by commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from lineage.main import app
+from lineage_core.errors import LineageError
+from lineage_core.trace_result import Direction
+from lineage_store.asking import Asker, Question
+from lineage_store.copying import copy_application
+from lineage_store.dump import dump_application
+from lineage_store.ingest import ingest
+from lineage_store.neo4j.store import Neo4jStore
+from lineage_store.opening import index_folder
+from lineage_store.port import GraphStore
+from lineage_store.rows import RowReader
+from lineage_store.sqlite import SqliteStore
+from tests.faults.test_ingest_killed import eventful
+from tests.servers import Neo4jUnderTest
+from tests.spool_builder import APP, contents
+from tests.stored_lineage import store_run
+from tests.stores import empty_neo4j
+
+pytestmark = pytest.mark.integration
+
+PLACES = [
+    *(f"out/part-00000:{line}" for line in range(1, 7)),
+    *(f"in.txt:{line}" for line in range(1, 7)),
+    *("write#0#0", "write#0#1", "read#0#1", "read#1#3", "2@0#9", "3#0#9", "nothing#0#1", "a text"),
+]
+COMMANDS = [
+    ("apps",),
+    ("graph",),
+    ("back", "out/part-00000:2"),
+    ("back", "out/part-00000:2", "--step"),
+    ("forward", "in.txt:1"),
+    ("forward", "in.txt:1", "--to", "2"),
+    ("back", "nowhere.txt:1"),
+    ("verify",),
+    ("verify", "app-2"),
+]
+
+
+@pytest.fixture
+def neo4j_store(neo4j: Neo4jUnderTest) -> Iterator[Neo4jStore]:
+    with empty_neo4j(neo4j) as opened:
+        yield opened
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def answer(store: GraphStore, question: Question) -> dict[str, Any]:
+    """What is answered, or the error."""
+    try:
+        return Asker(store, RowReader()).ask(question).to_json()
+    except LineageError as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_every_question_has_the_same_answer(
+    neo4j_store: Neo4jStore, here: Path, counted: bool
+) -> None:
+    url = f"sqlite:///{here}/lineage.db"
+    store_run(url, here, counted=counted)
+    with SqliteStore(here / "lineage.db") as sqlite:
+        copy_application(sqlite, neo4j_store, APP)
+        told = 0
+        for direction in Direction:
+            for place in PLACES:
+                for more in ({}, {"steps": 1}, {"until": "2"}) if counted else ({"limit": 1},):
+                    question = Question(direction, (place,), **more)
+                    found = answer(neo4j_store, question)
+                    assert found == answer(sqlite, question), question
+                    told += "error" not in found
+        assert told > (45 if counted else 15)
+
+
+def test_all_that_can_happen_to_a_spool_reads_the_same(
+    neo4j_store: Neo4jStore, tmp_path: Path
+) -> None:
+    spool = eventful(tmp_path)
+    with SqliteStore(tmp_path / "lineage.db") as sqlite:
+        ingest(sqlite, spool.folder)
+        copy_application(sqlite, neo4j_store, APP)
+        expected, found = contents(sqlite), contents(neo4j_store)
+        # What a file lacked is known where the file was read.
+        problems = sqlite.counts(APP).problems
+        for verdict in (expected["verdict"], found["verdict"]):
+            assert isinstance(verdict, dict)
+            verdict["reasons"] = [
+                reason
+                for reason in verdict["reasons"]
+                if not reason.startswith(tuple(problems)) and "missing" not in reason
+            ]
+        keep_what_both_say(expected, found)
+        assert found == expected
+
+
+def keep_what_both_say(*found: dict[str, Any]) -> None:
+    """Leave out what one store keeps and the other does not."""
+    for one in found:
+        one["verdict"].pop("blocks")
+
+
+def lineage(url: str, settings: dict[str, str], *arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments, env=settings | {"LINEAGE_STORE": url})
+
+
+def test_commands_print_the_same(
+    neo4j_store: Neo4jStore, neo4j: Neo4jUnderTest, here: Path
+) -> None:
+    url = f"sqlite:///{here}/lineage.db"
+    store_run(url, here)
+    store_run(url, here, "app-2", started_at=2000.0, committed=False)
+    with SqliteStore(here / "lineage.db") as sqlite:
+        for one in sqlite.application_ids():
+            copy_application(sqlite, neo4j_store, one)
+    settings = neo4j.settings | {"LINEAGE_CACHE": str(here / "cache")}
+    for command in COMMANDS:
+        expected = lineage(url, {}, *command, "--json")
+        found = lineage(neo4j.uri, settings, *command, "--json")
+        assert (found.exit_code, found.stderr) == (expected.exit_code, expected.stderr), command
+        said, wanted = json.loads(found.stdout), json.loads(expected.stdout)
+        if command[0] == "verify":
+            # Written: also what is not visible yet, which an embedded store does not keep.
+            said["blocks"].pop("written", None)
+            wanted["blocks"].pop("written", None)
+        assert said == wanted, command
+    removed = lineage(neo4j.uri, settings, "rm", "app-2")
+    assert (removed.stdout, removed.stderr) == ("removed app-2\n", "")
+    assert neo4j_store.application_ids() == [APP]
+    assert list(dump_application(neo4j_store, APP))
+
+
+def test_indexes_of_files_lie_in_a_cache_where_the_store_is_no_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LINEAGE_CACHE", str(tmp_path))
+    assert index_folder("neo4j://there:7687") == tmp_path / "index"
+    assert index_folder(f"sqlite:///{tmp_path}/a/b.db") == tmp_path / "a" / "index"
+    monkeypatch.delenv("LINEAGE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert index_folder("neo4j://there:7687") == tmp_path / "cache" / "lineage" / "index"
