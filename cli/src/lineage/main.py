@@ -134,6 +134,31 @@ def link(
     link_spool(chosen_store(context, store), spool, as_json=as_json)
 
 
+@app.command("send")
+@reported
+def send(
+    spool: Annotated[
+        str,
+        typer.Option(
+            "--spool",
+            envvar="LINEAGE_SPOOL",
+            metavar="FOLDER",
+            help="Where lineage waits (default: spool beside the store, or .lineage/spool).",
+            show_envvar=False,
+        ),
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Send to Kafka what waits in the spool because Kafka was away; may be repeated.
+
+    LINEAGE_KAFKA names Kafka. What it has acknowledged is removed from the spool. Exit code 1 when
+    something is left that can't be sent.
+    """
+    from lineage.sending import send_spool
+
+    send_spool(spool, as_json=as_json)
+
+
 @app.command("apps")
 @reported
 def apps(context: typer.Context, store: StoreOption = "", as_json: JsonOption = False) -> None:

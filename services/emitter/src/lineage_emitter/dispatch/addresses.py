@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from lineage_core.message import Commit, Fail, Message
 from lineage_core.topics import Topics, app_partition, flow_partition
+from lineage_emitter.dispatch.kafka_target import KafkaTarget
 from lineage_emitter.dispatch.outbox import Outbox
+from lineage_emitter.dispatch.topics_check import check_topics
 
 
 class Addresses:
@@ -34,3 +37,20 @@ class Addresses:
 
     def _count(self, topic: str, outbox: Outbox) -> int:
         return self._partitions.get(topic, 0) or outbox.partitions(topic)
+
+
+def ask_kafka(target: KafkaTarget, topics: Topics) -> tuple[KafkaTarget, Addresses]:
+    """Ask for the topics (see :func:`check_topics`): the target with what was found, and addresses.
+
+    Raises:
+        DeliveryError: Kafka does not answer, or a topic is missing.
+        OSError: a secret's file can't be read.
+    """
+    names = topics.flow, topics.node
+    facts = check_topics(target.client_config(), names, target.timeout_s)
+    found = replace(
+        target,
+        partitions=facts[topics.flow].partitions,
+        record_bytes=min(fact.record_bytes for fact in facts.values()),
+    )
+    return found, Addresses(topics, {name: fact.partitions for name, fact in facts.items()})

@@ -6,16 +6,14 @@ import functools
 import logging
 import os
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_core.message import Commit, Message, dump_message
-from lineage_emitter.dispatch.addresses import Addresses
+from lineage_emitter.dispatch.addresses import Addresses, ask_kafka
 from lineage_emitter.dispatch.kafka_target import KafkaTarget
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
 from lineage_emitter.dispatch.sending import Sender, locked, send_lines
-from lineage_emitter.dispatch.topics_check import check_topics
 from lineage_emitter.errors import DeliveryError
 from lineage_store.kafka_settings import SECRETS
 
@@ -73,22 +71,14 @@ class DriverKafka:
             DeliveryError: Kafka can't be used, and ``on_error`` is ``fail``.
             OSError: a secret's file can't be read.
         """
-        names = (self._topics.flow, self._topics.node)
-        partitions: dict[str, int] = {}
         away = ""
         try:
-            facts = check_topics(self.target.client_config(), names, self.target.timeout_s)
-            partitions = {name: fact.partitions for name, fact in facts.items()}
-            self.target = replace(
-                self.target,
-                partitions=partitions[self._topics.flow],
-                record_bytes=min(fact.record_bytes for fact in facts.values()),
-            )
+            self.target, self._addresses = ask_kafka(self.target, self._topics)
         except DeliveryError as problem:
             if self._fail:
                 raise
             away = self._reason = str(problem)
-        self._addresses = Addresses(self._topics, partitions)
+            self._addresses = Addresses(self._topics, {})
         self._outbox = Outbox(self.target, messages=True, away=away)
         self._outbox.warm()
         self._behind = bool(away)
@@ -136,7 +126,7 @@ class DriverKafka:
     def _delivered(self, number: int, error: KafkaError | None, _record: Record) -> None:
         with self._lock:
             if error is not None:
-                self._reason = error.str()
+                self._reason = self._outbox.why(error)
                 self._refuse(number)
                 self._is_away = self._is_away or not is_too_large(error)
             elif (value := self._waiting.pop(number, None)) is not None:

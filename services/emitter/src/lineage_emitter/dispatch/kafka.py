@@ -157,7 +157,8 @@ class TaskKafka(FrameMaker):
             return  # it is in the file
         self._waiting_bytes -= len(frame)
         if error is not None:
-            self.spooled_reason = error.str()
+            assert self._outbox is not None
+            self.spooled_reason = self._outbox.why(error)
             self._refused.append(frame)
             self._is_away = self._is_away or not is_too_large(error)
 

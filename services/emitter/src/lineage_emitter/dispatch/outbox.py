@@ -196,12 +196,22 @@ class Outbox:
                 return False
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                self.give_up(
-                    self._last_error or f"no acknowledgment within {self._target.timeout_s:g} s"
-                )
+                self.give_up(self._silence())
                 return False
             producer.flush(min(POLL_S, left_s))
         return True
+
+    def why(self, error: KafkaError) -> str:
+        """Why a record was refused, in words that help."""
+        kinds = self._kafka.KafkaError
+        if error.code() == kinds._MSG_TIMED_OUT:
+            return self._silence()
+        if error.code() in {kinds._PURGE_QUEUE, kinds._PURGE_INFLIGHT}:
+            return self.reason
+        return error.str()
+
+    def _silence(self) -> str:
+        return self._last_error or f"no acknowledgment within {self._target.timeout_s:g} s"
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; asked once.

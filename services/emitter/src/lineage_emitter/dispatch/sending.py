@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from lineage_core.block_header import BlockHeader
 from lineage_core.errors import ContractError
 from lineage_core.frame import Frame
 from lineage_core.message import End
-from lineage_emitter.dispatch.addresses import Addresses
+from lineage_emitter.dispatch.addresses import Addresses, ask_kafka
 from lineage_emitter.dispatch.outbox import Outbox
 from lineage_emitter.errors import DeliveryError
 from lineage_store import spool
@@ -30,8 +30,12 @@ from lineage_store import spool
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
+    from lineage_emitter.settings import Settings
+
 WINDOW_BYTES = 16 << 20
 """Records under way at a time."""
+PATIENCE_S = 30.0
+"""No job waits for `lineage send`: a slow Kafka may take its time."""
 SILENT_S = 600.0
 """A driver's file without an end, not written for so long, is one whose driver is dead."""
 
@@ -91,7 +95,7 @@ class Window:
     def _delivered(self, number: int, error: KafkaError | None, _message: Message) -> None:
         self._waiting.pop(number, None)
         if error is not None:
-            self._failed = self._failed or error.str()
+            self._failed = self._failed or self._outbox.why(error)
 
 
 class Sender:
@@ -193,6 +197,28 @@ class Sender:
         window.settle()
         report.messages += messages
         return whole and ended
+
+
+def send_all(
+    settings: Settings, folder: Path, progress: Progress | None = None
+) -> list[SendReport]:
+    """Send every application of a spool that has something to send.
+
+    Raises:
+        DeliveryError: Kafka is away; what it has not acknowledged is still there.
+        OSError: the folder, or a secret's file, can't be read.
+    """
+    from lineage_emitter.dispatch.driver_kafka import target_of
+
+    folders = sorted(path.parent for path in folder.glob(f"*/{spool.DRIVER_FILE}"))
+    folders += sorted(path.parent for path in folder.glob(f"*/{spool.BLOCKS_FOLDER}"))
+    if not folders:
+        return []
+    target, addresses = ask_kafka(target_of(settings), settings.topics)
+    target = replace(target, timeout_s=max(target.timeout_s, PATIENCE_S))
+    sender = Sender(addresses, Outbox(target), Outbox(target, messages=True))
+    reports = [sender.send_application(one, progress) for one in dict.fromkeys(folders)]
+    return [one for one in reports if one.bytes_total or one.busy or one.problems]
 
 
 def send_lines(path: Path, addresses: Addresses, outbox: Outbox) -> None:
