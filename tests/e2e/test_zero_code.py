@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from tests.job_runs import (
+    CLI,
     applications,
     contents,
     lineage,
     run_captured,
     run_plain,
+    run_program,
     traced,
     verify,
     write_job,
@@ -325,6 +327,43 @@ def test_every_way_to_a_context(tmp_path: Path, conf: dict[str, str]) -> None:
         rows = traced(tmp_path, tmp_path / app["name"], app["app"])
         assert rows == {("A", ("in.txt:1",)): 1, ("B", ("in.txt:2",)): 1}
     assert not any((tmp_path / ".lineage" / "spool").iterdir())
+
+
+def test_a_failed_action_is_named_once_with_the_error_of_its_task(
+    tmp_path: Path, conf: dict[str, str]
+) -> None:
+    source = """
+        from pyspark import SparkContext
+        sc = SparkContext()
+        print(sc.textFile("in.txt").count())
+        sc.textFile("in.txt").map(int).saveAsTextFile("out")
+        """
+    write_job(tmp_path, source)
+    (tmp_path / "in.txt").write_text("1\ntwo\n")
+    result = run_captured(tmp_path, "job.py", env=conf)
+    assert result.returncode == 1
+    (reason,) = verify(tmp_path)["reasons"]
+    assert reason == (
+        "unknown part: saveAsTextFile at job.py:4: the action failed: ValueError (Py4JJavaError)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("LINEAGE_ENABLED", "false", "capture is switched off"),
+        ("LINEAGE_MEMORY_MB", "0", "setting memory_mb: "),
+    ],
+)
+def test_the_summary_says_why_nothing_was_captured(
+    tmp_path: Path, conf: dict[str, str], name: str, value: str, reason: str
+) -> None:
+    write_job(tmp_path, "from pyspark import SparkContext\nSparkContext().range(3).count()\n")
+    result = run_program(tmp_path, [*CLI, "run", "job.py"], conf | {name: value})
+    assert result.returncode == 0
+    told = result.stderr.splitlines()[-1]
+    assert told.startswith(f"lineage: nothing was captured: {reason}")
+    assert "no SparkContext was started" not in result.stderr
 
 
 def test_dataframe_work_is_named_in_the_verdict(tmp_path: Path, conf: dict[str, str]) -> None:

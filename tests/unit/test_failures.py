@@ -8,8 +8,9 @@ from lineage_emitter.failures import error_type
 pytestmark = pytest.mark.unit
 
 TASK = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.runJob.
-: org.apache.spark.SparkException: Job aborted: org.apache.spark.api.python.PythonException: \
-Traceback (most recent call last):
+: org.apache.spark.SparkException: Job aborted.
+\tat org.apache.spark.internal.io.SparkHadoopWriter$.write(SparkHadoopWriter.scala:110)
+Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "worker.py", line 1, in main
     process()
   File "job.py", line 3, in <lambda>

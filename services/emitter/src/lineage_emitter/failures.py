@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 _TRACEBACK = re.compile(
-    r"^(?:\S+: )*Traceback \(most recent call last\):\n(?:[ \t].*\n)+(?P<type>[A-Za-z_][\w.]*)",
-    re.M,
+    r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(?P<type>[A-Za-z_][\w.]*)"
 )
 
 
