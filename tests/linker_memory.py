@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -70,35 +71,13 @@ class MemoryAppState(MemoryState):
 
 @dataclass
 class Seen:
-    """What reached the store, put together as a store does it."""
+    """What reached the store of one application, put together as a store does it."""
 
     blocks: dict[BlockId, StoredBlock] = field(default_factory=dict)
     visible: set[BlockId] = field(default_factory=set)
     unmatched: dict[BlockId, int] = field(default_factory=dict)
     edges: dict[tuple[BlockId, BlockId], PackedEdge] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
-    dead: list[Outgoing] = field(default_factory=list)
-    records: int = 0
-
-    def take(self, records: Iterable[Outgoing]) -> None:
-        """Records on their way out."""
-        for record in records:
-            self.records += 1
-            if record.topic == TOPICS.dead_letter:
-                self.dead.append(record)
-            else:
-                self.value(record.value)
-
-    def value(self, value: bytes) -> None:
-        """One value of the edge topic."""
-        if value.startswith(b"{"):
-            self.messages.append(parse_message(value))
-            return
-        found = parse_edge_frame(value)
-        if isinstance(found, Links):
-            self.links(found)
-        else:
-            self.blocks[found.block_id] = found
 
     def links(self, links: Links) -> None:
         """Edges that come twice must say the same."""
@@ -117,7 +96,35 @@ class Seen:
             block_id: (block.task, block.rows, block.data)
             for block_id, block in self.blocks.items()
         }
-        return blocks, self.visible, self.unmatched, edges
+        # A count of 0 and none are the same.
+        unmatched = {block: count for block, count in self.unmatched.items() if count}
+        return blocks, self.visible, unmatched, edges
+
+
+@dataclass
+class Received:
+    """Everything that was sent to the store."""
+
+    apps: defaultdict[str, Seen] = field(default_factory=lambda: defaultdict(Seen))
+    records: int = 0
+
+    def value(self, value: bytes) -> None:
+        """One value of the edge topic."""
+        self.records += 1
+        if value.startswith(b"{"):
+            message = parse_message(value)
+            self.apps[message.app].messages.append(message)
+            return
+        found = parse_edge_frame(value)
+        seen = self.apps[found.app]
+        if isinstance(found, Links):
+            seen.links(found)
+        else:
+            seen.blocks[found.block_id] = found
+
+    def linked(self) -> dict[str, tuple[object, ...]]:
+        """What must be the same however it came about."""
+        return {app: seen.linked() for app, seen in self.apps.items()}
 
 
 def incoming(value: bytes | None, offset: int = 0, key: bytes = b"app-1") -> Incoming:
@@ -130,7 +137,14 @@ class MemoryLinker:
     """Does batches over :class:`MemoryAppState`."""
 
     states: dict[str, MemoryAppState] = field(default_factory=dict)
-    seen: Seen = field(default_factory=Seen)
+    received: Received = field(default_factory=Received)
+    dead: list[Outgoing] = field(default_factory=list)
+
+    @property
+    def seen(self) -> Seen:
+        """Of the one application there is."""
+        (seen,) = self.received.apps.values()
+        return seen
 
     def batch(self, values: Iterable[bytes | None]) -> Batch:
         """One batch, finished."""
@@ -138,6 +152,10 @@ class MemoryLinker:
         for offset, value in enumerate(values):
             batch.handle(incoming(value, offset))
         batch.settle()
-        self.seen.take(batch.outgoing)
+        for record in batch.outgoing:
+            if record.topic == TOPICS.dead_letter:
+                self.dead.append(record)
+            else:
+                self.received.value(record.value)
         batch.finish()
         return batch

@@ -42,7 +42,7 @@ class Keys:
 
     @property
     def roots(self) -> str:
-        """Set: visible blocks that need no producer."""
+        """Hash: visible block that may need no producer, its input space."""
         return f"{self.base}roots"
 
     @property

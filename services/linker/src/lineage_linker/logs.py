@@ -4,10 +4,36 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
+from collections.abc import Callable
 
 import structlog
 
 LIBRARIES = ("aiohttp", "aiokafka", "asyncio", "faust", "mode")
+
+
+QUIET_S = 30.0
+"""A library that says the same again within so many seconds is not heard: while Kafka is away they
+would fill a disk."""
+
+
+class NotAgain(logging.Filter):
+    """Lets what libraries say pass once in a while. ``clock``: seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._said: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.partition(".")[0] not in LIBRARIES:
+            return True
+        key = (record.name, str(record.msg)[:80])
+        now = self._clock()
+        if now - self._said.get(key, -QUIET_S) < QUIET_S:
+            return False
+        self._said[key] = now
+        return True
 
 
 def set_up_logs(level: str) -> None:
@@ -28,6 +54,7 @@ def set_up_logs(level: str) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(NotAgain())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],

@@ -31,6 +31,7 @@ _PASSING = re.compile(
     r"(?i)\b(OOM|MISCONF|LOADING|BUSY|READONLY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS|NOAUTH"
     r"|WRONGPASS|NOPERM)\b"
 )
+PROBLEM_MAX = 200
 _FENCE = f"{PREFIX}fence"
 _FENCE_S = 3600
 _FENCE_WAIT_MS = 5_000
@@ -42,15 +43,20 @@ def unavailable_or_broken() -> Iterator[None]:
     try:
         yield
     except _AWAY as error:
-        raise StateUnavailableError(f"{type(error).__name__}: {error}") from error
+        raise StateUnavailableError(_short(f"{type(error).__name__}: {error}")) from error
     except ResponseError as error:
         if _PASSING.search(str(error)):
-            raise StateUnavailableError(str(error)) from error
+            raise StateUnavailableError(_short(str(error))) from error
         raise
     except RedisError as error:
         if _PASSING.search(str(error)):
-            raise StateUnavailableError(str(error)) from error
+            raise StateUnavailableError(_short(str(error))) from error
         raise
+
+
+def _short(text: str) -> str:
+    """Without the values of a command that failed."""
+    return text if len(text) <= PROBLEM_MAX else f"{text[:60]} ... {text[-100:]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, cast
 from redis import Redis
 from redis.client import Pipeline
 
+from lineage_core.address import parse_space
 from lineage_core.block import BlockId
 from lineage_core.joining import JoinEntry, Side, may_be_root
 from lineage_core.linking import TaskId, claimable
@@ -85,7 +86,6 @@ class RedisState:
         self._task_of: dict[BlockId, TaskId] = {}
         self._shown: dict[BlockId, _Shown] = {}
         self._counts: dict[BlockId, int] = {}
-        self._in_space: dict[BlockId, str] = {}
         # Answers that came with the last write; each is good for the one question that follows.
         self._waiting: dict[TaskId, dict[bytes, bytes]] = {}
         self._held: dict[TaskId, dict[bytes, bytes]] = {}
@@ -108,6 +108,12 @@ class RedisState:
                 pipe.execute()
             assert self._nodes is not None
             self._nodes[node] = use
+        if use is Use.SOURCE:
+            # Blocks that came before this was known were counted as if somebody could produce
+            # for them; also when they did so in a batch that was given up.
+            for block, space in self._hgetall(self._keys.roots).items():
+                if parse_space(space.decode()).name == node:
+                    self.set_unmatched(parse_block(block), 0)
 
     def promise(self, task: TaskId, promise: Promise) -> None:
         self._promises[task] = promise
@@ -230,9 +236,20 @@ class RedisState:
             if entry.inputs is not None:
                 self._put(pipe, IN, entry.in_space, entry.block_id, entry.inputs)
                 reads.append((OUT, entry.in_space))
+            root = entry.inputs is not None and may_be_root(entry.in_space)
+            if root:
+                pipe.hset(self._keys.roots, str(entry.block_id), entry.in_space)
+                self._touch(pipe, self._keys.roots)
             for role, space in reads:
                 pipe.hgetall(self._keys.marks(role, space))
+            if root:
+                pipe.hget(self._keys.nodes, parse_space(entry.in_space).name)
             replies = pipe.execute()
+        registered = replies.pop() if root else None
+        if entry.inputs is None or registered == Use.SOURCE.value.encode():
+            # Said outright: should the block come again when nobody remembers the source any more,
+            # it would be counted, and of several counts the smallest is true.
+            self.set_unmatched(entry.block_id, 0)
         found = replies[len(replies) - len(reads) :]
         self._ahead = {place: _marks(one) for place, one in zip(reads, found, strict=True)}
         self._look_ahead(entry)
@@ -240,15 +257,12 @@ class RedisState:
             self._task_of[entry.block_id],
             tuple(filter(claimable, entry.outputs)),
         )
-        self._in_space[entry.block_id] = entry.in_space
 
     def producers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
         return self._sides((OUT, space), first, last)
 
     def consumers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
-        for block, side in self._sides((IN, space), first, last):
-            self._in_space[block] = space
-            yield block, side
+        return self._sides((IN, space), first, last)
 
     def unmatched(self, block: BlockId) -> int:
         if block in self._counts:
@@ -345,14 +359,12 @@ class RedisState:
     # -- the end of a batch ------------------------------------------------------------------
 
     def finish(self) -> bool:
-        matched, roots = self._settled()
         with self._pipeline() as pipe:
             # What is known of a block first, that it is visible second, what waits for that last:
             # cut at any point, it is either done again or done.
-            for key, blocks in ((self._keys.matched, matched), (self._keys.roots, roots)):
-                for part in _parts(blocks):
-                    pipe.sadd(key, *map(str, part))
-                    self._touch(pipe, key)
+            for part in _parts(self._matched_now()):
+                pipe.sadd(self._keys.matched, *map(str, part))
+                self._touch(pipe, self._keys.matched)
             for shown in _parts(list(self._shown.items())):
                 words = chain.from_iterable(
                     (str(block), task_name(one.task)) for block, one in shown
@@ -370,18 +382,11 @@ class RedisState:
         self._give_up()
         return True
 
-    def _settled(self) -> tuple[list[BlockId], list[BlockId]]:
-        """Blocks of which nothing is unmatched, and others that may be so for ever."""
+    def _matched_now(self) -> list[BlockId]:
+        """Blocks of which nothing is unmatched, as far as this batch has seen."""
         matched = [block for block, count in self._counts.items() if count == 0]
-        roots = []
-        for block in self._shown:
-            # Without inputs to link, or opaque strings, any of which may be a root.
-            if block not in self._counts:
-                matched.append(block)
-        for block, count in self._counts.items():
-            if count and may_be_root(self._in_space[block]):
-                roots.append(block)
-        return matched, roots
+        # Nor of those that nothing was counted of: opaque strings, any of which may be a root.
+        return matched + [block for block in self._shown if block not in self._counts]
 
     def _done_waiting(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
@@ -401,9 +406,10 @@ class RedisState:
                 return False
             pipe.hgetall(self._keys.tasks)
             pipe.hgetall(self._keys.finished)
-            pipe.sdiff([self._keys.visible, self._keys.matched, self._keys.roots])
-            promises, finished, unmatched = pipe.execute()
-        if unmatched:
+            pipe.sdiff([self._keys.visible, self._keys.matched])
+            pipe.hkeys(self._keys.roots)
+            promises, finished, unmatched, roots = pipe.execute()
+        if set(unmatched) - set(roots):
             return False
         for task, text in promises.items():
             promise = _promise(text)

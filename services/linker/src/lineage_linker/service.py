@@ -136,8 +136,10 @@ class Service:
             one.result()
 
     async def _close(self, app: faust.App) -> None:
-        with suppress(Exception):
+        try:
             await asyncio.wait_for(app.stop(), STOP_S)
+        except Exception as error:
+            log.warning("stop_failed", reason=repr(error))
 
     async def _until_stopped(self, work: Awaitable[object]) -> bool:
         """Do work until it ends (True), or the service is told to stop."""

@@ -1,0 +1,196 @@
+"""The linker as a process, with real Kafka and Redis."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lineage.stack.ports import free_ports
+from lineage_core.dead_letter import read_dead_record
+from lineage_core.frame import pack_frame, read_frames
+from lineage_core.message import DeadLetter, End, parse_message
+from lineage_core.topics import Topics
+from tests.linker_job import make_job
+from tests.linker_memory import MemoryLinker
+from tests.linker_worker import Pipeline, Worker, until
+from tests.servers import KafkaUnderTest, RedisUnderTest
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def pipeline(
+    kafka: KafkaUnderTest, redis_server: RedisUnderTest, kafka_topics: Topics
+) -> Iterator[Pipeline]:
+    redis_server.clear()
+    found = Pipeline(kafka, redis_server, kafka_topics)
+    yield found
+    found.close()
+
+
+@contextmanager
+def worker(pipeline: Pipeline, folder: Path, **settings: str) -> Iterator[Worker]:
+    one = Worker({**pipeline.settings, **settings}, folder)
+    try:
+        yield one.ready()
+    finally:
+        one.kill()
+
+
+def arrives(pipeline: Pipeline, expected: MemoryLinker) -> None:
+    """Wait until all that is expected is there."""
+
+    def same() -> bool:
+        return pipeline.polled() and pipeline.received.linked() == expected.received.linked()
+
+    until(same, "the same blocks and edges as in one process")
+
+
+def test_a_job_is_linked_and_its_state_expires(pipeline: Pipeline, tmp_path: Path) -> None:
+    job, expected = make_job("app-1", 1), MemoryLinker()
+    expected.batch(job.values())
+    with worker(pipeline, tmp_path, LINEAGE_LINKER_COMPLETE_S="1") as linker:
+        pipeline.send(job)
+        arrives(pipeline, expected)
+        topics = pipeline.topics
+        until(lambda: pipeline.committed(topics.flow) == len(job.flow), "all flows are acked")
+        until(lambda: pipeline.committed(topics.node) == len(job.node), "all nodes are acked")
+        with pipeline.redis.client() as redis:
+            until(lambda: not redis.keys("lm:{app-1}:*"), "the state has expired")
+        messages = pipeline.received.apps["app-1"].messages
+        assert sorted(map(str, messages)) == sorted(map(str, expected.seen.messages))
+        assert linker.metric("lineage_linker_messages_total") == len(job.values())
+        assert linker.metric("lineage_linker_edges_total") == 133
+        assert linker.metric("lineage_linker_complete_applications_total") == 1
+        until(lambda: linker.metric("lineage_linker_lag_messages") == 0, "no lag")
+        assert linker.stop() < 10
+        assert linker.process.returncode == 0
+        assert {event["level"] for event in linker.events()} == {"info"}
+
+
+def test_what_comes_again_after_expiry_changes_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
+    job, expected = make_job("app-1", 2), MemoryLinker()
+    expected.batch(job.values())
+    with worker(pipeline, tmp_path, LINEAGE_LINKER_COMPLETE_S="1"):
+        pipeline.send(job)
+        arrives(pipeline, expected)
+        with pipeline.redis.client() as redis:
+            until(lambda: not redis.keys("lm:{app-1}:*"), "the state has expired")
+            pipeline.flow(job.app, job.flow[3:7])
+            sent = len(job.flow) + 4
+            until(lambda: pipeline.committed(pipeline.topics.flow) == sent, "acked again")
+        arrives(pipeline, expected)
+
+
+def test_records_that_are_none(pipeline: Pipeline, tmp_path: Path) -> None:
+    job, expected = make_job("app-1", 3), MemoryLinker()
+    expected.batch(job.values())
+    frame = job.flow[0][1]
+    (found,) = read_frames(io.BytesIO(frame))
+    wrong_rows = pack_frame(found.header.replace(b'"rows":', b'"rows":1'), found.payload)
+    bad = [
+        b"",
+        b"\x00" * 100,
+        frame[:-7],
+        frame + frame,
+        wrong_rows,
+        b'{"v":1,"type":"what","app":"app-1"}',
+        b'{"v":9,"type":"begin","app":"app-1"}',
+        b"{" * 100_000,
+    ]
+    with worker(pipeline, tmp_path) as linker:
+        pipeline.flow("app-1", [(0, value) for value in bad])
+        pipeline.send(job)
+        arrives(pipeline, expected)
+        until(lambda: pipeline.polled() and len(pipeline.dead) == len(bad), "dead letters")
+        letters = [read_dead_record(one.headers(), one.value()) for one in pipeline.dead]
+        by_value = {one.value() or b"": one for one in pipeline.dead}
+        assert set(by_value) == set(bad)
+        assert {letter.service for letter in letters} == {"linker"}
+        assert [letter.app for letter in letters].count("app-1") == len(bad) - 2
+        assert all(letter.reason for letter in letters)
+        told = [
+            message
+            for message in pipeline.received.apps["app-1"].messages
+            if isinstance(message, DeadLetter)
+        ]
+        assert {one.place for one in told} == {
+            str(letter.place) for letter in letters if letter.app
+        }
+        assert linker.metric("lineage_linker_dead_letters_total") == len(bad)
+
+
+def test_alive_without_servers(tmp_path: Path) -> None:
+    kafka_port, redis_port = free_ports(2)
+    linker = Worker(
+        {
+            "LINEAGE_KAFKA": f"127.0.0.1:{kafka_port}",
+            "LINEAGE_REDIS": f"redis://127.0.0.1:{redis_port}/0",
+        },
+        tmp_path,
+    )
+    try:
+        until(lambda: linker.alive() and linker.get("/healthz")[0] == 200, "healthy")
+        status, body = linker.get("/readyz")
+        assert status == 503
+        assert "kafka" in body
+        assert "redis" in body
+        assert linker.get("/metrics")[0] == 200
+        assert linker.stop() < 10
+        assert linker.process.returncode == 0
+    finally:
+        linker.kill()
+
+
+def test_settings_that_can_not_be_used(tmp_path: Path) -> None:
+    for settings, said in (
+        ({"LINEAGE_KAFKA": ""}, "LINEAGE_KAFKA is not set"),
+        ({"LINEAGE_KAFKA": "k:1", "LINEAGE_REDIS": "redis://u:hush@h:1/0"}, "LINEAGE_REDIS"),
+        (
+            {
+                "LINEAGE_KAFKA": "k:1",
+                "LINEAGE_REDIS": "redis://h:1/0",
+                "LINEAGE_REDIS_PASSWORD_FILE": "/no/such/file",
+            },
+            "/no/such/file",
+        ),
+    ):
+        linker = Worker(settings, tmp_path)
+        assert linker.process.wait(timeout=60) == 2
+        assert said in linker.tail()
+        assert "hush" not in linker.tail()
+
+
+def test_a_stop_in_the_middle_loses_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
+    jobs = [make_job(f"app-{number}", number, maps=8, reduces=8) for number in range(8)]
+    expected = MemoryLinker()
+    for job in jobs:
+        expected.batch(job.values())
+    sending = threading.Thread(target=lambda: pipeline.send(*jobs))
+    sending.start()
+    for _ in range(2):
+        with worker(pipeline, tmp_path, LINEAGE_LINKER_BATCH="5") as linker:
+            until(partial(is_at_work, linker), "at work")
+            assert linker.stop() < 10
+            assert linker.process.returncode == 0
+    sending.join()
+    with worker(pipeline, tmp_path):
+        arrives(pipeline, expected)
+
+
+def is_at_work(linker: Worker) -> bool:
+    return linker.metric("lineage_linker_messages_total") > 20
+
+
+def test_ends_are_told_whole() -> None:
+    """What the expiry of state leans on."""
+    job = make_job("app-1", 1)
+    end = parse_message(job.node[-1])
+    assert isinstance(end, End)
+    assert end.totals.tasks == 8

@@ -1,0 +1,195 @@
+"""Workers of the linker as processes, and what they read and write."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from lineage.stack.ports import LOOPBACK, free_ports
+from lineage_core.topics import Topics, app_partition, flow_partition
+from tests.linker_job import Job
+from tests.linker_memory import Received
+from tests.servers import KafkaUnderTest, RedisUnderTest
+
+LIMIT_S = 90.0
+
+
+def until(condition: Callable[[], Any], what: str, limit_s: float = LIMIT_S) -> Any:
+    """Ask until the answer is true."""
+    deadline = time.monotonic() + limit_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {limit_s} s: {what}"
+        time.sleep(0.05)
+    return found
+
+
+class Worker:
+    """One process of the linker, and its log."""
+
+    def __init__(self, settings: Mapping[str, str], folder: Path, name: str = "linker") -> None:
+        (self.port,) = free_ports(1)
+        self.log = folder / f"{name}-{time.monotonic_ns()}.log"
+        own = {"LINEAGE_LINKER_HTTP_PORT": str(self.port), "LINEAGE_LINKER_SESSION_S": "6"}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",
+                    "-W",
+                    "error::DeprecationWarning:lineage_linker",
+                    "-m",
+                    "lineage_linker",
+                ],
+                env={**os.environ, **own, **settings},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+            )
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body; status 0: it does not answer."""
+        url = f"http://{LOOPBACK}:{self.port}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def ready(self) -> Worker:
+        """Wait until it is."""
+        until(lambda: self.alive() and self.get("/readyz")[0] == 200, f"ready: {self.tail()}")
+        return self
+
+    def alive(self) -> bool:
+        assert self.process.poll() is None, self.tail()
+        return True
+
+    def metric(self, name: str) -> float:
+        """Sum of a metric over its labels."""
+        lines = self.get("/metrics")[1].splitlines()
+        found = [line for line in lines if line.partition("{")[0].partition(" ")[0] == name]
+        return sum(float(line.rpartition(" ")[2]) for line in found)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> float:
+        """SIGTERM; the seconds that it took."""
+        begin = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout=30)
+        finally:
+            self.kill()
+        return time.monotonic() - begin
+
+    def tail(self) -> str:
+        return self.log.read_text(errors="replace")[-6000:]
+
+    def events(self) -> list[dict[str, Any]]:
+        """Its log."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        found = []
+        for line in lines:
+            with suppress(ValueError):
+                found.append(json.loads(line))
+        return found
+
+
+class Pipeline:
+    """The linker's topics and Redis, from outside."""
+
+    def __init__(self, kafka: KafkaUnderTest, redis: RedisUnderTest, topics: Topics) -> None:
+        self.kafka, self.redis, self.topics = kafka, redis, topics
+        self.received = Received()
+        self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 5})
+        metadata = kafka.admin().list_topics(timeout=30)
+        self.partitions = {name: len(metadata.topics[name].partitions) for name in topics.all()}
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": kafka.bootstrap,
+                "group.id": f"{topics.prefix}reader",
+                "enable.auto.commit": False,
+            }
+        )
+        self._consumer.assign(
+            [
+                TopicPartition(name, part, 0)
+                for name in (topics.edge, topics.dead_letter)
+                for part in range(self.partitions[name])
+            ]
+        )
+        self.dead: list[Any] = []
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            **self.kafka.settings,
+            **self.redis.settings,
+            "LINEAGE_TOPIC_PREFIX": self.topics.prefix,
+            "LINEAGE_LINKER_GROUP": f"{self.topics.prefix}linker",
+        }
+
+    def send(self, *jobs: Job) -> None:
+        """All records of jobs, one job after the other."""
+        for job in jobs:
+            for value in job.node[:-1]:
+                self.put(self.topics.node, app_partition(job.app, 1), job.app, value)
+            self.flow(job.app, job.flow)
+            self.put(self.topics.node, app_partition(job.app, 1), job.app, job.node[-1])
+            self._producer.flush(30)
+
+    def flow(self, app: str, records: Iterable[tuple[int, bytes]]) -> None:
+        partitions = self.partitions[self.topics.flow]
+        for task_partition, value in records:
+            self.put(self.topics.flow, flow_partition(app, task_partition, partitions), app, value)
+        self._producer.flush(30)
+
+    def put(self, topic: str, partition: int, key: str, value: bytes) -> None:
+        self._producer.produce(topic, value, key, partition)
+        self._producer.poll(0)
+
+    def polled(self) -> bool:
+        """Take what has arrived; true."""
+        while messages := self._consumer.consume(500, 0.2):
+            for message in messages:
+                assert message.error() is None, message.error()
+                if message.topic() == self.topics.dead_letter:
+                    self.dead.append(message)
+                else:
+                    value = message.value()
+                    assert value is not None
+                    self.received.value(value)
+        return True
+
+    def committed(self, topic: str) -> int:
+        """Offsets of the linker's group over all partitions of a topic."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.kafka.bootstrap,
+                "group.id": self.settings["LINEAGE_LINKER_GROUP"],
+            }
+        )
+        parts = [TopicPartition(topic, part) for part in range(self.partitions[topic])]
+        found = consumer.committed(parts, timeout=30)
+        consumer.close()
+        return sum(max(part.offset, 0) for part in found)
+
+    def close(self) -> None:
+        self._consumer.close()
