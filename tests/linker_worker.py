@@ -119,8 +119,7 @@ class Pipeline:
         self.kafka, self.redis, self.topics = kafka, redis, topics
         self.received = Received()
         self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 5})
-        metadata = kafka.admin().list_topics(timeout=30)
-        self.partitions = {name: len(metadata.topics[name].partitions) for name in topics.all()}
+        self.partitions: dict[str, int] = until(self._known_partitions, "the topics are known")
         self._consumer = Consumer(
             {
                 "bootstrap.servers": kafka.bootstrap,
@@ -145,6 +144,12 @@ class Pipeline:
             "LINEAGE_TOPIC_PREFIX": self.topics.prefix,
             "LINEAGE_LINKER_GROUP": f"{self.topics.prefix}linker",
         }
+
+    def _known_partitions(self) -> dict[str, int]:
+        """A broker that has made topics may not know them yet."""
+        known = self.kafka.admin().list_topics(timeout=30).topics
+        found = {name: len(known[name].partitions) for name in self.topics.all() if name in known}
+        return found if len(found) == len(self.topics.all()) else {}
 
     def send(self, *jobs: Job) -> None:
         """All records of jobs, one job after the other."""
