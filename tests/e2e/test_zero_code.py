@@ -408,10 +408,10 @@ def test_dataframe_work_is_named_in_the_verdict(tmp_path: Path, conf: dict[str, 
         assert any(named in reason for reason in noted), (line, verdict["reasons"])
     shown = graph(tmp_path)
     kinds = {node["node"]: node["kind"] for node in shown["nodes"]}
-    named = {node["op"]: node["node"] for node in shown["nodes"]}
-    assert kinds[named["DataFrame.collect"]] == kinds[named["DataFrameReader.text"]] == "unknown"
+    by_op = {node["op"]: node["node"] for node in shown["nodes"]}
+    assert kinds[by_op["DataFrame.collect"]] == kinds[by_op["DataFrameReader.text"]] == "unknown"
     for reader in ("SparkSession.createDataFrame", "RDD.toDF"):
-        assert {"src": named["parallelize"], "dest": named[reader]} in shown["links"]
+        assert {"src": by_op["parallelize"], "dest": by_op[reader]} in shown["links"]
     assert "unknown" in lineage(tmp_path, "graph", "--mermaid").stdout
 
 
