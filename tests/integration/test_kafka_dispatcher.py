@@ -367,6 +367,13 @@ def set_limit(kafka: KafkaUnderTest, topic: str, limit: int) -> None:
     admin = kafka.admin()
     for done in admin.incremental_alter_configs([resource]).values():
         done.result()
+    deadline = time.monotonic() + 30
+    while True:  # a broker's change of settings is not there at once
+        (asked,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+        if asked.result()["max.message.bytes"].value == str(limit):
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_blocks_beyond_the_memory_wait_for_acknowledgments(

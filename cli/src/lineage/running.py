@@ -19,7 +19,7 @@ import typer
 from lineage.linking import link_folders
 from lineage.verdicts import verdict_of
 from lineage_core.errors import LineageError
-from lineage_store.opening import open_store, store_path
+from lineage_store.opening import is_embedded, open_store, store_path
 from lineage_store.run_notes import NOTES_VARIABLE, RunNotes, read_notes
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP)
@@ -32,9 +32,9 @@ def run_job(url: str, job: str, arguments: Sequence[str], *, quiet: bool, as_jso
     """Run a job under capture; returns its exit code, 128 + n if signal n ended it.
 
     Raises:
-        StoreError: the store can't be one that capture writes to.
+        StoreError: the store is none, or none that capture writes to by itself.
     """
-    environment = dict(os.environ, LINEAGE_STORE=f"sqlite:///{store_path(url)}")
+    environment = dict(os.environ, LINEAGE_STORE=_absolute(url))
     command = [sys.executable, "-m", "lineage_emitter.autorun", job, *arguments]
     with tempfile.TemporaryDirectory(prefix="lineage-run-") as folder:
         notes_file = Path(folder) / "notes.jsonl"
@@ -44,12 +44,19 @@ def run_job(url: str, job: str, arguments: Sequence[str], *, quiet: bool, as_jso
         notes = read_notes(notes_file)
     try:
         # What a job that was killed left in the spool.
-        link_folders(url, notes.apps.values())
+        link_folders(url, [f for app, f in notes.apps.items() if app not in notes.kafka])
         if not quiet:
             _summarise(url, notes, as_json=as_json)
     except (LineageError, OSError) as error:
         typer.echo(f"lineage: {error}", err=True)
     return code if code >= 0 else 128 - code
+
+
+def _absolute(url: str) -> str:
+    """The store as the job is to know it, whose working directory may become another."""
+    if os.environ.get("LINEAGE_DISPATCHER") == "kafka" and not is_embedded(url):
+        return url
+    return f"sqlite:///{store_path(url)}"
 
 
 @contextmanager
@@ -76,13 +83,15 @@ def _signals_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
 
 def _summarise(url: str, notes: RunNotes, *, as_json: bool) -> None:
     found: list[dict[str, Any]] = []
-    if notes.apps and store_path(url).exists():
+    linked = [app for app in notes.apps if app not in notes.kafka]
+    if linked and store_path(url).exists():
         with open_store(url) as store:
             names = {record.app: record.name for record in store.applications()}
-            for app in notes.apps:
+            for app in linked:
                 if app in names:
                     verdict = verdict_of(store, app)
                     found.append({"app": app, "name": names[app]} | verdict.to_json())
+    found += [_sent(app, kafka, notes.apps[app]) for app, kafka in notes.kafka.items()]
     if as_json:
         typer.echo(json.dumps({"applications": found}, ensure_ascii=False), err=True)
         return
@@ -94,7 +103,21 @@ def _summarise(url: str, notes: RunNotes, *, as_json: bool) -> None:
         typer.echo(f"lineage: nothing was captured: {reason}", err=True)
 
 
+def _sent(app: str, kafka: str, folder: Path) -> dict[str, Any]:
+    """What is known of an application that sent to Kafka: its lineage is linked elsewhere."""
+    waiting = [path for path in folder.rglob("*") if path.is_file()]
+    return {"app": app, "kafka": kafka, "spool": str(folder.parent), "waiting_files": len(waiting)}
+
+
 def _summary(found: dict[str, Any]) -> str:
+    if "kafka" in found:
+        app, kafka, spool = found["app"], found["kafka"], found["spool"]
+        if found["waiting_files"]:
+            return (
+                f"lineage: {app}: lineage waits in {spool}, Kafka at {kafka} did not take it; "
+                f"next: lineage send --spool {spool}"
+            )
+        return f"lineage: {app}: sent to Kafka at {kafka}; next: lineage verify --wait {app}"
     app, flows, blocks = found["app"], found["flows"], found["blocks"]["received"]
     if found["complete"]:
         state, following = "complete", "lineage back OUTPUT_FILE:LINE"

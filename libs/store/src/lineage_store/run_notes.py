@@ -17,15 +17,22 @@ NOTES_VARIABLE = "LINEAGE_RUN_NOTES"
 
 @dataclass(frozen=True, slots=True)
 class RunNotes:
-    """``apps``: application -> its folder in the spool. ``uncaptured``: why there is none."""
+    """``apps``: application -> its folder in the spool. ``uncaptured``: why there is none.
+
+    ``kafka``: application -> where it sends to, of those that send to Kafka.
+    """
 
     apps: dict[str, Path]
     uncaptured: tuple[str, ...]
+    kafka: dict[str, str]
 
 
-def note_application(app: str, folder: Path | str) -> None:
-    """An application has begun; ``folder``: where its lineage waits in the spool."""
-    _note({"app": app, "folder": str(folder)})
+def note_application(app: str, folder: Path | str, kafka: str = "") -> None:
+    """An application has begun; ``folder``: where its lineage waits in the spool.
+
+    ``kafka``: where it sends to instead.
+    """
+    _note({"app": app, "folder": str(folder), "kafka": kafka})
 
 
 def note_uncaptured(reason: str) -> None:
@@ -45,6 +52,7 @@ def _note(fact: dict[str, str]) -> None:
 def read_notes(path: Path) -> RunNotes:
     """All that was noted; a line that was not written whole is left out."""
     apps: dict[str, Path] = {}
+    kafka: dict[str, str] = {}
     reasons: dict[str, None] = {}
     with contextlib.suppress(OSError):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -54,4 +62,6 @@ def read_notes(path: Path) -> RunNotes:
                     reasons[fact["uncaptured"]] = None
                 else:
                     apps[fact["app"]] = Path(fact["folder"])
-    return RunNotes(apps, tuple(reasons))
+                    if fact.get("kafka"):
+                        kafka[fact["app"]] = fact["kafka"]
+    return RunNotes(apps, tuple(reasons), kafka)

@@ -100,7 +100,8 @@ class LineageApi:
             argv=tuple(sys.argv),
         )
         self.ending: End | None = None
-        note_application(self.app, self.dispatcher.folder)
+        kafka = self.settings.kafka if self.dispatcher.target is not None else ""
+        note_application(self.app, self.dispatcher.folder, kafka)
         self.send(self.beginning)
 
     # -- the coarse-grained graph --------------------------------------------------------------

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -457,6 +458,9 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
         try:
             if settings.dispatcher == "spool":
                 app = claim(settings.spool_folder(), app)
+            elif app.startswith("local-"):
+                # Named by the millisecond, and no folder tells whether another driver has the name.
+                app = f"{app}-{uuid.uuid4().hex[:8]}"
             session = Session(sc, settings, app)
         except CaptureFailedError:
             raise
@@ -505,7 +509,8 @@ def latest_app(sc: SparkContext) -> str:
 
 def _note_uncaptured(sc: SparkContext, settings: Settings, app: str, problem: Exception) -> None:
     logger.warning("no lineage is captured: %s", problem)
-    note_application(app, settings.spool_folder() / app)
+    kafka = settings.kafka if settings.dispatcher == "kafka" else ""
+    note_application(app, settings.spool_folder() / app, kafka)
     begin = Begin(app=app, name=sc.appName or "", started_at=time.time())
     unknown = Unknown(app=app, what="capture", reason=f"it can't begin: {problem}")
     with contextlib.suppress(Exception):
