@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,7 @@ def send(
     topic: str,
     records: Iterable[tuple[bytes | None, bytes | None]],
     partition: Callable[[int], int] = lambda number: 0,
-    more: Mapping[str, Any] | None = None,
+    headers: Sequence[tuple[str, bytes]] = (),
 ) -> None:
     """Produce (key, value) records and wait for all acknowledgements."""
     producer = Producer(
@@ -138,7 +138,6 @@ def send(
             "enable.idempotence": True,
             "message.max.bytes": 2 * RECORD_BYTES_MAX,
             "linger.ms": 5,
-            **(more or {}),
         }
     )
     failures: list[str] = []
@@ -148,6 +147,7 @@ def send(
             value,
             key,
             partition(number),
+            headers=list(headers),
             on_delivery=lambda error, _: failures.append(str(error)) if error else None,
         )
         producer.poll(0)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from lineage.dlq import app as dlq_app
 from lineage.options import (
     EXIT_INCOMPLETE,
     JsonOption,
@@ -29,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(stack_app)
+app.add_typer(dlq_app)
 
 AppArgument = Annotated[
     str,
@@ -243,6 +245,13 @@ def forward(
 def verify(
     context: typer.Context,
     name: AppArgument = "latest",
+    wait: Annotated[
+        bool,
+        typer.Option("--wait", help="Until the verdict is final: all is there, or never will."),
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, metavar="SECONDS", help="The longest wait.")
+    ] = 600.0,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -251,8 +260,13 @@ def verify(
     from lineage_store.finding import find_application
 
     with opened(chosen_store(context, store)) as lineage_store:
-        found = find_application(lineage_store, name)
-        verdict = verdict_of(lineage_store, found)
+        if wait:
+            from lineage.waiting import awaited
+
+            found, verdict = awaited(lineage_store, name, timeout, as_json=as_json)
+        else:
+            found = find_application(lineage_store, name)
+            verdict = verdict_of(lineage_store, found)
     if as_json:
         print_json({"app": found} | verdict.to_json())
     else:

@@ -1,0 +1,203 @@
+"""``lineage dlq``: records that the pipeline could not use, and sending them again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from io import BytesIO
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lineage.options import JsonOption, print_json, reported
+
+if TYPE_CHECKING:
+    from lineage.letters import DeadLetterTopic, Letter
+
+PREVIEW_BYTES = 512
+TEXT_PREVIEW = 4_000
+"""Characters of a JSON value that are shown."""
+
+app = typer.Typer(
+    name="dlq",
+    help="Dead letters: records that the pipeline could not use, with the reason.",
+    no_args_is_help=True,
+)
+AppOption = Annotated[
+    str, typer.Option("--app", metavar="APP", help="Only those of an application (its whole id).")
+]
+
+
+@app.command("list")
+@reported
+def list_letters(application: AppOption = "", as_json: JsonOption = False) -> None:
+    """List the dead letters that were not replayed, the oldest first."""
+    with _topic() as topic:
+        letters = _of(topic.open_letters(), application)
+    if as_json:
+        print_json([_fields(letter) for letter in letters])
+    elif letters:
+        _show_table(letters)
+    else:
+        typer.echo("no dead letters")
+
+
+@app.command("show")
+@reported
+def show(
+    name: Annotated[
+        str, typer.Argument(metavar="OFFSET", help="As `lineage dlq list` names it, or its place.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Show one dead letter: where it was, why it is here, and the beginning of what it says."""
+    with _topic() as topic:
+        letter = topic.at(name)
+    found = _fields(letter) | _content(letter.value or b"")
+    if as_json:
+        print_json(found)
+        return
+    for field, value in found.items():
+        if field == "header":
+            typer.echo("header:\n" + json.dumps(value, indent=2))
+        elif field in ("text", "hex"):
+            typer.echo(f"{field}:\n{value}")
+        elif value is not None:
+            typer.echo(f"{field + ':':9}{_time(value) if field == 'at' else _clean(str(value))}")
+
+
+@app.command("replay")
+@reported
+def replay(
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PLACE", help="As `lineage dlq list` names them."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that are listed.")] = False,
+    application: AppOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Send dead letters back to where they belong, after what was wrong is mended.
+
+    May be repeated. A record that still can't be used becomes a dead letter again.
+    """
+    from lineage.letters import DeadLetterError, choose
+
+    if not everything and not places:
+        raise DeadLetterError("say which: `lineage dlq replay --all`, or name them")
+    done: list[Letter] = []
+    with _topic() as topic:
+        letters = _of(topic.open_letters(), application)
+        if places and not everything:
+            # A name that is not listed is an error, unless it was replayed before.
+            chosen = choose(letters, places)
+            for name in places:
+                if not choose(chosen, [name]):
+                    topic.at(name)
+            letters = chosen
+        for letter in topic.replay(letters):
+            done.append(letter)
+            if not as_json:
+                typer.echo(f"replayed {letter.name}: {_clean(str(letter.dead.place))}")
+    if as_json:
+        print_json({"replayed": [_fields(letter) for letter in done]})
+    elif not done:
+        typer.echo("nothing to replay")
+
+
+@contextmanager
+def _topic() -> Iterator[DeadLetterTopic]:
+    from lineage.letters import DeadLetterTopic, read_kafka_settings
+
+    topic = DeadLetterTopic(read_kafka_settings())
+    try:
+        yield topic
+    finally:
+        topic.close()
+
+
+def _of(letters: Sequence[Letter], application: str) -> list[Letter]:
+    return [one for one in letters if not application or one.dead.app == application]
+
+
+def _fields(letter: Letter) -> dict[str, Any]:
+    dead = letter.dead
+    return {
+        "letter": letter.name,
+        "place": str(dead.place),
+        "app": dead.app or None,
+        "service": dead.service,
+        "reason": dead.reason,
+        "at": dead.at,
+        "size": dead.size,
+        "cut": dead.cut,
+    }
+
+
+def _content(value: bytes) -> dict[str, Any]:
+    """The beginning of a value, as far as it can be read."""
+    if value.startswith(b"{"):
+        text = value[: 4 * TEXT_PREVIEW].decode("utf-8", "replace")[:TEXT_PREVIEW]
+        return {"text": _clean(text, keep="\n")}
+    found: dict[str, Any] = {}
+    header = _frame_header(value)
+    if header is not None:
+        found["header"] = header
+    return found | {"hex": _hex(value[:PREVIEW_BYTES])}
+
+
+def _frame_header(value: bytes) -> Any:
+    """The JSON header of a frame that is whole; None for others."""
+    from lineage_core.errors import ContractError
+    from lineage_core.frame import read_frames
+
+    try:
+        for frame in read_frames(BytesIO(value)):
+            header = json.loads(frame.header)
+            return header if len(frame.header) <= TEXT_PREVIEW else sorted(header)
+    except (ContractError, ValueError, RecursionError, TypeError):
+        pass
+    return None
+
+
+def _hex(value: bytes) -> str:
+    lines = []
+    for at in range(0, len(value), 16):
+        row = value[at : at + 16]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{at:08x}  {row.hex(' '):47}  {text}")
+    return "\n".join(lines)
+
+
+def _clean(text: str, keep: str = "") -> str:
+    """Without what would steer a terminal: dead letters hold anything."""
+    return "".join(
+        one if one.isprintable() or one in keep else one.encode("unicode_escape").decode()
+        for one in text
+    )
+
+
+def _time(at: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return "?"
+
+
+def _show_table(letters: Sequence[Letter]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
+    for column in ("letter", "place", "application", "size", "time", "reason"):
+        table.add_column(column, overflow="fold")
+    table.columns[3].justify = "right"
+    for letter in letters:
+        dead = letter.dead
+        cells = (letter.name, str(dead.place), dead.app, f"{dead.size:,}", _time(dead.at))
+        table.add_row(*(Text(_clean(one)) for one in (*cells, f"{dead.service}: {dead.reason}")))
+    Console(highlight=False, soft_wrap=False).print(table)
