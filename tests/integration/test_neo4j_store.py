@@ -473,5 +473,9 @@ def test_credentials_come_from_the_environment(tmp_path: Path) -> None:
     assert read_address(url, named) == Address("neo4j+s://there:7687", "lineage", "me", "word")
     named["LINEAGE_NEO4J_PASSWORD_FILE"] = str(secret)
     assert read_address("bolt://there", named).password == "from a file"
+    authorities = {"LINEAGE_NEO4J_CA_FILE": "/ca.pem"}
+    assert read_address("bolt+s://there", authorities).ca_file == "/ca.pem"
+    with pytest.raises(StoreError, match=r"LINEAGE_NEO4J_CA_FILE is of use with neo4j\+s://"):
+        read_address("bolt://there", authorities)
     with pytest.raises(StoreError, match="LINEAGE_NEO4J_PASSWORD_FILE"):
         read_address("bolt://there", {"LINEAGE_NEO4J_PASSWORD_FILE": str(tmp_path / "none")})

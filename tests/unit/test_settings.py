@@ -190,5 +190,6 @@ def rows() -> list[str]:
 
 
 def test_the_table_of_the_documentation_is_the_settings() -> None:
-    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    # Those of the store and of the services have sections of their own.
+    lines = TABLE.read_text(encoding="utf-8").split("\n## ")[0].splitlines()
     assert [line for line in lines if line.startswith("| `")] == rows()

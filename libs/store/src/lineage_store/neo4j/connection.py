@@ -18,6 +18,8 @@ from lineage_store.errors import StoreError, StoreUnavailableError
 
 DEFAULT_DATABASE = "neo4j"
 DEFAULT_USER = "neo4j"
+TLS = "+s"
+"""End of the schemes whose servers must prove who they are."""
 CONNECT_TIMEOUT_S = 10.0
 RETRY_S = 30.0
 """How long transient errors (deadlocks, a server that restarts) are retried."""
@@ -31,12 +33,16 @@ logging.getLogger("neo4j").addHandler(logging.NullHandler())
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a Neo4j is and who asks. ``uri`` holds no credentials; ``password`` is never shown."""
+    """Where a Neo4j is and who asks. ``uri`` holds no credentials; ``password`` is never shown.
+
+    ``ca_file``: PEM file of the authorities that TLS trusts; empty: the system's.
+    """
 
     uri: str
     database: str = DEFAULT_DATABASE
     user: str = ""
     password: str = field(default="", repr=False)
+    ca_file: str = ""
 
 
 def read_address(url: str, environment: Mapping[str, str] = os.environ) -> Address:
@@ -59,11 +65,17 @@ def read_address(url: str, environment: Mapping[str, str] = os.environ) -> Addre
         )
     if unusable or set(options) - {"database"}:
         raise StoreError(f"store {url!r} can't be used. {_form()}")
+    ca_file = environment.get("LINEAGE_NEO4J_CA_FILE", "")
+    if ca_file and not parts.scheme.endswith(TLS):
+        raise StoreError(
+            f"LINEAGE_NEO4J_CA_FILE is of use with neo4j+s:// or bolt+s:// only, not with {url}"
+        )
     return Address(
         f"{parts.scheme}://{parts.netloc}",
         options.get("database", [DEFAULT_DATABASE])[-1],
         environment.get("LINEAGE_NEO4J_USER", ""),
         _password(environment),
+        ca_file,
     )
 
 
@@ -92,10 +104,18 @@ class Connection:
         """
         self.address = address
         auth = (address.user or DEFAULT_USER, address.password) if address.password else None
+        uri = address.uri
+        trust: dict[str, Any] = {}
+        if address.ca_file:
+            # The driver takes authorities of one's own only beside the plain scheme.
+            uri = uri.replace(f"{TLS}://", "://", 1)
+            trusted = neo4j.TrustCustomCAs(address.ca_file)
+            trust = {"encrypted": True, "trusted_certificates": trusted}
         with self._opening():
             self._driver = neo4j.GraphDatabase.driver(
-                address.uri,
+                uri,
                 auth=auth,
+                **trust,
                 connection_timeout=CONNECT_TIMEOUT_S,
                 max_transaction_retry_time=retry_s,
                 fetch_size=FETCH_ROWS,
@@ -171,6 +191,9 @@ class Connection:
 
 def _explained(error: Exception, address: Address, verb: str) -> StoreError:
     at, said = address.uri, " ".join(str(error).split())
+    tls = "without TLS (else give neo4j+s://)"
+    if urlsplit(at).scheme.endswith((TLS, "+ssc")):
+        tls = "with TLS and a certificate that is trusted (LINEAGE_NEO4J_CA_FILE)"
     match error:
         case exceptions.AuthError() | exceptions.Forbidden():
             return StoreError(
@@ -181,8 +204,8 @@ def _explained(error: Exception, address: Address, verb: str) -> StoreError:
             exceptions.ServiceUnavailable() | exceptions.SessionExpired() | OSError() | ValueError()
         ):
             return StoreUnavailableError(
-                f"can't reach Neo4j at {at} ({said}): see whether it runs (`lineage stack status`), "
-                "or name another store by --store or LINEAGE_STORE"
+                f"can't reach Neo4j at {at} ({said}): see whether it runs (`lineage stack status`) "
+                f"{tls}, or name another store by --store or LINEAGE_STORE"
             )
         case exceptions.ClientError() if "Database.DatabaseNotFound" in str(error.code):
             return StoreError(f"Neo4j at {at} has no database {address.database!r}")
