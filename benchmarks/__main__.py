@@ -13,8 +13,9 @@ from typing import Any, TextIO
 
 from benchmarks.codec import codec_row
 from benchmarks.generate import parse_size
+from benchmarks.kafka import broker
 from benchmarks.lineage_rows import lineage_row
-from benchmarks.pairs import RunError, Setup, compared, run_pairs
+from benchmarks.pairs import KAFKA, SPOOL, RunError, Setup, compared, over_kafka, run_pairs
 from benchmarks.provenance import provenance
 from benchmarks.workloads import WORKLOADS, input_bytes
 
@@ -33,6 +34,10 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("benchmarks/out"))
     parser.add_argument("--json-out", type=Path, help="append the rows to this file, too")
     parser.add_argument("--control", action="store_true", help="compare plain with plain")
+    parser.add_argument(
+        "--dispatcher", choices=[KAFKA], help="compare what emission costs: Kafka with the spool"
+    )
+    parser.add_argument("--kafka", default="", help="HOST:PORT; default: a broker of its own")
     return parser.parse_args(words)
 
 
@@ -46,6 +51,8 @@ def pair_row(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     workload = WORKLOADS[name]
     source = workload.prepare(folder / "inputs", asked.size)
+    if asked.dispatcher == KAFKA:
+        return kafka_row(name, asked, source)
     setup = Setup(
         workload, source, folder / name, asked.partitions, asked.cores, control=asked.control
     )
@@ -61,6 +68,31 @@ def pair_row(name: str, asked: argparse.Namespace) -> dict[str, Any]:
         **compared(plain, captured),
     }
     return row if asked.control else row | lineage_row(captured, size)
+
+
+def kafka_row(name: str, asked: argparse.Namespace, source: Path) -> dict[str, Any]:
+    """Pairs of captured runs that only emit: to the spool, and to Kafka.
+
+    Raises:
+        RunError: a run failed, its output differs, or Kafka did not take all.
+    """
+    folder = asked.folder.resolve() / f"{name}-kafka"
+    with broker(folder / "broker", asked.kafka) as bootstrap:
+        setup = Setup(
+            *(WORKLOADS[name], source, folder, asked.partitions, asked.cores),
+            kinds=(SPOOL, KAFKA),
+            settings=over_kafka(bootstrap),
+        )
+        spool, kafka = run_pairs(setup, asked.pairs)
+    return {
+        "benchmark": f"{name}-kafka",
+        "input_bytes": input_bytes(source),
+        "pairs": asked.pairs,
+        "partitions": asked.partitions,
+        "local_cores": asked.cores,
+        "outputs_identical": True,
+        **compared(spool, kafka),
+    }
 
 
 def emit(row: dict[str, Any], targets: list[TextIO]) -> None:

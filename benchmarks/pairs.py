@@ -1,4 +1,4 @@
-"""The same job plain and captured, in turn: A B A B."""
+"""The same job plain and captured, or through spool and Kafka, in turn: A B A B."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.intervals import median_interval
 from benchmarks.spark_events import AppTimes, read_times, submit_arguments
 from benchmarks.workloads import ROOT, Workload
 
-PLAIN, CAPTURED = "plain", "captured"
+PLAIN, CAPTURED, WARM = "plain", "captured", "warm"
+SPOOL, KAFKA = "spool", "kafka"
 LOG_TAIL = 3_000
 
 
@@ -71,30 +73,48 @@ class Setup:
     cores: int
     control: bool = False
     """Both sides plain: what the measurement itself says when nothing differs."""
+    kinds: tuple[str, str] = (PLAIN, CAPTURED)
+    """The two sides."""
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Environment variables of a kind of run."""
 
 
-def run_once(setup: Setup, kind: str, number: int) -> Run:
-    """One run in a folder of its own.
+def over_kafka(bootstrap: str) -> dict[str, Mapping[str, str]]:
+    """Settings of captured runs that only emit: to the spool, and to Kafka."""
+    return {
+        SPOOL: {"LINEAGE_LINK": "false"},
+        KAFKA: {"LINEAGE_DISPATCHER": "kafka", "LINEAGE_KAFKA": bootstrap},
+    }
+
+
+def run_once(
+    setup: Setup, kind: str, number: int, settings: Mapping[str, str] | None = None
+) -> Run:
+    """One run in a folder of its own; ``settings`` are environment variables for it.
 
     Raises:
-        RunError: the job failed.
+        RunError: the job failed, or Kafka did not take its lineage.
     """
     home = setup.folder / f"{kind}-{number}"
     shutil.rmtree(home, ignore_errors=True)
     (home / "events").mkdir(parents=True)
     script = setup.workload.arguments(setup.source, home / "out", setup.partitions)
-    captured = kind == CAPTURED and not setup.control
+    captured = kind not in (PLAIN, WARM) and not setup.control
+    environment = _environment(home, setup) | dict(setup.settings.get(kind, {}))
+    environment |= dict(settings or {})
     launcher = ["-m", "lineage_emitter.autorun"] if captured else []
     report = home / "measured.json"
     command = [sys.executable, "-m", "benchmarks.measure", str(report), "--"]
     command += [sys.executable, *launcher, *script]
     with (home / "log").open("wb") as log:
         done = subprocess.run(
-            command, cwd=ROOT, env=_environment(home, setup), stdout=log, stderr=log, check=False
+            command, cwd=ROOT, env=environment, stdout=log, stderr=log, check=False
         )
     if done.returncode != 0:
         tail = (home / "log").read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
         raise RunError(f"{kind} run {number} ended with exit code {done.returncode}:\n{tail}")
+    if kind == KAFKA and any((home / "lineage").rglob("*.*")):
+        raise RunError(f"{kind} run {number}: lineage waits in the spool")
     measured = json.loads(report.read_text(encoding="utf-8"))
     return Run(
         kind,
@@ -125,21 +145,22 @@ def _environment(home: Path, setup: Setup) -> dict[str, str]:
 
 
 def run_pairs(setup: Setup, pairs: int) -> tuple[list[Run], list[Run]]:
-    """Plain and captured runs in turn, after one plain run that warms the caches.
+    """Runs of both kinds in turn, after one plain run that warms the caches.
 
-    Only the last captured run's folder is left, for what is asked of its lineage.
+    Only the last run's folder is left, for what is asked of its lineage.
 
     Raises:
         RunError: a run failed, or outputs differ.
     """
-    shutil.rmtree(run_once(setup, "warm", 0).home)
+    shutil.rmtree(run_once(setup, WARM, 0).home)
+    left, right = setup.kinds
     plain: list[Run] = []
     captured: list[Run] = []
     for number in range(pairs):
-        plain.append(run_once(setup, PLAIN, number))
+        plain.append(run_once(setup, left, number))
         if captured:
             shutil.rmtree(captured[-1].home)
-        captured.append(run_once(setup, CAPTURED, number))
+        captured.append(run_once(setup, right, number))
         check_same_output(plain[-1].output, captured[-1].output)
         shutil.rmtree(plain[-1].home)
         _progress(setup, number, pairs, plain[-1], captured[-1])
@@ -149,7 +170,7 @@ def run_pairs(setup: Setup, pairs: int) -> tuple[list[Run], list[Run]]:
 def _progress(setup: Setup, number: int, pairs: int, plain: Run, captured: Run) -> None:
     print(
         f"{setup.workload.name} {number + 1}/{pairs}: "
-        f"{plain.wall_s:.2f} s plain, {captured.wall_s:.2f} s captured",
+        f"{plain.wall_s:.2f} s {plain.kind}, {captured.wall_s:.2f} s {captured.kind}",
         file=sys.stderr,
         flush=True,
     )
@@ -170,7 +191,7 @@ def check_same_output(left: Path, right: Path) -> None:
 
 
 def compared(plain: list[Run], captured: list[Run]) -> dict[str, object]:
-    """Ratios captured / plain, pair by pair, and what they are made of.
+    """Ratios captured / plain (or Kafka / spool), pair by pair, and what they are made of.
 
     ``wall``: the whole process. ``app``: from a ready SparkContext to its stop. ``jobs``: from the
     first job to the end of the last. ``cpu``: user and system time of all processes.
@@ -185,8 +206,8 @@ def compared(plain: list[Run], captured: list[Run]) -> dict[str, object]:
         name: median_interval([b / a for a, b in zip(*sides, strict=True)])
         for name, sides in measures.items()
     }
-    for side, runs in ((PLAIN, plain), (CAPTURED, captured)):
-        found[side] = {
+    for runs in (plain, captured):
+        found[runs[0].kind] = {
             "wall_s": [round(run.wall_s, 3) for run in runs],
             "cpu_s": [round(run.cpu_s, 2) for run in runs],
             "jobs_s": [round(run.times.jobs_s, 3) for run in runs],
