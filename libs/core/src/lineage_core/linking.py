@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -188,6 +189,7 @@ class Linker:
         yield from edges
 
 
+@lru_cache(maxsize=1 << 16)  # asked for every output space of every block
 def claimable(space: str) -> bool:
     """Whether reading the space makes its producer visible: rows numbered by one incarnation."""
     parsed = parse_space(space)

@@ -25,6 +25,7 @@ from lineage_linker.errors import BrokerUnavailableError, RefusedError
 from lineage_linker.lag import Lag
 from lineage_linker.records import Incoming, Layout, Outgoing
 from lineage_linker.settings import LinkerSettings
+from lineage_store.kafka_problems import RIGHTS, kafka_problem
 
 ANSWER_S = 5.0
 """Metadata that takes longer is taken for absence."""
@@ -180,9 +181,9 @@ class FaustSender:
                 await client.force_metadata_update()
                 known = client.cluster.partitions_for_topic(topic)
         except (KafkaError, FaustError) as error:
-            raise BrokerUnavailableError(f"no metadata: {error!r}") from error
+            raise BrokerUnavailableError(f"no metadata: {kafka_problem(error)}") from error
         if not known:
-            raise BrokerUnavailableError(f"there is no topic {topic}")
+            raise BrokerUnavailableError(f"there is no topic {topic} that it may see ({RIGHTS})")
         return len(known)
 
 
@@ -191,4 +192,4 @@ def unavailable_or_refused(error: Exception) -> BrokerUnavailableError | Refused
     cause = error.__cause__ if isinstance(error.__cause__, KafkaError) else error
     if isinstance(cause, MessageSizeTooLargeError):
         return RefusedError(str(cause))
-    return BrokerUnavailableError(repr(cause))
+    return BrokerUnavailableError(kafka_problem(cause))

@@ -90,7 +90,10 @@ def read_block_frame(value: bytes) -> BlockFrame:
     frames = list(read_frames(io.BytesIO(value)))
     if len(frames) != 1:
         raise FrameError(f"{len(frames)} frames in one record", where="frame")
-    return BlockFrame(BlockHeader.from_json(frames[0].header), frames[0].payload, value)
+    header = BlockHeader.from_json(frames[0].header)
+    if not 1 <= len(header.app) <= APP_MAX:
+        raise BlockError(f"must have 1 to {APP_MAX} characters", where="app")
+    return BlockFrame(header, frames[0].payload, value)
 
 
 def prepare_block(
@@ -122,11 +125,11 @@ def app_of(record: Incoming) -> str:
     value = record.value or b""
     found: object = None
     try:
-        if value.startswith(_JSON) and len(value) <= VALUE_BYTES_MAX:
-            fields = from_json(value)
+        if len(value) <= VALUE_BYTES_MAX:
+            frame = value.startswith(MAGIC)
+            text = next(read_frames(io.BytesIO(value))).header if frame else value
+            fields = from_json(text) if frame or value.startswith(_JSON) else None
             found = fields.get("app") if isinstance(fields, dict) else None
-        elif value.startswith(MAGIC) and len(value) <= VALUE_BYTES_MAX:
-            found = read_block_frame(value).header.app
     except MemoryError:
         raise
     except Exception:

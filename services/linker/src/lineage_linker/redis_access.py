@@ -13,6 +13,7 @@ from redis import Redis
 from redis.exceptions import (
     AuthenticationError,
     ConnectionError,
+    NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
@@ -26,12 +27,34 @@ from lineage_linker.keys import PREFIX
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
-_AWAY = (ConnectionError, TimeoutError, OutOfMemoryError, ReadOnlyError, AuthenticationError)
+_AWAY = (
+    *(ConnectionError, TimeoutError, OutOfMemoryError, ReadOnlyError),
+    *(AuthenticationError, NoPermissionError),
+)
 _PASSING = re.compile(
     r"(?i)\b(OOM|MISCONF|LOADING|BUSY|READONLY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS|NOAUTH"
     r"|WRONGPASS|NOPERM)\b"
 )
 PROBLEM_MAX = 200
+_ADVICE = (
+    (
+        re.compile(r"(?i)certificate.verify.failed"),
+        "its certificate is not trusted: LINEAGE_REDIS_CA_FILE must name the authority that issued "
+        "it, and LINEAGE_REDIS a host that it is made out to",
+    ),
+    (
+        re.compile(r"(?i)WRONGPASS|NOAUTH|username-password|authentication required"),
+        "it refuses the login: check LINEAGE_REDIS_USERNAME and LINEAGE_REDIS_PASSWORD_FILE",
+    ),
+    (
+        re.compile(r"(?i)NOPERM|no permissions"),
+        "its ACL user lacks a right: docs/guide/security.md has the line to give it",
+    ),
+    (
+        re.compile(r"(?i)closed by server|reset by peer|wrong.version.number"),
+        "where it speaks TLS, and only there, LINEAGE_REDIS begins with rediss://",
+    ),
+)
 _FENCE = f"{PREFIX}fence"
 _FENCE_S = 3600
 _FENCE_WAIT_MS = 5_000
@@ -43,15 +66,21 @@ def unavailable_or_broken() -> Iterator[None]:
     try:
         yield
     except _AWAY as error:
-        raise StateUnavailableError(_short(f"{type(error).__name__}: {error}")) from error
+        raise _unavailable(f"{type(error).__name__}: {error}") from error
     except ResponseError as error:
         if _PASSING.search(str(error)):
-            raise StateUnavailableError(_short(str(error))) from error
+            raise _unavailable(str(error)) from error
         raise
     except RedisError as error:
         if _PASSING.search(str(error)):
-            raise StateUnavailableError(_short(str(error))) from error
+            raise _unavailable(str(error)) from error
         raise
+
+
+def _unavailable(text: str) -> StateUnavailableError:
+    """What Redis said, and what to do about it where that can be told."""
+    advice = [f" ({advice})" for sign, advice in _ADVICE if sign.search(text)]
+    return StateUnavailableError("".join([_short(text), *advice[:1]]))
 
 
 def _short(text: str) -> str:

@@ -25,10 +25,11 @@ from lineage_linker.lag import Lag
 from lineage_linker.metrics import Metrics
 from lineage_linker.probes import Probes
 from lineage_linker.processing import Processor
-from lineage_linker.redis_access import RedisAccess
+from lineage_linker.redis_access import RedisAccess, unavailable_or_broken
 from lineage_linker.redis_state import Lifetimes
 from lineage_linker.settings import LinkerSettings
 from lineage_linker.side_cache import SideCache
+from lineage_store.kafka_problems import RIGHTS, bootstrap_problem, kafka_problem
 
 STOP_S = 8.0
 """Longest that a stop takes; what is not acked by then is done again by whoever comes next."""
@@ -122,7 +123,8 @@ class Service:
         if self._stop.is_set():
             return Outcome.STOPPED
         away = isinstance(crashed, KafkaError | OSError) or crashed is None
-        log.error("linker_crashed", exc_info=None if away else crashed, reason=repr(crashed))
+        reason = repr(crashed) if crashed is None else kafka_problem(crashed)
+        log.error("linker_crashed", exc_info=None if away else crashed, reason=reason)
         return Outcome.AWAY if away else Outcome.BROKEN
 
     async def _serve(self, app: faust.App, chores: list[asyncio.Task[None]]) -> None:
@@ -195,7 +197,8 @@ class Service:
         return found
 
     async def _redis_answers(self) -> None:
-        await asyncio.to_thread(self._probe.ping)
+        with unavailable_or_broken():
+            await asyncio.to_thread(self._probe.ping)
 
     async def _kafka_answers(self) -> None:
         """Raises BrokerUnavailableError: Kafka does not answer, or lacks a topic."""
@@ -208,9 +211,11 @@ class Service:
             await admin.start()
             missing = set(self._settings.topics.all()) - set(await admin.list_topics())
         except (KafkaError, OSError) as error:
-            raise BrokerUnavailableError(f"{type(error).__name__}: {error}") from error
+            problem = await bootstrap_problem(self._settings, error, PROBE_S)
+            raise BrokerUnavailableError(problem) from error
         finally:
             with suppress(Exception):
                 await admin.close()
         if missing:
-            raise BrokerUnavailableError(f"there is no topic {', '.join(sorted(missing))}")
+            names = ", ".join(sorted(missing))
+            raise BrokerUnavailableError(f"there is no topic {names} that it may see ({RIGHTS})")
