@@ -139,10 +139,14 @@ def test_commands_print_the_same(
             said["blocks"].pop("written", None)
             wanted["blocks"].pop("written", None)
         assert said == wanted, command
+    dumps = [
+        lineage(*where, "dump", "app-2").stdout for where in ((url, {}), (neo4j.uri, settings))
+    ]
+    assert dumps[0] == dumps[1]
+    assert dumps[0].splitlines() == list(dump_application(neo4j_store, "app-2"))
     removed = lineage(neo4j.uri, settings, "rm", "app-2")
     assert (removed.stdout, removed.stderr) == ("removed app-2\n", "")
     assert neo4j_store.application_ids() == [APP]
-    assert list(dump_application(neo4j_store, APP))
 
 
 def test_indexes_of_files_lie_in_a_cache_where_the_store_is_no_file(

@@ -275,6 +275,18 @@ def verify(
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
+@app.command("dump")
+@reported
+def dump(context: typer.Context, name: AppArgument = "latest", store: StoreOption = "") -> None:
+    """Print all lineage of an application, one JSON object a line, the same from every store."""
+    from lineage_store.dump import dump_application
+    from lineage_store.finding import find_application
+
+    with opened(chosen_store(context, store)) as lineage_store:
+        for line in dump_application(lineage_store, find_application(lineage_store, name)):
+            typer.echo(line)
+
+
 @app.command("rm")
 @reported
 def rm(
