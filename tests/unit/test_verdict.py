@@ -229,3 +229,20 @@ def test_blocks_that_are_linked_to_and_did_not_arrive() -> None:
 
 def test_blocks_that_wait_for_their_commit_are_written() -> None:
     assert verdict(*WHOLE, counts=replace(ALL, written=6)).to_json()["blocks"]["written"] == 6
+
+
+def test_blocks_in_a_spool_are_named_with_their_place_until_they_have_come() -> None:
+    place = {"file": "host-1:/spool/app/blocks/4-1-0.lmf", "spooled_reason": "Kafka is away"}
+    waiting = commit("4", 1, blocks=2, spooled=2, **place)
+    messages = (BEGIN, SINK, COMMITS[0], waiting, COMMITS[2], JOB, END)
+    found = verdict(*messages, counts=replace(ALL, received=2, stubs=2))
+    assert found.reasons[:2] == (
+        "2 of 4 blocks are missing",
+        "2 blocks are linked to and did not arrive",
+    )
+    assert found.reasons[2:] == (
+        "2 blocks wait in the spool at host-1:/spool (Kafka is away): lineage send",
+    )
+    assert found.final, "nobody but a person can bring them"
+    assert not verdict(*messages, counts=replace(ALL, received=1, stubs=3)).final
+    assert verdict(*messages).complete

@@ -215,8 +215,16 @@ class Segment:
 
     def flush(self) -> None:
         """Dispatch what the recorders still hold, so that it outlives this process."""
+        self.flush_recorders()
+        self.push()
+
+    def flush_recorders(self) -> None:
+        """Dispatch what the recorders still hold."""
         for flush in self._flushers:
             self.guard(flush)
+
+    def push(self) -> None:
+        """What was dispatched outlives this process from now on."""
         if self._out is not None:
             self.guard(self._out.push)
 

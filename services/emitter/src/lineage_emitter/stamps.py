@@ -86,8 +86,10 @@ class TracedSerializer(AutoBatchedSerializer):
             if not items:
                 break
             segment.rows_out = recorder.count
-            segment.flush()
+            segment.flush_recorders()
+            # Blocks are on their way meanwhile: mostly nothing is left to wait for behind it.
             frame = self.serializer.dumps(items)
+            segment.push()
             _write(frame, stream)
             if len(frame) < self.bestSize:
                 batch *= 2

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LINGER_MS = 5
-"""A task's last blocks wait for no more than a flush; those before it may share a request."""
+LINGER_MS = 1
+"""Blocks are few and large; records that others are about to read wait for theirs."""
 POLL_S = 0.1
 PROBE_S = 1.0
 """How long the question whether Kafka is back may take."""
@@ -190,6 +190,7 @@ class Outbox:
     def wait(self, done: Callable[[], bool]) -> bool:
         """Send until ``done`` says so; False when that takes too long: then the outbox is closed."""
         deadline = time.monotonic() + self._target.timeout_s
+        self.poll()
         while not done():
             producer = self._producer
             if producer is None:
