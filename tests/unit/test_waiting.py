@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import pytest
+from typer.testing import CliRunner
 
+from lineage.main import app
 from lineage.waiting import SETTLED_S, STUCK_S, Waited, wait_for_verdict
 from lineage_core.message import (
     Begin,
@@ -23,6 +27,7 @@ from lineage_core.message import (
 from lineage_core.verdict import StoreCounts, Verdict
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.port import GraphStore
+from tests.stored_lineage import store_run
 
 pytestmark = pytest.mark.unit
 
@@ -148,3 +153,18 @@ def test_time_is_up(world: World) -> None:
 def test_nothing_was_ever_heard_of_it(world: World) -> None:
     world.known = lambda now: False
     assert world.wait(timeout_s=2) == Waited(None, None, timed_out=True)
+
+
+def test_the_command_waits_on_an_embedded_store_too(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'lineage.db'}"
+    store_run(url, tmp_path)
+    words = ["verify", "app-1", "--wait", "--store", url, "--json"]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0
+    verdict = json.loads(found.stdout)
+    assert (verdict["complete"], verdict["final"]) == (True, True)
+    store_run(url, tmp_path, "app-2", committed=False)
+    words[1:2] = ["app-2", "--timeout", "0"]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 1
+    assert "not final after 0 s: app-2 (ok): " in found.stderr

@@ -1,0 +1,135 @@
+"""The writer's settings, metrics and probes: as documented, and without secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from lineage_store.kafka_settings import KafkaSettings
+from lineage_writer.errors import SettingsError
+from lineage_writer.health import Health
+from lineage_writer.logs import Seldom
+from lineage_writer.metrics import Metrics
+from lineage_writer.probes import Probes
+from lineage_writer.settings import WriterSettings, read_settings
+
+pytestmark = pytest.mark.unit
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
+
+
+@pytest.fixture(autouse=True)
+def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in WriterSettings.model_fields:
+        monkeypatch.delenv(f"LINEAGE_{name.upper()}", raising=False)
+
+
+def section(page: str, title: str) -> list[str]:
+    text = (REFERENCE / page).read_text(encoding="utf-8")
+    (found,) = (part for part in text.split("\n## ") if part.startswith(title))
+    return [line for line in found.splitlines() if line.startswith("| `")]
+
+
+def test_the_table_of_the_documentation_is_the_settings() -> None:
+    own = {
+        name: field
+        for name, field in WriterSettings.model_fields.items()
+        if name not in KafkaSettings.model_fields and name != "store"
+    }
+    assert section("settings.md", "Settings of the writer") == [
+        f"| `LINEAGE_{name.upper()}` | `{field.default}` | {field.description} |"
+        for name, field in own.items()
+    ]
+
+
+def test_the_table_of_the_documentation_is_the_metrics() -> None:
+    named = {line.split("`")[1] for line in section("metrics.md", "Writer")}
+    found = set()
+    for metric in Metrics().registry.collect():
+        found.add(metric.name + ("_total" if metric.type == "counter" else ""))
+    assert named == found
+
+
+def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINEAGE_KAFKA", "there:9092")
+    monkeypatch.setenv("LINEAGE_STORE", "neo4j://there:7687")
+    monkeypatch.setenv("LINEAGE_WRITER_GROUP", "another")
+    monkeypatch.setenv("LINEAGE_WRITER_BATCH_BYTES", "1000")
+    monkeypatch.setenv("LINEAGE_TOPIC_PREFIX", "x.")
+    settings = read_settings()
+    assert (settings.writer_group, settings.writer_batch_bytes) == ("another", 1000)
+    assert settings.topics.edge == "x.lineage-edge"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("LINEAGE_KAFKA", ""), ("LINEAGE_STORE", ""), ("LINEAGE_WRITER_PARALLEL", "none")],
+)
+def test_what_is_missing_or_wrong_is_named(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINEAGE_KAFKA", "there:9092")
+    monkeypatch.setenv("LINEAGE_STORE", "neo4j://there:7687")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=name):
+        read_settings()
+
+
+def test_secrets_are_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINEAGE_KAFKA_SASL_PASSWORD", "s3cret")
+    monkeypatch.setenv("LINEAGE_KAFKA_SECURITY_PROTOCOL", "s3cret")
+    with pytest.raises(SettingsError) as caught:
+        read_settings()
+    assert "s3cret" not in str(caught.value)
+    monkeypatch.delenv("LINEAGE_KAFKA_SECURITY_PROTOCOL")
+    assert "s3cret" not in repr(WriterSettings())
+
+
+def test_probes() -> None:
+    metrics = Metrics()
+    health = Health(metrics)
+
+    async def ask() -> list[tuple[int, str]]:
+        probes = Probes(metrics, health)
+        port = await probes.start("127.0.0.1", 0)
+        found = []
+        async with aiohttp.ClientSession() as session:
+            for path in ("healthz", "readyz", "metrics"):
+                async with session.get(f"http://127.0.0.1:{port}/{path}") as answer:
+                    found.append((answer.status, await answer.text()))
+            for server in ("kafka", "store"):
+                health.answers(server)
+            async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+                found.append((answer.status, await answer.text()))
+        await probes.stop()
+        return found
+
+    healthy, unready, scraped, ready = asyncio.run(ask())
+    assert healthy[0] == 200
+    assert unready[0] == 503
+    assert set(json.loads(unready[1])["problems"]) == {"kafka", "store"}
+    assert "lineage_writer_ready 0.0" in scraped[1]
+    assert ready == (200, '{"ready": true, "problems": {}}')
+
+
+def test_libraries_repeat_themselves_seldom() -> None:
+    seldom = Seldom()
+
+    def passes(name: str, text: str, at: float) -> bool:
+        record = logging.LogRecord(name, logging.ERROR, "", 0, text, (), None)
+        record.created = at
+        return seldom.filter(record)
+
+    assert [passes("aiokafka.conn", "Unable to connect", at) for at in (0, 1, 29, 31)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert passes("aiokafka.conn", "Something else", 1)
+    assert all(passes("lineage_writer.service", "event", at) for at in (0, 1))
