@@ -18,6 +18,9 @@ from lineage_core.errors import BlockError
 COLUMNS = ("flowId", "hashIn", "hashOut", "value")
 PAYLOAD_BYTES_MAX = 256 * 2**20
 """Longest CSV of one block in bytes."""
+MARKS_MAX = 2**25
+"""Most marks of one kind (ends of cells, quotes, spaces and dashes) in a payload: each takes eight
+times its size as a place in memory, and nothing packs better than a payload of nothing but commas."""
 _COMMA, _LF, _CR, _QUOTE, _SPACE, _DASH = 44, 10, 13, 34, 32, 45
 
 
@@ -92,6 +95,7 @@ def split_cells(payload: bytes, columns: tuple[str, ...], lines: int) -> Cells:
         BlockError: the payload is not such CSV; ``where`` names the row (or the header row).
     """
     _check_characters(payload)
+    _check_marks(payload)
     text = np.frombuffer(payload, np.uint8)
     inside = _inside_quotes(text) if b'"' in payload else None
     at = places_of(text, (_COMMA, _LF))
@@ -121,6 +125,14 @@ def _check_characters(payload: bytes) -> None:
         except UnicodeDecodeError as error:
             where = _line_of(payload, error.start)
             raise BlockError(f"not UTF-8: {error.reason}", where=where) from error
+
+
+def _check_marks(payload: bytes) -> None:
+    if len(payload) <= MARKS_MAX:
+        return
+    for kind in (b",\n", b'"', b" -"):
+        if sum(payload.count(mark) for mark in kind) > MARKS_MAX:
+            raise BlockError(f"more than {MARKS_MAX} of {kind!r}", where="payload")
 
 
 def _line_of(payload: bytes, at: int) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lineage_core.block import BlockId
-from lineage_core.block_check import check_name, check_space
+from lineage_core.block_check import RUNS_MAX, check_name, check_space
 from lineage_core.errors import BlockError, FrameError
 from lineage_core.frame import pack_frame, read_frames
 from lineage_core.graph import EdgeBatch
@@ -261,7 +261,13 @@ def _block(fields: _BlockFields, payload: bytes) -> StoredBlock:
 def _links(fields: _LinksFields, payload: bytes) -> Links:
     edges = []
     at = 0
+    blocks = [*fields.visible, *(key for key, _ in fields.unmatched)]
+    blocks += [key for ends in fields.edges for key in ends[:2]]
+    for node in {key[0] for key in blocks}:
+        check_space(f"{node}#0", "links")
     for producer, consumer, pairs, size in fields.edges:
+        if size is not None and pairs > RUNS_MAX:
+            raise FrameError(f"{pairs} pairs, at most {RUNS_MAX} are written out", where="edges")
         data = None if size is None else payload[at : at + size]
         at += size or 0
         edges.append(PackedEdge(BlockId(*producer), BlockId(*consumer), pairs, data))

@@ -7,7 +7,7 @@ positions count up with its rows (*dense*) is three numbers and joins in no time
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lineage_core.address import Space, SpaceKind, parse_space
-from lineage_core.block import I64, U64, BlockId, FlowBlock
+from lineage_core.block import I64, U64, BlockId, FlowBlock, Section
 from lineage_core.graph import EdgeBatch
 from lineage_core.runs import EMPTY, Runs, normal, spread, subtract
 
@@ -25,6 +25,9 @@ PAIRS_MAX = 1 << 20
 """Pairs that one edge batch writes out: some 4 MiB of rows, which fits a Kafka record. Two full
 blocks that are nothing but one position in 65,536 flows each would make 4 billion; they are counted
 and left implied."""
+COUNTED_MAX = 1 << 25
+"""Of more matches than this between runs a pair that is met twice is counted twice: telling them apart
+would take a sort of them all, and two small blocks of wide runs can make 4 trillion."""
 
 _ROW_BITS = np.uint64(32)
 
@@ -101,10 +104,12 @@ def entry_of(block: FlowBlock, is_source: Callable[[str], bool] = lambda node: F
         AddressError: a space of the block can't be read.
     """
     outputs = {}
-    for space in dict.fromkeys(section.space for section in block.out):
-        side = _outputs(block, space)
-        if side is not None:
-            outputs[space] = side
+    parts: dict[str, list[Section]] = {}
+    for section in block.out:
+        if section.row_stop > section.row_first:
+            parts.setdefault(section.space, []).append(section)
+    for space, sections in parts.items():
+        outputs[space] = _outputs(block, sections)
     source = parse_space(block.in_space)
     inputs = None if _plain(source) and is_source(source.name) else _inputs(block)
     return JoinEntry(block.block_id, block.in_space, inputs, outputs)
@@ -142,10 +147,7 @@ def _plain(space: Space) -> bool:
     return space.kind is SpaceKind.PARTITION and space.incarnation is None
 
 
-def _outputs(block: FlowBlock, space: str) -> Side | None:
-    parts = [part for part in block.out if part.space == space and part.row_stop > part.row_first]
-    if not parts:
-        return None
+def _outputs(block: FlowBlock, parts: Sequence[Section]) -> Side:
     first = np.concatenate([block.out_first[part.row_first : part.row_stop] for part in parts])
     last = first
     if block.out_last is not None:
@@ -274,8 +276,8 @@ class _Matches:
         return np.unique(np.concatenate(found))
 
     def distinct(self) -> int:
-        """Number of pairs of rows, without holding them all."""
-        if self.starts_in_output is None:
+        """Number of pairs of rows (see ``COUNTED_MAX``), without holding them all."""
+        if self.starts_in_output is None or self.total > COUNTED_MAX:
             return self.total
         # Pairs of one input row may be found from both ends: go by ranges of input rows.
         pairs, row_stop = 0, int(self.inputs.row.max()) + 1

@@ -8,17 +8,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lineage_core.block import BlockId, FlowBlock
+from lineage_core.block_check import RUNS_MAX
 from lineage_core.block_header import header_of
 from lineage_core.columns import pack_block
 from lineage_core.errors import FrameError
 from lineage_core.graph import EdgeBatch
 from lineage_core.joining import JoinEntry, entry_of
+from lineage_core.zstd import decompress
 
 _EDGE_HEADER = struct.Struct("<BBB")
 _EDGE_VERSION = 1
@@ -101,8 +104,14 @@ def unpack_edge(pairs: int, data: bytes) -> tuple[npt.NDArray[np.uint32], npt.ND
         version, consumer_width, producer_width = _EDGE_HEADER.unpack_from(data)
         if version != _EDGE_VERSION:
             raise FrameError(f"edges of version {version} are not known", where="edges")
-        sizes = [pairs * (width & ~_DELTAS) for width in (consumer_width, producer_width)]
-        raw = _codec().decompress(data[_EDGE_HEADER.size :], sum(sizes), asbytes=True)
+        if not 0 <= pairs <= RUNS_MAX:
+            raise FrameError(f"{pairs} pairs, at most {RUNS_MAX} are written out", where="edges")
+        sizes = [
+            pairs * np.dtype(_kind(width)).itemsize for width in (consumer_width, producer_width)
+        ]
+        raw = decompress(data[_EDGE_HEADER.size :], sum(sizes))
+        if len(raw) != sum(sizes):
+            raise FrameError(f"{len(raw)} bytes of rows for {pairs} pairs", where="edges")
         consumer = _widen(raw[: sizes[0]], consumer_width)
         producer = _widen(raw[sizes[0] :], producer_width)
     except (struct.error, ValueError, OSError, KeyError) as error:
@@ -126,6 +135,10 @@ def _narrow(rows: npt.NDArray[np.uint32]) -> tuple[bytes, int]:
 
 
 def _widen(raw: bytes, width: int) -> npt.NDArray[np.uint32]:
-    kinds = {np.dtype(kind).itemsize: kind for kind in _WIDTHS}
-    rows = np.frombuffer(raw, kinds[width & ~_DELTAS]).astype(np.uint32)
+    rows = np.frombuffer(raw, _kind(width)).astype(np.uint32)
     return np.cumsum(rows, dtype=np.uint32) if width & _DELTAS else rows
+
+
+def _kind(width: int) -> type[np.unsignedinteger[Any]]:
+    """The integers of a width in bytes; raises KeyError."""
+    return {np.dtype(kind).itemsize: kind for kind in _WIDTHS}[width & ~_DELTAS]
