@@ -110,7 +110,8 @@ def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise SettingsError(f"setting {place}: {first['msg']}") from problem
+        # Not told as the cause: it shows what was given, which may be a secret.
+        raise SettingsError(f"setting {place}: {first['msg']}") from None
     if settings.enabled and settings.dispatcher == "spool":
         settings.store_file()
     if settings.enabled and settings.dispatcher == "kafka" and not settings.kafka:

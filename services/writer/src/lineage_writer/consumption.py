@@ -17,6 +17,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from lineage_core.dead_letter import reason_of
 from lineage_store.errors import StoreError
+from lineage_store.kafka_problems import RIGHTS, kafka_problem
 from lineage_writer.dead_letters import DeadLetters
 from lineage_writer.errors import OffsetGoneError
 from lineage_writer.health import Health
@@ -186,8 +187,9 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         try:
             await asyncio.wait_for(self._commit_and_measure(), ANSWER_S)
         except (KafkaError, TimeoutError, OSError) as error:
-            if self._health.fails("kafka", reason_of(error)):
-                self._log.warning("kafka_unavailable", reason=reason_of(error))
+            reason = kafka_problem(error)
+            if self._health.fails("kafka", reason):
+                self._log.warning("kafka_unavailable", reason=reason)
 
     async def _commit_and_measure(self) -> None:
         # Its own tasks fail silently where no partition is ours.
@@ -195,7 +197,8 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         await self._commit()
         own = [writer for writer in self._running if writer.position is not None]
         if not own and self._topic not in await self._consumer.topics():
-            self._health.fails("kafka", f"there is no topic {self._topic}")
+            problem = f"there is no topic {self._topic} that it may see ({RIGHTS})"
+            self._health.fails("kafka", problem)
             return
         if own:
             ends = await self._consumer.end_offsets(

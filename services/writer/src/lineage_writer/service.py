@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError
 
 from lineage_core.dead_letter import reason_of
 from lineage_store.errors import StoreUnavailableError
+from lineage_store.kafka_problems import bootstrap_problem
 from lineage_writer.consumption import Consumption
 from lineage_writer.errors import SourceLostError
 from lineage_writer.health import Health
@@ -23,6 +24,8 @@ from lineage_writer.settings import WriterSettings
 from lineage_writer.threads import ThreadedStore
 from lineage_writer.waiting import StoppedError, StopSign, pauses
 
+ASKED_S = 3.0
+"""To ask a server why it does not answer."""
 LEFT_BEHIND_S = 1.0
 """To close what may hang: a client whose server is away."""
 
@@ -97,8 +100,9 @@ class Service:
             except StoppedError:
                 limit_s = self._settings.writer_stop_s
             except (KafkaError, SourceLostError, OSError) as error:
-                self._health.fails("kafka", reason_of(error))
-                self._log.warning("kafka_client_restarted", reason=reason_of(error))
+                reason = await bootstrap_problem(self._settings, error, ASKED_S)
+                self._health.fails("kafka", reason)
+                self._log.warning("kafka_client_restarted", reason=reason)
             finally:
                 finished = await consumption.stop(limit_s)
             if self._stop.is_set:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_core.topics import RECORD_BYTES_MAX
 from lineage_emitter.dispatch.outbox import text_of
 from lineage_emitter.errors import DeliveryError
+from lineage_store.kafka_problems import kafka_problem
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -49,7 +50,8 @@ def check_topics(
         admin = AdminClient(asked)
         found = _found_or_created(admin, names, timeout_s)
     except (KafkaException, ValueError) as problem:
-        raise DeliveryError("; ".join(dict.fromkeys([text_of(problem), *errors[-1:]]))) from problem
+        said = "; ".join(dict.fromkeys([text_of(problem), *errors[-1:]]))
+        raise DeliveryError(kafka_problem(said)) from problem
     for name in names:
         if found[name].record_bytes < RECORD_BYTES_MAX:
             logger.warning(

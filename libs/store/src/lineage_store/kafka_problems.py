@@ -1,0 +1,68 @@
+"""Why Kafka does not do what it is asked, and what to do about it: one wording for all clients.
+
+Clients name the same cause in different words, and aiokafka hides it ("Unable to bootstrap").
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from lineage_store.kafka_settings import KafkaSettings
+
+RIGHTS = "docs/guide/security.md lists the rights that each part needs"
+_ADVICE = (
+    (
+        ("certificate verify failed", "certificate_verify_failed", "certificate could not be"),
+        "Kafka's certificate is not trusted: LINEAGE_KAFKA_SSL_CA_FILE must name the authority that "
+        "issued it, and LINEAGE_KAFKA a host that it is made out to",
+    ),
+    (
+        ("authenticationfailed", "authentication failed", "sasl authentication error"),
+        "Kafka refuses the login: check LINEAGE_KAFKA_SASL_USERNAME, LINEAGE_KAFKA_SASL_PASSWORD_FILE "
+        "and LINEAGE_KAFKA_SASL_MECHANISM",
+    ),
+    (
+        ("authorizationfailed", "authorization failed", "not authorized"),
+        f"the Kafka user lacks a right: {RIGHTS}",
+    ),
+    (
+        ("wrong version number", "ssl handshake", "disconnected", "connection closed"),
+        "LINEAGE_KAFKA_SECURITY_PROTOCOL must be that of Kafka's listener",
+    ),
+)
+
+
+def kafka_problem(error: BaseException | str) -> str:
+    """An error of a client of Kafka, and what to do about it where that can be told."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    said = " ".join(text.split())
+    for signs, advice in _ADVICE:
+        if any(sign in said.lower() for sign in signs):
+            return f"{said} ({advice})"
+    return said
+
+
+async def bootstrap_problem(settings: KafkaSettings, error: BaseException, limit_s: float) -> str:
+    """What is behind aiokafka's "Unable to bootstrap": the servers are asked once more, one by one.
+
+    Raises:
+        KafkaSettingsError: a file of a setting can't be read.
+    """
+    from aiokafka.conn import create_conn
+    from aiokafka.errors import KafkaError
+
+    config = settings.aiokafka_config()
+    for server in config.pop("bootstrap_servers"):
+        host, _, port = server.strip().rpartition(":")
+        with suppress(ValueError):
+            try:
+                connection = await create_conn(
+                    host.strip("[]"),
+                    int(port),
+                    request_timeout_ms=int(limit_s * 1000),
+                    **config,
+                )
+            except (KafkaError, OSError) as cause:
+                return kafka_problem(cause)
+            connection.close()
+    return kafka_problem(error)
