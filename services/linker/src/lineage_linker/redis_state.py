@@ -84,6 +84,8 @@ class RedisState:
         self._claimed: dict[str, bool] = {}
         self._matched: dict[BlockId, bool] = {}
         self._task_of: dict[BlockId, TaskId] = {}
+        self._came: dict[BlockId, JoinEntry] = {}
+        self._packed_sides: dict[int, tuple[Side, tuple[bytes, bytes]]] = {}
         self._shown: dict[BlockId, _Shown] = {}
         self._counts: dict[BlockId, int] = {}
         # Answers that came with the last write; each is good for the one question that follows.
@@ -180,7 +182,7 @@ class RedisState:
         name, block = task_name(task), str(entry.block_id)
         spaces = list(filter(claimable, entry.outputs))
         with self._pipeline() as pipe:
-            pipe.hset(self._keys.waiting(task), block, pack_entry(entry))
+            pipe.hset(self._keys.waiting(task), block, pack_entry(entry, self._packed))
             self._touch(pipe, self._keys.waiting(task))
             for space in spaces:
                 pipe.hset(self._keys.waiting_into(space), block, name)
@@ -193,6 +195,7 @@ class RedisState:
         self._committed[task] = _promise(replies[-1 - len(spaces)])
         self._claimed.update(zip(spaces, map(bool, claims), strict=True))
         self._task_of[entry.block_id] = task
+        self._came[entry.block_id] = entry
 
     def waiting_of(self, task: TaskId) -> Sequence[JoinEntry]:
         found = self._waiting.pop(task, None)
@@ -220,7 +223,7 @@ class RedisState:
     def _waited(self, task: TaskId, block: bytes, packed: bytes) -> JoinEntry:
         block_id = parse_block(block)
         self._task_of[block_id] = task
-        return unpack_entry(block_id, packed)
+        return self._came.get(block_id) or unpack_entry(block_id, packed)
 
     # -- visible blocks ----------------------------------------------------------------------
 
@@ -279,13 +282,20 @@ class RedisState:
         return list(self._counts.items())
 
     def _put(self, pipe: Pipeline, role: str, space: str, block: BlockId, side: Side) -> None:
-        mark, columns = pack_side(side)
+        mark, columns = self._packed(side)
         if columns:
             # Before the mark: whoever sees that finds them.
             pipe.hset(self._keys.columns(role, space), str(block), columns)
             self._touch(pipe, self._keys.columns(role, space))
         pipe.hset(self._keys.marks(role, space), str(block), mark)
         self._touch(pipe, self._keys.marks(role, space))
+
+    def _packed(self, side: Side) -> tuple[bytes, bytes]:
+        """Packed once, for the block that waits and for the block that is visible."""
+        known = self._packed_sides.get(id(side))
+        if known is None:
+            known = self._packed_sides[id(side)] = (side, pack_side(side))
+        return known[1]
 
     def _look_ahead(self, entry: JoinEntry) -> None:
         """Read columns and counts that the join is about to ask for, in one go."""

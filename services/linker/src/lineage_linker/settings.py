@@ -125,7 +125,7 @@ class LinkerSettings(BaseSettings, RedisSettings):
         64 << 20, ge=1, description="bytes of records that may wait for that"
     )
     linker_session_s: float = Field(
-        30.0, ge=1, le=300, description="seconds after which a silent worker loses its partitions"
+        10.0, ge=1, le=300, description="seconds after which a silent worker loses its partitions"
     )
 
 

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -33,6 +35,8 @@ from lineage_core.zstd import compress, decompress
 INLINE_MAX = 256
 """Columns of so many bytes stand behind the mark: reading them apart would cost more."""
 COMPRESS_MIN = 128
+HASH_GAP_BITS = 32
+"""Positions that are further apart than this, on average, are hashes."""
 COLUMNS_MAX = 128 << 20
 """Bytes of columns that are read: RUNS_MAX runs take less."""
 HEAD_MAX = 64 << 20
@@ -121,10 +125,13 @@ def read_mark(packed: bytes) -> Mark:
     return Mark(low, high, number, -1, packed[_MARK.size :] if flags & _INLINE else None)
 
 
-def pack_entry(entry: JoinEntry) -> bytes:
-    """A whole entry, for a block that waits."""
+Packing: TypeAlias = Callable[[Side], tuple[bytes, bytes]]
+
+
+def pack_entry(entry: JoinEntry, pack: Packing = pack_side) -> bytes:
+    """A whole entry, for a block that waits. ``pack``: :func:`pack_side`, or what remembers it."""
     sides = [*([] if entry.inputs is None else [entry.inputs]), *entry.outputs.values()]
-    parts = [pack_side(side) for side in sides]
+    parts = [pack(side) for side in sides]
     head = {
         "in": entry.in_space,
         "out": list(entry.outputs),
@@ -159,9 +166,10 @@ def _pack_columns(side: Side) -> bytes:
     parts.append(pack_numbers(side.row.astype(np.uint64)))
     content = b"".join(parts)
     flags = (_POINTS if points else 0) | (_DISTINCT if side.distinct else 0)
-    if len(content) >= COMPRESS_MIN:
+    # Hashes of keys don't get shorter; trying costs more than all else here.
+    hashes = side.high - side.low > len(side.first) << HASH_GAP_BITS
+    if len(content) >= COMPRESS_MIN and not hashes:
         packed = compress(content)
-        # Hashes of keys hardly compress: reading them back uncompressed costs nothing.
-        if len(packed) < len(content) * 0.95:
+        if len(packed) < len(content):
             return bytes([flags | _ZSTD]) + packed
     return bytes([flags]) + content
