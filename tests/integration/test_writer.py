@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from lineage_core.block import BlockId
-from lineage_core.edge_message import Links, pack_links
-from lineage_core.message import DeadLetter
+from lineage_core.message import DeadLetter, Register, dump_message
 from lineage_core.topics import RECORD_BYTES_MAX, Topics
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
@@ -209,6 +207,7 @@ def test_stopping_in_time_while_neo4j_hangs(
 
 def test_poison_does_not_stop_a_partition(
     kafka: KafkaUnderTest,
+    neo4j: Neo4jUnderTest,
     kafka_topics: Topics,
     store: Neo4jStore,
     stored: Stored,
@@ -216,8 +215,11 @@ def test_poison_does_not_stop_a_partition(
 ) -> None:
     log = word_count_log("app-1", 1)
     rng = random.Random(7)
-    # Longer than Neo4j indexes: it is well formed, and refused when it is stored.
-    (refused,) = pack_links(Links("app-1", [BlockId("n" * 40_000, 0, 0, 0)]))
+    # Well formed, and refused when it is stored.
+    first, refused = (
+        dump_message(Register(app="app-1", node=node, kind="source", op="o", path="once")).encode()
+        for node in ("90", "91")
+    )
     poison: list[tuple[bytes | None, bytes | None]] = [
         (b"app-1", b"not a frame"),
         (b"\xff", rng.randbytes(10_000)),
@@ -227,10 +229,18 @@ def test_poison_does_not_stop_a_partition(
         (b"app-1", rng.randbytes(RECORD_BYTES_MAX - 1_024)),
     ]
     keyed = list(log.keyed)
+    keyed.insert(10, (b"app-1", first))
     records = [*keyed[:10], *poison[:3], *keyed[10:20], *poison[3:], *keyed[20:]]
     send(kafka, kafka_topics.edge, records)
-    writer = make_writer()
-    stored.wait()
+    with neo4j.driver() as driver:
+        driver.execute_query(
+            "CREATE CONSTRAINT one_path FOR (n:LineageNode) REQUIRE n.path IS UNIQUE"
+        )
+        try:
+            writer = make_writer()
+            stored.wait()
+        finally:
+            driver.execute_query("DROP CONSTRAINT one_path")
     found = dead_letters(kafka, kafka_topics)
     assert {dead.place.offset: dead.app for dead, _ in found} == {
         offset: "" if offset == 11 else "app-1" for offset in (10, 11, 12, 23, 24, 25)

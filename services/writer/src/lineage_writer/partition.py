@@ -290,8 +290,10 @@ class PartitionWriter:
         """Pass a record that the store refuses for good."""
         (entry,) = batch.entries
         if entry.dead is None:
-            reason, now = f"refused by the store: {reason_of(error)}", self._tools.clock()
-            entry = dead_entry(self.partition, entry.record, reason, now)
+            # Neo4j's own words: where it is has no place in a verdict.
+            cause = error.__cause__ if isinstance(error, StoreError) and error.__cause__ else error
+            reason = f"refused by the store: {reason_of(cause)}"
+            entry = dead_entry(self.partition, entry.record, reason, self._tools.clock())
             await self._send_away(entry)
         else:
             entry = without_content(entry)
