@@ -14,14 +14,23 @@ import pytest
 
 from lineage_core.verdict import ABANDONED_AFTER_S, judge
 from tests.job_runs import (
+    CLI,
     Row,
-    lineage,
     run_captured,
+    run_program,
     traced,
     verify,
     write_job,
 )
-from tests.pipeline import Chaos, Fault, Pipeline, kill_process, pipeline
+from tests.pipeline import (
+    COMPLETE_LIMIT_S,
+    POLL_S,
+    Chaos,
+    Fault,
+    Pipeline,
+    kill_process,
+    pipeline,
+)
 from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(0)]
@@ -33,7 +42,8 @@ import sys, time
 from operator import add
 from pyspark import SparkConf, SparkContext
 
-master, program, out, pause = sys.argv[1:]
+master, name, out, pause = sys.argv[1:]
+program = name.split("-")[0]
 
 
 def slowly(record):
@@ -42,12 +52,11 @@ def slowly(record):
     return record
 
 
-conf = SparkConf().setMaster(master).setAppName(program)
+conf = SparkConf().setMaster(master).setAppName(name)
 conf.set("spark.excludeOnFailure.enabled", "false").set("spark.task.maxFailures", "20")
 conf.set("spark.stage.maxConsecutiveAttempts", "20").set("spark.python.worker.reuse", "true")
 conf.set("spark.deploy.maxExecutorRetries", "-1")
 sc = SparkContext(conf=conf)
-print("app", sc.applicationId, flush=True)
 lines = sc.textFile("in.txt", 6).map(slowly)
 if program == "count":
     words = lines.flatMap(str.split).map(lambda word: (word, 1)).reduceByKey(add, 4)
@@ -107,16 +116,24 @@ def whole(
         yield made
 
 
-def app_of(folder: Path) -> str:
-    """The application that a job printed."""
-    for line in (folder / "job.log").read_text().splitlines():
-        if line.startswith("app "):
-            return line.removeprefix("app ")
-    raise AssertionError((folder / "job.log").read_text()[-4_000:])
+def app_of(whole: Pipeline, name: str) -> str | None:
+    """The application of a program's name; None before its beginning has come through."""
+    with whole.store() as store:
+        found = [one.app for one in store.applications() if one.name == name]
+    return found[0] if found else None
 
 
-def start(whole: Pipeline, folder: Path, program: str) -> Popen[str]:
-    return whole.run(folder, "job.py", MASTERS[program], program, "out", PAUSE_S)
+def arrived(whole: Pipeline, name: str) -> str:
+    """The same, waited for."""
+    deadline = time.monotonic() + COMPLETE_LIMIT_S
+    while (app := app_of(whole, name)) is None:
+        assert time.monotonic() < deadline, (f"{name} never arrived", whole.logs())
+        time.sleep(POLL_S)
+    return app
+
+
+def start(whole: Pipeline, folder: Path, name: str) -> Popen[str]:
+    return whole.run(folder, "job.py", MASTERS[name.split("-")[0]], name, "out", PAUSE_S)
 
 
 def executors(jobs: list[Popen[str]]) -> list[int]:
@@ -171,7 +188,7 @@ def test_parts_are_killed_at_random(
 def one_round(whole: Pipeline, calm: dict[str, Counter[Row]], folder: Path, seed: int) -> int:
     """Three jobs at once while parts are killed; how many kills there were."""
     folders = {program: prepare(folder / program) for program in MASTERS}
-    jobs = {program: start(whole, folders[program], program) for program in MASTERS}
+    jobs = {program: start(whole, folders[program], f"{program}-{seed}") for program in MASTERS}
     running = list(jobs.values())
     chaos = Chaos(faults(whole, running), seed)
     try:
@@ -184,7 +201,7 @@ def one_round(whole: Pipeline, calm: dict[str, Counter[Row]], folder: Path, seed
     for program, job in jobs.items():
         assert job.returncode == 0, (folders[program] / "job.log").read_text()[-4_000:]
         deliver_what_waits(whole, folder)
-        app = app_of(folders[program])
+        app = arrived(whole, f"{program}-{seed}")
         whole.complete(app)
         assert whole.traced(folders[program] / "out", app) == calm[program], (program, seed)
     return sum(chaos.struck.values())
@@ -192,39 +209,29 @@ def one_round(whole: Pipeline, calm: dict[str, Counter[Row]], folder: Path, seed
 
 def deliver_what_waits(whole: Pipeline, folder: Path) -> None:
     """What could not be sent while Kafka was away lies in the spool."""
-    done = lineage(folder, "send", "--spool", whole.settings["LINEAGE_SPOOL"])
+    done = run_program(folder, [*CLI, "send"], whole.settings)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_killed_driver_is_named(whole: Pipeline, tmp_path: Path) -> None:
     folder = prepare(tmp_path / "killed")
     job = start(whole, folder, "count")
-    deadline = time.monotonic() + 120
-    while True:
-        log = (folder / "job.log").read_text()
-        if "app " in log:
-            with_commits = whole_has_commits(whole, app_of(folder))
-            if with_commits:
-                break
-        assert time.monotonic() < deadline, log
-        assert job.poll() is None, log
-        time.sleep(0.1)
+    app = arrived(whole, "count")
+    while not has_commits(whole, app):
+        assert job.poll() is None, (folder / "job.log").read_text()
+        time.sleep(POLL_S)
     for child in psutil.Process(job.pid).children(recursive=True):
         kill_process(child.pid)
     kill_process(job.pid)
     job.wait()
     with whole.store() as store:
-        app = app_of(folder)
         later = time.time() + ABANDONED_AFTER_S + 1
         verdict = judge(store.messages(app), store.counts(app), now=later)
     assert not verdict.complete
     assert verdict.status == "abandoned"
 
 
-def whole_has_commits(whole: Pipeline, app: str) -> bool:
+def has_commits(whole: Pipeline, app: str) -> bool:
     """Whether the first commits have come through the pipeline."""
     with whole.store() as store:
-        try:
-            return bool(store.messages(app, "commit"))
-        except KeyError:
-            return False
+        return bool(store.messages(app, "commit"))

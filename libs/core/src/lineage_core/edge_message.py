@@ -126,12 +126,15 @@ def pack_stored(block: StoredBlock) -> bytes:
 
 
 def pack_links(links: Links) -> Iterator[bytes]:
-    """Links as frames of bounded size; none where there is nothing to say."""
+    """Links as frames of bounded size; none where there is nothing to say.
+
+    Edges come first: what is called visible has them all.
+    """
+    for edges in _cut(links.edges):
+        yield _pack_links(links.app, (), (), edges)
     for start in range(0, max(len(links.visible), len(links.unmatched)), LINKS_MAX):
         stop = start + LINKS_MAX
         yield _pack_links(links.app, links.visible[start:stop], links.unmatched[start:stop], ())
-    for edges in _cut(links.edges):
-        yield _pack_links(links.app, (), (), edges)
 
 
 def _cut(edges: Iterable[PackedEdge]) -> Iterator[list[PackedEdge]]:
