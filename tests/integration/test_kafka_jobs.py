@@ -285,9 +285,8 @@ def executors_without(folder: Path, module: str) -> None:
     """As if the module were not installed where executors run."""
     missing = folder / "missing"
     missing.mkdir()
-    (missing / f"{module}.py").write_text(
-        f"raise ModuleNotFoundError('No module named {module!r}')\n"
-    )
+    text = f'raise ModuleNotFoundError("No module named {module}")\n'
+    (missing / f"{module}.py").write_text(text, encoding="utf-8")
 
 
 def test_executors_without_confluent_kafka_leave_blocks_in_the_spool(

@@ -25,6 +25,7 @@ from pyspark import SparkConf, SparkContext
 from lineage_emitter import scope
 from lineage_emitter.dataframes import notice_dataframes, notice_streams
 from lineage_emitter.errors import SettingsError
+from lineage_emitter.executors import are_local, is_our_python
 from lineage_store.run_notes import note_uncaptured
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def _preload(arguments: dict[str, Any]) -> None:
     if conf is None:
         conf = arguments["conf"] = SparkConf()
     where = arguments.get("master") or conf.get("spark.master", "") or ""
-    if where.startswith("local") and not conf.contains(DAEMON):
+    python = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON", "")
+    if are_local(where) and is_our_python(python) and not conf.contains(DAEMON):
         conf.set(DAEMON, "lineage_emitter.daemon")
         dispatcher = conf.get("spark.lineage.dispatcher")
         if dispatcher:

@@ -39,7 +39,7 @@ def warm_up() -> None:
     compress(encode_csv(block))
     if os.environ.get("LINEAGE_DISPATCHER") == "kafka":
         # Loaded before the fork; a producer has to wait until after it.
-        with contextlib.suppress(ImportError):
+        with contextlib.suppress(Exception):
             import_module("confluent_kafka")
             import_module("lineage_emitter.dispatch.kafka")
     lineage_core.positions.key_positions(["warm", 1, ("up", 2)])

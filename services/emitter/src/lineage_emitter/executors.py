@@ -73,7 +73,7 @@ def check_executors(sc: SparkContext, folder: Path) -> ExecutorFacts:
     Raises:
         OSError: the driver itself can't write to the folder.
     """
-    if _are_local(sc) and _run_our_python(sc):
+    if are_local(sc.master or "local") and is_our_python(sc.pythonExec):
         return ExecutorFacts()
     token = f"probe-{uuid.uuid4().hex}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -105,11 +105,12 @@ def _by_value() -> Iterator[None]:
         cloudpickle.unregister_pickle_by_value(module)
 
 
-def _are_local(sc: SparkContext) -> bool:
-    master = sc.master or "local"
+def are_local(master: str) -> bool:
+    """Whether executors are the driver's own process."""
     return master == "local" or master.startswith("local[")
 
 
-def _run_our_python(sc: SparkContext) -> bool:
-    found = shutil.which(sc.pythonExec)
+def is_our_python(program: str) -> bool:
+    """Whether workers run the driver's interpreter, with what is installed for it."""
+    found = shutil.which(program)
     return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)

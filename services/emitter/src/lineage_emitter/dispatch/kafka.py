@@ -54,7 +54,7 @@ class TaskKafka(FrameMaker):
         self._outbox: Outbox | None = None
         try:
             self._outbox = outbox_of(target)
-        except ImportError as problem:
+        except Exception as problem:  # not installed, or broken: a library that is missing, say
             self.spooled_reason = f"confluent-kafka can't be imported: {problem}"[:200]
 
     @property
@@ -198,7 +198,7 @@ class TaskKafka(FrameMaker):
 
 def warm(target: KafkaTarget) -> None:
     """Make this process's producer while the task goes on: it needs half a second to get ready."""
-    with contextlib.suppress(ImportError):
+    with contextlib.suppress(Exception):
         outbox_of(target).warm()
 
 
