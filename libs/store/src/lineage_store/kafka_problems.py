@@ -26,16 +26,22 @@ _ADVICE = (
         f"the Kafka user lacks a right: {RIGHTS}",
     ),
     (
-        ("wrong version number", "ssl handshake", "disconnected", "connection closed"),
+        ("wrong version number", "ssl handshake", "disconnected", " closed"),
         "LINEAGE_KAFKA_SECURITY_PROTOCOL must be that of Kafka's listener",
+    ),
+    (
+        ("timed out", "brokers are down", "connect call failed", "connection refused"),
+        "see whether Kafka runs at the address in LINEAGE_KAFKA, and whether "
+        "LINEAGE_KAFKA_SECURITY_PROTOCOL is that of its listener",
     ),
 )
 
 
 def kafka_problem(error: BaseException | str) -> str:
     """An error of a client of Kafka, and what to do about it where that can be told."""
-    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    said = " ".join(text.split())
+    said = " ".join(str(error).split())
+    if not isinstance(error, str) and type(error).__name__ not in said:
+        said = f"{type(error).__name__}: {said}"
     for signs, advice in _ADVICE:
         if any(sign in said.lower() for sign in signs):
             return f"{said} ({advice})"

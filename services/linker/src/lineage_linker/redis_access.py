@@ -43,11 +43,11 @@ _ADVICE = (
         "it, and LINEAGE_REDIS a host that it is made out to",
     ),
     (
-        re.compile(r"(?i)WRONGPASS|NOAUTH|username-password|authentication required"),
+        re.compile(r"(?i)WRONGPASS|NOAUTH|AuthenticationError|username-password"),
         "it refuses the login: check LINEAGE_REDIS_USERNAME and LINEAGE_REDIS_PASSWORD_FILE",
     ),
     (
-        re.compile(r"(?i)NOPERM|no permissions"),
+        re.compile(r"(?i)NOPERM|NoPermissionError"),
         "its ACL user lacks a right: docs/guide/security.md has the line to give it",
     ),
     (

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LIMIT = "max.message.bytes"
+CAUSES = 3
+"""Errors that a message holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,18 @@ def check_topics(
     names = list(names)
     # "Timed out" alone would not say that, for instance, the password is wrong.
     errors: list[str] = []
+    asked: dict[str, Any] = {"client.id": "lineage-emitter", "log_level": 0, **config}
+    asked["error_cb"] = lambda error: errors.append(error.str())
     try:
-        asked: dict[str, Any] = {"client.id": "lineage-emitter", "log_level": 0, **config}
-        asked["error_cb"] = lambda error: errors.append(error.str())
         admin = AdminClient(asked)
+    except (KafkaException, ValueError) as problem:
+        raise DeliveryError(kafka_problem(text_of(problem))) from problem
+    try:
         found = _found_or_created(admin, names, timeout_s)
     except (KafkaException, ValueError) as problem:
-        said = "; ".join(dict.fromkeys([text_of(problem), *errors[-1:]]))
+        # Nothing is told before it is asked for; the cause comes first, "all brokers are down" last.
+        admin.poll(0)
+        said = "; ".join(list(dict.fromkeys([text_of(problem), *errors]))[:CAUSES])
         raise DeliveryError(kafka_problem(said)) from problem
     for name in names:
         if found[name].record_bytes < RECORD_BYTES_MAX:
