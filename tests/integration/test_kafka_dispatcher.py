@@ -20,7 +20,7 @@ import pytest
 
 from lineage.stack.ports import LOOPBACK, free_ports
 from lineage_core.block_header import BlockHeader
-from lineage_core.message import parse_message
+from lineage_core.message import Commit, dump_message, parse_message
 from lineage_core.topics import RECORD_BYTES_MAX, Topics
 from lineage_core.verdict import StoreCounts, Verdict, judge
 from lineage_emitter import LineageApi
@@ -396,6 +396,19 @@ def test_blocks_beyond_the_memory_wait_for_acknowledgments(
     assert len(sizes) == blocks
     assert sum(sizes) > 4 << 20
     assert application.waits() == []
+
+
+def test_a_message_larger_than_a_record_travels_compressed(
+    application: Application, kafka: KafkaUnderTest, kafka_topics: Topics
+) -> None:
+    newlines = tuple((row, 1 + row % 3) for row in range(900_000))
+    large = Commit(app="app-1", node="write", partition=0, attempt=0, newlines=newlines)
+    assert len(dump_message(large)) > RECORD_BYTES_MAX
+    application.api.send(large)
+    application.api.close()
+    assert application.waits() == []
+    (commit,) = drain(kafka.bootstrap, kafka_topics).commits()
+    assert len(commit["newlines"]) == len(newlines)
 
 
 def test_missing_topics_are_made(kafka: KafkaUnderTest, tmp_path: Path) -> None:
