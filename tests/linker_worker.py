@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,20 +38,19 @@ def until(condition: Callable[[], Any], what: str, limit_s: float = LIMIT_S) -> 
 class Worker:
     """One process of the linker, and its log."""
 
-    def __init__(self, settings: Mapping[str, str], folder: Path, name: str = "linker") -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        folder: Path,
+        name: str = "linker",
+        program: Sequence[str] = ("-m", "lineage_linker"),
+    ) -> None:
         (self.port,) = free_ports(1)
         self.log = folder / f"{name}-{time.monotonic_ns()}.log"
         own = {"LINEAGE_LINKER_HTTP_PORT": str(self.port), "LINEAGE_LINKER_SESSION_S": "6"}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-W",
-                    "error::DeprecationWarning:lineage_linker",
-                    "-m",
-                    "lineage_linker",
-                ],
+                [sys.executable, "-P", *program],
                 env={**os.environ, **own, **settings},
                 stdout=log,
                 stderr=subprocess.STDOUT,

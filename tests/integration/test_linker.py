@@ -188,6 +188,69 @@ def is_at_work(linker: Worker) -> bool:
     return linker.metric("lineage_linker_messages_total") > 20
 
 
+BROKEN_ONCE = """
+import sys
+from pathlib import Path
+from aiokafka.errors import KafkaConnectionError
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
+from lineage_linker.__main__ import main
+from lineage_linker.batch import Batch
+
+broken = Path("broken")
+
+async def commit(self, offsets):
+    broken.touch()
+    await self.crash(KafkaConnectionError("made up"))
+    return False
+
+def handle(self, record):
+    broken.touch()
+    raise RuntimeError("a bug")
+
+if not broken.exists():
+    if sys.argv[1] == "kafka":
+        AIOKafkaConsumerThread._commit = commit
+    else:
+        Batch.handle = handle
+sys.exit(main())
+"""
+
+
+def test_begins_anew_when_the_client_of_kafka_gives_up(pipeline: Pipeline, tmp_path: Path) -> None:
+    job, expected = make_job("app-1", 4), MemoryLinker()
+    expected.batch(job.values())
+    program = tmp_path / "program.py"
+    program.write_text(BROKEN_ONCE)
+    linker = Worker(pipeline.settings, tmp_path, program=(str(program), "kafka")).ready()
+    try:
+        pipeline.send(job)
+        topic = pipeline.topics.flow
+        until(lambda: pipeline.committed(topic) == len(job.flow), "acked by the next")
+        arrives(pipeline, expected)
+        assert (tmp_path / "broken").exists()
+        assert linker.alive()
+        assert [one["event"] for one in linker.events()].count("linker_started") == 2
+    finally:
+        linker.kill()
+
+
+def test_a_bug_ends_the_process_and_skips_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
+    job, expected = make_job("app-1", 4), MemoryLinker()
+    expected.batch(job.values())
+    program = tmp_path / "program.py"
+    program.write_text(BROKEN_ONCE)
+    linker = Worker(pipeline.settings, tmp_path, program=(str(program), "bug")).ready()
+    pipeline.send(job)
+    assert linker.process.wait(timeout=60) == 1
+    assert "a bug" in linker.tail()
+    assert pipeline.committed(pipeline.topics.flow) == 0
+    linker = Worker(pipeline.settings, tmp_path, program=(str(program), "bug")).ready()
+    try:
+        arrives(pipeline, expected)
+    finally:
+        linker.kill()
+
+
 def test_ends_are_told_whole() -> None:
     """What the expiry of state leans on."""
     job = make_job("app-1", 1)

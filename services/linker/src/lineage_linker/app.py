@@ -29,8 +29,8 @@ from lineage_store.kafka_problems import RIGHTS, kafka_problem
 
 ANSWER_S = 5.0
 """Metadata that takes longer is taken for absence."""
-BUFFERED = 128
-"""Records that are read ahead: they are counted, whatever their size."""
+BUFFERED = 64
+"""Records that are read ahead of a batch: they are counted, whatever their size."""
 
 
 def make_app(settings: LinkerSettings, folder: str) -> faust.App:

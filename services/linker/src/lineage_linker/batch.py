@@ -66,6 +66,9 @@ class Batch:
     def __init__(self, layout: Layout, state_of: Callable[[str], AppState], now: float) -> None:
         self.outgoing: list[Outgoing] = []
         self.counts = Counts()
+        self.dead: list[DeadRecord] = []
+        self.complete: list[str] = []
+        """Applications whose state is not needed any more; known once the batch is finished."""
         self._layout = layout
         self._state_of = state_of
         self._now = now
@@ -95,7 +98,8 @@ class Batch:
 
     def finish(self) -> None:
         """All that was sent is safe."""
-        self.counts.complete = sum([app.state.finish() for app in self._apps.values()])
+        self.complete = [name for name, app in self._apps.items() if app.state.finish()]
+        self.counts.complete = len(self.complete)
 
     # -- blocks ------------------------------------------------------------------------------
 
@@ -192,6 +196,7 @@ class Batch:
             record.size,
             cut,
         )
+        self.dead.append(dead)
         self.outgoing.append(
             Outgoing(
                 self._layout.topics.dead_letter,

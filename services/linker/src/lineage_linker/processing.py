@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol, TypeVar
 
+import structlog
+
 from lineage_linker.batch import Batch
 from lineage_linker.errors import BrokerUnavailableError, RefusedError
 from lineage_linker.health import KAFKA, REDIS, Health
@@ -24,6 +26,7 @@ from lineage_linker.redis_state import Lifetimes, RedisState
 from lineage_linker.side_cache import SideCache
 
 T = TypeVar("T")
+log = structlog.get_logger(__name__)
 
 
 class Sender(Protocol):
@@ -85,6 +88,10 @@ class Processor:
         by_topic = Tally(record.place.topic for record in records)
         self._metrics.batch(batch.counts, by_topic, time.perf_counter() - begin)
         self._metrics.cache_bytes.set(self._cache.nbytes)
+        for dead in batch.dead:
+            log.warning("dead_letter", app=dead.app, place=str(dead.place), reason=dead.reason)
+        for app in batch.complete:
+            log.info("application_complete", app=app)
         return run
 
     async def run(self) -> RedisRun:
