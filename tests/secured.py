@@ -5,8 +5,10 @@ The launcher's servers with another configuration; every secret lies in a file t
 
 from __future__ import annotations
 
+import hashlib
+import re
 import secrets
-from collections.abc import Mapping
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from lineage.stack.kafka_server import CHECK_LIMIT_S, Kafka
 from lineage.stack.neo4j_server import DATABASE, Neo4j, write_secret
 from lineage.stack.ports import LOOPBACK
+from lineage.stack.programs import redis_server
 from lineage.stack.redis_server import Redis
 from lineage.stack.server import NotReady, Say, silent
 
@@ -223,17 +226,10 @@ class SecuredRedis(Redis):
         }
 
     def _hash(self, user: str) -> str:
-        import hashlib
-
         return hashlib.sha256(self._files.password(user).encode()).hexdigest()
 
     @staticmethod
     def _knows_waitaof() -> bool:
-        import re
-        import subprocess
-
-        from lineage.stack.programs import redis_server
-
         said = subprocess.run(
             [str(redis_server()), "--version"], capture_output=True, text=True, check=True
         ).stdout
@@ -305,6 +301,3 @@ class SecuredNeo4j(Neo4j):
             "LINEAGE_NEO4J_PASSWORD_FILE": str(self._files.password_file(user)),
             "LINEAGE_NEO4J_CA_FILE": str(self._files.ca_file),
         }
-
-
-Settings = Mapping[str, str]
