@@ -16,6 +16,7 @@ from benchmarks.generate import parse_size
 from benchmarks.kafka import broker
 from benchmarks.lineage_rows import lineage_row
 from benchmarks.pairs import KAFKA, SPOOL, RunError, Setup, compared, over_kafka, run_pairs
+from benchmarks.pipeline import pipeline_row
 from benchmarks.provenance import provenance
 from benchmarks.workloads import WORKLOADS, input_bytes
 
@@ -37,6 +38,9 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--dispatcher", choices=[KAFKA], help="compare what emission costs: Kafka with the spool"
     )
+    parser.add_argument(
+        "--pipeline", action="store_true", help="through Kafka, linker and writer into Neo4j"
+    )
     parser.add_argument("--kafka", default="", help="HOST:PORT; default: a broker of its own")
     return parser.parse_args(words)
 
@@ -53,6 +57,8 @@ def pair_row(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     source = workload.prepare(folder / "inputs", asked.size)
     if asked.dispatcher == KAFKA:
         return kafka_row(name, asked, source)
+    if asked.pipeline:
+        return whole_row(name, asked, source)
     setup = Setup(
         workload, source, folder / name, asked.partitions, asked.cores, control=asked.control
     )
@@ -92,6 +98,24 @@ def kafka_row(name: str, asked: argparse.Namespace, source: Path) -> dict[str, A
         "local_cores": asked.cores,
         "outputs_identical": True,
         **compared(spool, kafka),
+    }
+
+
+def whole_row(name: str, asked: argparse.Namespace, source: Path) -> dict[str, Any]:
+    """One run through a pipeline of its own.
+
+    Raises:
+        RunError: the run failed, or its lineage never became complete.
+    """
+    folder = asked.folder.resolve() / f"{name}-pipeline"
+    setup = Setup(WORKLOADS[name], source, folder, asked.partitions, asked.cores)
+    size = input_bytes(source)
+    return {
+        "benchmark": f"{name}-pipeline",
+        "input_bytes": size,
+        "partitions": asked.partitions,
+        "local_cores": asked.cores,
+        **pipeline_row(setup, size),
     }
 
 

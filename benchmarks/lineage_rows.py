@@ -19,6 +19,7 @@ from lineage_core.trace_result import Direction, TraceResult
 from lineage_core.tracing import Tracer
 from lineage_core.verdict import Verdict, judge
 from lineage_store.asking import Asker, Question
+from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
 
@@ -78,7 +79,7 @@ def queryable(captured: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def trace_times(store: SqliteStore, app: str, index: Path) -> dict[str, Any]:
+def trace_times(store: GraphStore, app: str, index: Path) -> dict[str, Any]:
     """Times of backward traces in this process, in milliseconds.
 
     ``positions``: rows of the output chosen at random among those with up to ``WITNESSES_MAX``
