@@ -133,7 +133,9 @@ def arrived(whole: Pipeline, name: str) -> str:
 
 
 def start(whole: Pipeline, folder: Path, name: str) -> Popen[str]:
-    return whole.run(folder, "job.py", MASTERS[name.split("-", maxsplit=1)[0]], name, "out", PAUSE_S)
+    return whole.run(
+        folder, "job.py", MASTERS[name.split("-", maxsplit=1)[0]], name, "out", PAUSE_S
+    )
 
 
 def executors(jobs: list[Popen[str]]) -> list[int]:
