@@ -32,6 +32,7 @@ def test_headers_and_back(record: DeadRecord) -> None:
 
 
 def test_headers_that_another_program_wrote() -> None:
+    headers: list[tuple[str, bytes | str | None]]
     headers = [("topic", b"t"), ("partition", "0"), ("offset", b"1"), ("reason", b"\xff")]
     found = read_dead_record(headers, b"four")
     assert (found.place, found.size, found.reason) == (Place("t", 0, 1), 4, "\ufffd")

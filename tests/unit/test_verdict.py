@@ -232,8 +232,8 @@ def test_blocks_that_wait_for_their_commit_are_written() -> None:
 
 
 def test_blocks_in_a_spool_are_named_with_their_place_until_they_have_come() -> None:
-    place = {"file": "host-1:/spool/app/blocks/4-1-0.lmf", "spooled_reason": "Kafka is away"}
-    waiting = commit("4", 1, blocks=2, spooled=2, **place)
+    file = "host-1:/spool/app/blocks/4-1-0.lmf"
+    waiting = commit("4", 1, blocks=2, spooled=2, file=file, spooled_reason="Kafka is away")
     messages = (BEGIN, SINK, COMMITS[0], waiting, COMMITS[2], JOB, END)
     found = verdict(*messages, counts=replace(ALL, received=2, stubs=2))
     assert found.reasons[:2] == (
