@@ -131,5 +131,8 @@ def test_kafka_killed(pipeline: Pipeline, tmp_path: Path) -> None:
                 until(lambda: worker.alive() and worker.get("/readyz")[0] == 503, "not ready")
                 assert worker.get("/healthz")[0] == 200
         sending.arrives()
+        with pipeline.kafka.down():
+            assert worker.stop() < 10
+            assert worker.process.returncode == 0
     finally:
         worker.kill()

@@ -31,7 +31,7 @@ from lineage_linker.settings import LinkerSettings
 from lineage_linker.side_cache import SideCache
 from lineage_store.kafka_problems import RIGHTS, bootstrap_problem, kafka_problem
 
-STOP_S = 8.0
+STOP_S = 5.0
 """Longest that a stop takes; what is not acked by then is done again by whoever comes next."""
 PROBE_S = 2.0
 RELEASE_EVERY_S = 0.2
