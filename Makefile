@@ -38,7 +38,7 @@ SEED ?= 1
 
 .PHONY: soak
 soak: setup ## Kill every part of a pipeline at random for an hour
-	@$(WITH_JAVA) $(BIN)/pytest -q -o log_cli=true tests/faults/test_pipeline_kills.py --soak 3600 --fault-seed $(SEED) $(ARGS)
+	@$(WITH_JAVA) $(BIN)/pytest -q --timeout 0 -o log_cli=true tests/faults/test_pipeline_kills.py --soak 3600 --fault-seed $(SEED) $(ARGS)
 
 .PHONY: bench
 bench: setup ## Run the benchmarks; one JSON line each

@@ -33,7 +33,7 @@ from tests.pipeline import (
 )
 from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(0)]
+pytestmark = pytest.mark.faults
 
 logger = logging.getLogger(__name__)
 
