@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 import typer
 
 from lineage.options import print_json
-from lineage_store.ingest import IngestReport, Progress, ingest, ingest_all
+from lineage.progress import spool_progress
+from lineage_store.ingest import IngestReport, ingest, ingest_all
 from lineage_store.opening import open_embedded, spool_folder
 
 
@@ -47,7 +46,7 @@ def link_all(url: str, spool: Path) -> list[IngestReport]:
     """
     if not spool.is_dir():
         return []
-    with open_embedded(url, create=True) as store, _progress() as progress:
+    with open_embedded(url, create=True) as store, spool_progress("linking") as progress:
         reports = ingest_all(store, spool, progress=progress)
     return [report for report in reports if report.app]
 
@@ -60,7 +59,7 @@ def link_folders(url: str, folders: Iterable[Path]) -> None:
     """
     left = [folder for folder in folders if folder.is_dir()]
     if left:
-        with open_embedded(url, create=True) as store, _progress() as progress:
+        with open_embedded(url, create=True) as store, spool_progress("linking") as progress:
             for folder in left:
                 ingest(store, folder, progress=progress)
 
@@ -70,30 +69,6 @@ def remove_spool(url: str, app: str) -> None:
     folder = spool_of(url) / app
     if app and folder.is_dir():
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("linking {task.description}"), BarColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def show(report: IngestReport) -> None:
-            bar.update(
-                task,
-                description=report.app,
-                total=report.bytes_total or None,
-                completed=report.bytes_done,
-            )
-
-        yield show
 
 
 def _report_json(report: IngestReport) -> dict[str, object]:

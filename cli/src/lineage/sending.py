@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from lineage.options import EXIT_INCOMPLETE, print_json
+from lineage.progress import spool_progress
 
 if TYPE_CHECKING:
-    from lineage_emitter.dispatch.sending import Progress, SendReport
+    from lineage_emitter.dispatch.sending import SendReport
 
 
 def send_spool(spool: str, *, as_json: bool) -> None:
@@ -29,7 +27,7 @@ def send_spool(spool: str, *, as_json: bool) -> None:
 
     settings = read_settings(dispatcher="kafka", spool=spool or None)
     folder = settings.spool_folder()
-    with _progress() as progress:
+    with spool_progress("sending") as progress:
         reports = send_all(settings, folder, progress)
     if as_json:
         print_json([_report_json(report) for report in reports])
@@ -59,27 +57,3 @@ def _report_json(report: SendReport) -> dict[str, Any]:
         "busy": report.busy,
         "problems": report.problems,
     }
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("sending {task.description}"), BarColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def show(report: SendReport) -> None:
-            bar.update(
-                task,
-                description=report.app,
-                total=report.bytes_total or None,
-                completed=report.bytes_done,
-            )
-
-        yield show
