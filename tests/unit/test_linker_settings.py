@@ -24,22 +24,15 @@ from lineage_linker.metrics import Metrics
 from lineage_linker.redis_access import unavailable_or_broken
 from lineage_linker.settings import LinkerSettings, read_settings
 from lineage_store.kafka_settings import KafkaSettings
+from tests.reference_pages import documented_metrics, metric_names, section
 
 pytestmark = pytest.mark.unit
-
-REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
 
 
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in LinkerSettings.model_fields:
         monkeypatch.delenv(f"LINEAGE_{name.upper()}", raising=False)
-
-
-def section(page: str, title: str) -> list[str]:
-    text = (REFERENCE / page).read_text(encoding="utf-8")
-    (found,) = (part for part in text.split("\n## ") if part.startswith(title))
-    return [line for line in found.splitlines() if line.startswith("| `")]
 
 
 def test_the_table_of_the_documentation_is_the_settings() -> None:
@@ -53,11 +46,7 @@ def test_the_table_of_the_documentation_is_the_settings() -> None:
 
 
 def test_the_table_of_the_documentation_is_the_metrics() -> None:
-    named = {line.split("`")[1] for line in section("metrics.md", "Linker")}
-    found = set()
-    for metric in Metrics().registry.collect():
-        found.add(metric.name + ("_total" if metric.type == "counter" else ""))
-    assert named == found
+    assert documented_metrics("Linker") == metric_names(Metrics().registry)
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from pathlib import Path
 
 import aiohttp
 import pytest
@@ -17,22 +16,15 @@ from lineage_writer.logs import Seldom
 from lineage_writer.metrics import Metrics
 from lineage_writer.probes import Probes
 from lineage_writer.settings import WriterSettings, read_settings
+from tests.reference_pages import documented_metrics, metric_names, section
 
 pytestmark = pytest.mark.unit
-
-REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
 
 
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in WriterSettings.model_fields:
         monkeypatch.delenv(f"LINEAGE_{name.upper()}", raising=False)
-
-
-def section(page: str, title: str) -> list[str]:
-    text = (REFERENCE / page).read_text(encoding="utf-8")
-    (found,) = (part for part in text.split("\n## ") if part.startswith(title))
-    return [line for line in found.splitlines() if line.startswith("| `")]
 
 
 def test_the_table_of_the_documentation_is_the_settings() -> None:
@@ -48,11 +40,7 @@ def test_the_table_of_the_documentation_is_the_settings() -> None:
 
 
 def test_the_table_of_the_documentation_is_the_metrics() -> None:
-    named = {line.split("`")[1] for line in section("metrics.md", "Writer")}
-    found = set()
-    for metric in Metrics().registry.collect():
-        found.add(metric.name + ("_total" if metric.type == "counter" else ""))
-    assert named == found
+    assert documented_metrics("Writer") == metric_names(Metrics().registry)
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

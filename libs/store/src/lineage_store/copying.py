@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from lineage_core.graph import BlockRef
 from lineage_core.linking import TaskId
+from lineage_store.parts import in_parts
 from lineage_store.port import GraphStore
 
 BLOCKS_AT_ONCE = 64
@@ -23,7 +21,7 @@ def copy_application(source: GraphStore, target: GraphStore, app: str) -> None:
     """
     graph = source.graph(app)
     target.write(app, source.messages(app))
-    for refs in _parts(graph.blocks()):
+    for refs in in_parts(graph.blocks(), BLOCKS_AT_ONCE):
         loaded = graph.load(ref.block_id for ref in refs)
         tasks = {
             ref.block_id: TaskId(ref.task, ref.block_id.partition, ref.block_id.attempt)
@@ -32,16 +30,5 @@ def copy_application(source: GraphStore, target: GraphStore, app: str) -> None:
         unmatched = {ref.block_id: ref.unmatched for ref in refs}
         blocks = [loaded[ref.block_id] for ref in refs]
         target.write(app, blocks=blocks, tasks=tasks, unmatched=unmatched)
-    for refs in _parts(graph.blocks()):
+    for refs in in_parts(graph.blocks(), BLOCKS_AT_ONCE):
         target.write(app, edges=graph.edges_into(ref.block_id for ref in refs))
-
-
-def _parts(refs: Iterable[BlockRef]) -> Iterator[list[BlockRef]]:
-    part: list[BlockRef] = []
-    for ref in refs:
-        part.append(ref)
-        if len(part) >= BLOCKS_AT_ONCE:
-            yield part
-            part = []
-    if part:
-        yield part

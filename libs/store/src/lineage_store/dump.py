@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from lineage_core.block import BlockId, FlowBlock
@@ -19,6 +19,7 @@ from lineage_core.csv_codec import encode_csv
 from lineage_core.graph import BlockRef, EdgeBatch, FlowGraph
 from lineage_core.message import Message, dump_message
 from lineage_core.verdict import StoreCounts
+from lineage_store.parts import in_parts
 from lineage_store.port import GraphStore
 
 BLOCKS_AT_ONCE = 32
@@ -45,7 +46,7 @@ def dump_application(store: GraphStore, app: str) -> Iterator[str]:
             yield _line("split", dataclasses.asdict(split))
         for file in graph.sink_files(node.node):
             yield _line("file", dataclasses.asdict(file))
-    for refs in _parts(graph.blocks()):
+    for refs in in_parts(graph.blocks(), BLOCKS_AT_ONCE):
         loaded = graph.load(ref.block_id for ref in refs)
         for ref in refs:
             yield _line("block", _block(ref, loaded[ref.block_id]))
@@ -68,7 +69,7 @@ def _block(ref: BlockRef, block: FlowBlock) -> dict[str, Any]:
 
 
 def _edges(graph: FlowGraph) -> Iterator[str]:
-    for refs in _parts(graph.blocks()):
+    for refs in in_parts(graph.blocks(), BLOCKS_AT_ONCE):
         edges: dict[tuple[BlockId, BlockId], EdgeBatch] = {
             (edge.consumer, edge.producer): edge
             for edge in graph.edges_into(ref.block_id for ref in refs)
@@ -100,14 +101,3 @@ def _counts(counts: StoreCounts) -> dict[str, Any]:
 
 def _line(kind: str, value: Any) -> str:
     return json.dumps({kind: value}, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-
-
-def _parts(refs: Iterable[BlockRef]) -> Iterator[list[BlockRef]]:
-    part: list[BlockRef] = []
-    for ref in refs:
-        part.append(ref)
-        if len(part) >= BLOCKS_AT_ONCE:
-            yield part
-            part = []
-    if part:
-        yield part
