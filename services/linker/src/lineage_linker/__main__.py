@@ -12,23 +12,19 @@ import structlog
 from lineage_core.errors import LineageError
 from lineage_linker.logs import set_up_logs
 from lineage_linker.service import Outcome, Service
-from lineage_linker.settings import read_settings
+from lineage_linker.settings import LinkerSettings, read_settings
 
 EXIT_BROKEN = 1
 EXIT_SETTINGS = 2
-
-
-async def serve() -> Outcome:
-    """Run the service once."""
-    return await Service(read_settings()).run()
 
 
 def main() -> int:
     """Run until a signal; the exit code."""
     set_up_logs("info")
     try:
-        set_up_logs(read_settings().log_level)
-        outcome = asyncio.run(serve())
+        settings = read_settings()
+        set_up_logs(settings.log_level)
+        outcome = asyncio.run(_serve(settings))
     except (LineageError, OSError) as error:
         structlog.get_logger().error("linker_failed", reason=str(error))
         return EXIT_SETTINGS
@@ -38,6 +34,11 @@ def main() -> int:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     # A thread may still wait for Redis: what it does is not acked, and done again by the next.
     os._exit(0 if outcome is Outcome.STOPPED else EXIT_BROKEN)
+
+
+async def _serve(settings: LinkerSettings) -> Outcome:
+    # The service is made where its loop runs.
+    return await Service(settings).run()
 
 
 if __name__ == "__main__":
