@@ -8,14 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
+
+import pytest
 
 from lineage.stack import supervisor
-from lineage.stack.ports import free_ports
+from lineage.stack.ports import LOOPBACK, free_ports
 from lineage.stack.services import KINDS, Service, ServiceKind
 from lineage_core.topics import Topics
 from lineage_core.verdict import Verdict, judge
@@ -51,9 +56,26 @@ class ServiceUnderTest:
         """SIGTERM; False when it had to be killed or did not run."""
         return supervisor.stop(self._service)
 
-    def log(self) -> str:
-        """The end of its log."""
-        return "\n".join(supervisor.log_tail(self._service, 40))
+    def state(self) -> str:
+        """The end of its log, and what it says of itself."""
+        log = "\n".join(supervisor.log_tail(self._service, 40))
+        return f"-- {self.name}\n{log}\n{self._says('readyz')}\n{self._says('metrics')}"
+
+    def _says(self, page: str) -> str:
+        url = f"http://{LOOPBACK}:{self._service.port}/{page}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                text = answer.read().decode()
+        except urllib.error.HTTPError as error:
+            text = error.read().decode()
+        except OSError as error:
+            text = str(error)
+        dull = ("#", "python_", "process_")
+        return "\n".join(
+            line
+            for line in text.splitlines()
+            if not line.startswith(dull) and "_bucket" not in line
+        )
 
 
 @dataclass
@@ -129,8 +151,10 @@ class Pipeline:
                 verdict = self.verdict(app)
                 if verdict.complete:
                     return verdict
-                assert time.monotonic() < deadline, (verdict.to_json(), self.logs())
-            assert time.monotonic() < deadline, (f"{app} never arrived", self.logs())
+                if time.monotonic() > deadline:
+                    self.fail(f"{app} is not complete: {verdict.to_json()}")
+            if time.monotonic() > deadline:
+                self.fail(f"{app} never arrived")
             time.sleep(POLL_S)
 
     def traced(self, out: Path, app: str | None = None) -> Counter[Row]:
@@ -138,9 +162,10 @@ class Pipeline:
         with self.store() as store:
             return traced_from(store, self.folder / "index", out, app)
 
-    def logs(self) -> str:
-        """The ends of all services' logs."""
-        return "\n".join(f"-- {one.name}\n{one.log()}" for one in self.services)
+    def fail(self, reason: str) -> NoReturn:
+        """Fail the test, and show how all services are."""
+        states = "\n".join(one.state() for one in self.services)
+        pytest.fail(f"{reason}\n{states}", pytrace=False)
 
     def close(self) -> None:
         """Stop the services."""

@@ -234,6 +234,56 @@ def test_begins_anew_when_the_client_of_kafka_gives_up(pipeline: Pipeline, tmp_p
         linker.kill()
 
 
+MISREADING_ONCE = """
+import asyncio
+import sys
+from pathlib import Path
+from faust.transport.consumer import Consumer
+from lineage_linker.__main__ import main
+
+broken = Path("broken")
+original = Consumer._wait_next_records
+
+async def once(self, timeout):
+    records, active = await original(self, timeout)
+    if records and not broken.exists():
+        broken.touch()
+        match sys.argv[1]:
+            case "throws away":  # what it does around a rebalance; the flow is resumed after it
+                self.flow_active = False
+                asyncio.get_running_loop().call_later(0.5, self.resume_flow)
+            case "skips":
+                partition, found = next(iter(records.items()))
+                records[partition] = found[1:]
+            case "stalls":
+                self.stop_flow()
+    return records, active
+
+Consumer._wait_next_records = once
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(("fault", "starts"), [("throws away", 1), ("skips", 2), ("stalls", 2)])
+def test_what_faust_does_not_hand_over_is_read_again(
+    pipeline: Pipeline, tmp_path: Path, fault: str, starts: int
+) -> None:
+    job, expected = make_job("app-1", 4), MemoryLinker()
+    expected.batch(job.values())
+    program = tmp_path / "program.py"
+    program.write_text(MISREADING_ONCE)
+    pipeline.send(job)
+    settings = {**pipeline.settings, "LINEAGE_LINKER_STALL_S": "4"}
+    linker = Worker(settings, tmp_path, program=(str(program), fault)).ready()
+    try:
+        arrives(pipeline, expected)
+        assert (tmp_path / "broken").exists()
+        begun = [one["event"] for one in linker.events()].count("linker_started")
+        assert begun == starts, linker.tail()
+    finally:
+        linker.kill()
+
+
 def test_a_bug_ends_the_process_and_skips_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
     job, expected = make_job("app-1", 4), MemoryLinker()
     expected.batch(job.values())

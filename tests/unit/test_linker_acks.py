@@ -385,18 +385,18 @@ def test_batches_are_bounded_in_bytes() -> None:
 def test_lag_in_records_and_seconds() -> None:
     metrics = Metrics()
     lag = Lag(metrics, clock=lambda: 1100.0)
-    ends = {("flow", 0): 10, ("flow", 1): 7, ("flow", 2): None, ("node", 0): 2}
-    lag.measure(["flow", "node"], ends, {("flow", 1): 7, ("flow", 0): 2})
+    bounds = {("flow", 0): (2, 10), ("flow", 1): (7, 7), ("flow", 2): (3, 3), ("node", 0): (0, 2)}
+    lag.measure(["flow", "node"], bounds)
     assert value_of(metrics, "lineage_linker_lag_messages") == 8 + 2
     assert value_of(metrics, "lineage_linker_lag_seconds") == 0
     lag.handled([Incoming(Place("flow", 0, 5), None, b"", 1090.0)])
-    lag.measure(["flow"], ends, {})
+    lag.measure(["flow"], bounds)
     assert metrics.registry.get_sample_value(
         "lineage_linker_lag_messages", {"topic": "flow"}
-    ) == pytest.approx(4 + 7)
+    ) == pytest.approx(4)
     assert metrics.registry.get_sample_value(
         "lineage_linker_lag_seconds", {"topic": "flow"}
     ) == pytest.approx(10.0)
     lag.handled([Incoming(Place("flow", 0, 9), None, b"", 1099.0)])
-    lag.measure(["flow"], {("flow", 0): 10}, {})
+    lag.measure(["flow"], {("flow", 0): (2, 10)})
     assert value_of(metrics, "lineage_linker_lag_seconds") == 0

@@ -7,25 +7,31 @@ is ever acked but by us, in order, and what can't go on ends the process (docs/a
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any, cast
 
 import faust
 import mode
+import structlog
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from faust.auth import SASLCredentials, SSLCredentials
 from faust.exceptions import FaustError
-from faust.types import EventT
+from faust.transport.drivers.aiokafka import Consumer
+from faust.types import TP, EventT
 from faust.types.auth import CredentialsT
 
 from lineage_core.dead_letter import Place
 from lineage_core.topics import RECORD_BYTES_MAX
 from lineage_linker.acks import Acks
+from lineage_linker.continuity import Continuity, Partition
 from lineage_linker.errors import BrokerUnavailableError, RefusedError
 from lineage_linker.lag import Lag
 from lineage_linker.records import Incoming, Layout, Outgoing
 from lineage_linker.settings import LinkerSettings
 from lineage_store.kafka_problems import RIGHTS, kafka_problem
+
+log = structlog.get_logger(__name__)
 
 ANSWER_S = 5.0
 """Metadata that takes longer is taken for absence."""
@@ -39,7 +45,7 @@ def make_app(settings: LinkerSettings, folder: str) -> faust.App:
     Raises:
         KafkaSettingsError: a file of a setting can't be read.
     """
-    return faust.App(
+    app = faust.App(
         settings.linker_group,
         broker=[f"kafka://{one}" for one in settings.kafka.split(",")],
         broker_credentials=credentials(settings),
@@ -68,6 +74,25 @@ def make_app(settings: LinkerSettings, folder: str) -> faust.App:
         web_enabled=False,
         worker_redirect_stdouts=False,
     )
+    transport: Any = app.transport
+    transport.Consumer = SeekingConsumer
+    return app
+
+
+class SeekingConsumer(Consumer):
+    """Faust's consumer, which also seeks where nothing is committed yet.
+
+    The original leaves such a partition where it stands (aiokafka's ``seek_to_committed``): records
+    that were fetched and dropped, as around a rebalance, would never come again.
+    """
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        committed: Mapping[TP, int] = await super().seek_to_committed()
+        # Neither does it seek to 0.
+        unmoved = [one for one, offset in committed.items() if not offset]
+        if unmoved:
+            await self._thread.seek_to_beginning(*unmoved)
+        return committed
 
 
 def credentials(settings: LinkerSettings) -> CredentialsT | None:
@@ -84,7 +109,13 @@ def credentials(settings: LinkerSettings) -> CredentialsT | None:
     return None if context is None else SSLCredentials(context)
 
 
-def add_agent(app: faust.App, settings: LinkerSettings, acks: Acks[EventT[Any]], lag: Lag) -> None:
+def add_agent(
+    app: faust.App,
+    settings: LinkerSettings,
+    acks: Acks[EventT[Any]],
+    continuity: Continuity,
+    lag: Lag,
+) -> None:
     """Have the app read the topics. What an agent raises crashes the app, never skips a record."""
     topics = settings.topics
     flow = app.topic(
@@ -103,11 +134,16 @@ def add_agent(app: faust.App, settings: LinkerSettings, acks: Acks[EventT[Any]],
         async for events in taken:
             begin = 0
             for stop in cuts([len(event.message.value or b"") for event in events], settings):
-                part = events[begin:stop]
-                records = [incoming(event) for event in part]
-                await acks.batch(part, records)
+                with continuity.working():
+                    part = [event for event in events[begin:stop] if await is_next(event)]
+                    records = [incoming(event) for event in part]
+                    if part:
+                        await acks.batch(part, records)
                 lag.handled(records)
                 begin = stop
+
+    async def is_next(event: EventT[Any]) -> bool:
+        return await continuity.follows(event.message.generation_id or 0, place_of(event))
 
 
 def cuts(sizes: Sequence[int], settings: LinkerSettings) -> list[int]:
@@ -126,11 +162,98 @@ def incoming(event: EventT[Any]) -> Incoming:
     """An event as a record."""
     message = event.message
     return Incoming(
-        Place(message.topic, message.partition, message.offset),
+        place_of(event),
         message.key,
         message.value,
         max(message.timestamp or 0.0, 0.0),
     )
+
+
+def place_of(event: EventT[Any]) -> Place:
+    """Where a record is."""
+    message = event.message
+    return Place(message.topic, message.partition, message.offset)
+
+
+def log_assignments(app: faust.App) -> None:
+    """Say which partitions come and go."""
+
+    async def assigned(_: object, /, *args: Any, **__: Any) -> None:
+        log.info("partitions_assigned", partitions=sorted(args[0]))
+
+    async def revoked(_: object, /, *args: Any, **__: Any) -> None:
+        if args[0]:
+            log.info("partitions_revoked", partitions=sorted(args[0]))
+
+    app.on_partitions_assigned.connect(assigned)
+    app.on_partitions_revoked.connect(revoked)
+
+
+class FaustPositions:
+    """Implements :class:`lineage_linker.continuity.Positions` by a Faust app's consumer."""
+
+    def __init__(self, app: faust.App, settings: LinkerSettings) -> None:
+        self._app = app
+        self._settings = settings
+
+    def generation(self) -> int:
+        return int(self._app.consumer_generation_id)
+
+    def check(self) -> None:
+        """Whether the membership is alive: its tasks fail silently where no partition is ours.
+
+        Raises:
+            KafkaError: it is not.
+        """
+        consumer: Any = self._app.consumer
+        client = consumer._thread and consumer._thread._consumer
+        joining = getattr(client and client._coordinator, "_coordination_task", None)
+        if joining is not None and joining.done() and not joining.cancelled():
+            joining.result()
+
+    async def bounds(self) -> Mapping[Partition, tuple[int, int]]:
+        """Of each partition that is ours: where we have to begin, and the offset behind its last record.
+
+        Raises:
+            KafkaError: Kafka can't be asked.
+            FaustError: there is no consumer yet.
+        """
+        consumer: Any = self._app.consumer
+        own = list(consumer.assignment())
+        if not own:
+            return {}
+        ends = await consumer.highwaters(*own)
+        starts = await self._starts(own)
+        return {(one.topic, one.partition): (starts[one], ends[one]) for one in own}
+
+    async def start(self, partition: Partition) -> int:
+        place = TP(*partition)
+        return (await self._starts([place]))[place]
+
+    async def _starts(self, places: Sequence[TP]) -> dict[TP, int]:
+        consumer: Any = self._app.consumer
+        known = {one: consumer._committed_offset.get(one) for one in places}
+        unknown = [one for one, offset in known.items() if offset is None]
+        first = await consumer.earliest_offsets(*unknown) if unknown else {}
+        return known | dict(first)
+
+    async def first_at(self, partition: Partition, offset: int) -> int | None:
+        # A reader of its own: the app's stands elsewhere.
+        place = TopicPartition(*partition)
+        reader = AIOKafkaConsumer(
+            **self._settings.aiokafka_config(),
+            client_id="lineage-linker-gap",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        reader.assign([place])
+        await reader.start()
+        try:
+            reader.seek(place, offset)
+            found = await reader.getmany(place, timeout_ms=int(ANSWER_S * 1000), max_records=1)
+        finally:
+            await reader.stop()
+        return found[place][0].offset if found.get(place) else None
 
 
 class FaustSender:

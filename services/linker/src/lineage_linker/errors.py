@@ -3,6 +3,7 @@
 LineageError
 ├── UnusableRecordError     a record that is a dead letter: its own fault, whoever reads it
 ├── RefusedError            Kafka refuses a record as too large, and would again
+├── ReadingError            Kafka's client skipped records, or reads no more: begin anew
 ├── UnavailableError        a server is away or refuses to write: try the same again, later
 │   ├── StateUnavailableError     Redis
 │   └── BrokerUnavailableError    Kafka
@@ -20,6 +21,10 @@ class UnusableRecordError(LineageError):
 
 class RefusedError(LineageError):
     """Kafka refuses a record as too large, and would refuse it again."""
+
+
+class ReadingError(LineageError):
+    """Kafka's client skipped records, or reads no more; what is not committed is read again by a new one."""
 
 
 class UnavailableError(LineageError):

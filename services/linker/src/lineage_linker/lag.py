@@ -28,21 +28,20 @@ class Lag:
     def measure(
         self,
         topics: Iterable[str],
-        ends: Mapping[tuple[str, int], int | None],
-        committed: Mapping[tuple[str, int], int],
+        bounds: Mapping[tuple[str, int], tuple[int, int]],
     ) -> None:
         """Show it.
 
-        ``ends``: of the worker's partitions, the offset behind the last record; ``committed``: where
-        they stood when they became its own.
+        ``bounds``: of the worker's partitions, where it had to begin, and the offset behind the last
+        record.
         """
-        for known in self._next.keys() - ends.keys():
+        for known in self._next.keys() - bounds.keys():
             del self._next[known]
         for topic in topics:
             behind = 0
-            for place, end in ends.items():
-                if place[0] == topic and end is not None:
-                    behind += max(0, end - self._next.get(place, committed.get(place, 0)))
+            for place, (start, end) in bounds.items():
+                if place[0] == topic:
+                    behind += max(0, end - self._next.get(place, start))
             emitted = self._emitted.get(topic, 0.0)
             age = max(0.0, self._clock() - emitted) if behind and emitted else 0.0
             self._metrics.lag(topic, behind, age)

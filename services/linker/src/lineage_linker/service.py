@@ -14,12 +14,20 @@ import faust
 import structlog
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
+from faust.exceptions import FaustError
 from faust.types import EventT
 from redis import Redis
 
 from lineage_linker.acks import Acks
-from lineage_linker.app import FaustSender, add_agent, make_app
-from lineage_linker.errors import BrokerUnavailableError
+from lineage_linker.app import (
+    FaustPositions,
+    FaustSender,
+    add_agent,
+    log_assignments,
+    make_app,
+)
+from lineage_linker.continuity import Continuity
+from lineage_linker.errors import BrokerUnavailableError, ReadingError
 from lineage_linker.health import KAFKA, REDIS, Health
 from lineage_linker.lag import Lag
 from lineage_linker.metrics import Metrics
@@ -46,7 +54,7 @@ class Outcome(Enum):
     STOPPED = "stopped"
     """As it was asked to."""
     AWAY = "away"
-    """Kafka was away for longer than Faust bears: begin anew."""
+    """Kafka was away for longer than Faust bears, or Faust lost its way: begin anew."""
     BROKEN = "broken"
     """An error of its own: nothing was skipped, and somebody has to look."""
 
@@ -103,10 +111,14 @@ class Service:
             unsafe_s=self._settings.linker_unsafe_s,
             unsafe_bytes=self._settings.linker_unsafe_bytes,
         )
-        add_agent(app, self._settings, acks, self._lag)
+        positions = FaustPositions(app, self._settings)
+        continuity = Continuity(positions, self._settings.linker_stall_s)
+        add_agent(app, self._settings, acks, continuity, self._lag)
+        log_assignments(app)
         chores = [
             asyncio.create_task(self._release(acks)),
-            asyncio.create_task(self._measure(app, processor)),
+            asyncio.create_task(self._watch(positions, continuity)),
+            asyncio.create_task(self._measure_state()),
         ]
         crashed: BaseException | None = None
         try:
@@ -122,7 +134,7 @@ class Service:
         crashed = crashed or app.crash_reason
         if self._stop.is_set():
             return Outcome.STOPPED
-        away = isinstance(crashed, KafkaError | OSError) or crashed is None
+        away = isinstance(crashed, KafkaError | OSError | ReadingError) or crashed is None
         reason = repr(crashed) if crashed is None else kafka_problem(crashed)
         log.error("linker_crashed", exc_info=None if away else crashed, reason=reason)
         return Outcome.AWAY if away else Outcome.BROKEN
@@ -135,7 +147,9 @@ class Service:
         done, _ = await asyncio.wait([waiting, *chores], return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         for one in done:
-            one.result()
+            # A chore is cancelled with the thread of a consumer that crashes: the app says why.
+            if not one.cancelled():
+                one.result()
 
     async def _close(self, app: faust.App) -> None:
         try:
@@ -164,22 +178,28 @@ class Service:
             await asyncio.sleep(RELEASE_EVERY_S)
             await acks.release()
 
-    async def _measure(self, app: faust.App, processor: Processor) -> None:
+    async def _watch(self, positions: FaustPositions, continuity: Continuity) -> None:
+        """Raises ReadingError or KafkaError: the app's consumer is of no use any more."""
         topics = self._settings.topics
         while True:
             await asyncio.sleep(MEASURE_EVERY_S)
-            consumer: Any = app.consumer
-            ends: dict[tuple[str, int], int | None] = {}
-            committed: dict[tuple[str, int], int] = {}
-            with suppress(Exception):  # between two assignments there is nothing to see
-                for part in consumer.assignment():
-                    ends[part.topic, part.partition] = consumer.highwater(part)
-                    committed[part.topic, part.partition] = consumer._committed_offset[part] or 0
-            self._lag.measure((topics.flow, topics.node), ends, committed)
-            with suppress(Exception):
-                await asyncio.to_thread(self._measure_state)
+            positions.check()
+            try:
+                bounds = await asyncio.wait_for(positions.bounds(), 2 * PROBE_S)
+            except (KafkaError, FaustError, TimeoutError):
+                # Kafka is away, or partitions are being handed over.
+                continuity.watch({})
+            else:
+                continuity.watch(bounds)
+                self._lag.measure((topics.flow, topics.node), bounds)
 
-    def _measure_state(self) -> None:
+    async def _measure_state(self) -> None:
+        while True:
+            await asyncio.sleep(MEASURE_EVERY_S)
+            with suppress(Exception):
+                await asyncio.to_thread(self._ask_redis)
+
+    def _ask_redis(self) -> None:
         probe: Any = self._probe
         self._metrics.state_entries.set(probe.dbsize())
         self._metrics.state_bytes.set(probe.info("memory")["used_memory"])

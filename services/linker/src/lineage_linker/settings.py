@@ -127,6 +127,11 @@ class LinkerSettings(BaseSettings, RedisSettings):
     linker_session_s: float = Field(
         10.0, ge=1, le=300, description="seconds after which a silent worker loses its partitions"
     )
+    linker_stall_s: float = Field(
+        60.0,
+        ge=1,
+        description="seconds for which records may lie unread by an idle worker before it begins anew",
+    )
 
 
 def read_settings() -> LinkerSettings:
