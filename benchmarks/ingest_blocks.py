@@ -6,8 +6,8 @@ reduce partitions), ingests it several times into a new store, and prints one JS
 all threads), ``store_bytes`` its size, ``memory_mb`` what ingest takes at most beyond a process that
 has loaded the libraries.
 
-    python benchmarks/ingest_blocks.py --megabytes 100 --repeat 5
-    python benchmarks/ingest_blocks.py --keys 2000000 --repeat 1
+    python -m benchmarks.ingest_blocks --megabytes 100 --repeat 5
+    python -m benchmarks.ingest_blocks --keys 2000000 --repeat 1
 
 ``--keys``: instead, a ``distinct`` of so many rows that are all different, the worst that linking
 by keys can meet.

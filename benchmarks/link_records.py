@@ -5,9 +5,9 @@ the linker's core with its state in a Redis that runs for the while. Prints one 
 time of the linker (``linker_cpu_s``) and of Redis (``redis_cpu_s``), what Redis held at most beyond an
 empty one, and how many records went out.
 
-    python benchmarks/link_records.py --megabytes 100
-    python benchmarks/link_records.py --keys 2000000 --partitions 32
-    python benchmarks/link_records.py --shuffle 200
+    python -m benchmarks.link_records --megabytes 100
+    python -m benchmarks.link_records --keys 2000000 --partitions 32
+    python -m benchmarks.link_records --shuffle 200
 
 ``--keys``: a ``distinct`` of so many rows that are all different. ``--shuffle``: so many map by so many
 reduce tasks with one small block each.

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ def pipeline_row(setup: Setup, input_bytes: int) -> dict[str, Any]:
         # A first run is for caches, and for what servers compile as they go.
         with open_store(servers.settings["LINEAGE_STORE"]) as store:
             run_once(setup, KAFKA, 0, servers.settings)
-            _complete(store, store.applications()[0].app)
+            complete(store, store.applications()[0].app)
             store.delete(store.applications()[0].app)
         servers.redis().flushall()
         servers.redis().config_resetstat()
@@ -126,7 +126,7 @@ def pipeline_row(setup: Setup, input_bytes: int) -> dict[str, Any]:
         run = run_once(setup, KAFKA, 1, servers.settings)
         with open_store(servers.settings["LINEAGE_STORE"]) as store:
             app = store.applications()[0].app
-            verdict, complete_at = _complete(store, app)
+            verdict, complete_at = complete(store, app)
             after = {name: servers.cpu_s(name) for name in SERVICES}
             peak = int(servers.redis().info("memory")["used_memory_peak"])
             associations = store.applications()[0].associations
@@ -145,15 +145,22 @@ def pipeline_row(setup: Setup, input_bytes: int) -> dict[str, Any]:
         return row | {"store_bytes": stored, "store_ratio": round(stored / input_bytes, 4)}
 
 
-def _complete(store: GraphStore, app: str) -> tuple[Verdict, float]:
+def complete(store: GraphStore, app: str) -> tuple[Verdict, float]:
+    """Wait until an application's lineage is complete; the verdict, and when it was (unix seconds).
+
+    Raises:
+        RunError: it never became so.
+    """
     deadline = time.monotonic() + QUERYABLE_LIMIT_S
-    while True:
-        verdict = judge(store.messages(app), store.counts(app), now=time.time())
-        if verdict.complete:
-            return verdict, time.time()
-        if time.monotonic() > deadline:
-            raise RunError(f"lineage is incomplete: {verdict.reasons}")
+    reasons: object = "nothing has arrived"
+    while time.monotonic() < deadline:
+        with suppress(KeyError):
+            verdict = judge(store.messages(app), store.counts(app), now=time.time())
+            if verdict.complete:
+                return verdict, time.time()
+            reasons = verdict.reasons
         time.sleep(POLL_S)
+    raise RunError(f"lineage is incomplete: {reasons}")
 
 
 def _pairs(store: GraphStore, app: str) -> int:
