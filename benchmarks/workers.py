@@ -1,10 +1,10 @@
 """Processor time of 1, 2 and 4 linkers and writers, each with a partition of its own, for the same lineage.
 
 Sends the lineage of a ``distinct`` (`ingest_blocks.py --keys`) by ``lineage send`` into topics of 1, 2
-and 4 partitions, which as many linkers and writers share, and waits until it is complete in Neo4j.
-Prints a JSON line for each: processor time per association of all linkers and of all writers
-together, beyond what they use while idle (``idle_cpu``: seconds of it per second), and the bytes of
-columns that a writer loads per second of its own.
+and 4 partitions. As many linkers share them, then, when these are done, as many writers, until it is
+complete in Neo4j. Prints a JSON line for each: processor time per association of all linkers and of
+all writers together, beyond what they use while idle (``idle_cpu``: seconds of it per second), and
+matched pairs and bytes of columns per second of it.
 
     python -m benchmarks.workers --keys 4000000 --workers 1 2 4 4 2 1
 """
@@ -19,15 +19,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.ingest_blocks import APP, Spool
-from benchmarks.pipeline import Stack, complete, stack
+from benchmarks.pairs import RunError
+from benchmarks.pipeline import POLL_S, QUERYABLE_LIMIT_S, Stack, complete, stack
 from benchmarks.provenance import provenance
 from lineage.stack import supervisor
 from lineage.stack.kafka_server import create_topics
@@ -53,17 +57,18 @@ def main() -> None:
         with stack(folder / "stack") as servers:
             os.environ.update(servers.settings)
             for number, workers in enumerate(options.workers):
-                row = measured(servers, folder / str(number), made, workers)
+                row = measured(servers, folder / str(number), made, options.keys, workers)
                 shown = {"bench": "workers", "keys": options.keys, "workers": workers, **row}
                 print(json.dumps(shown | {"provenance": provenance()}), flush=True)
 
 
-def measured(servers: Stack, folder: Path, made: Spool, workers: int) -> dict[str, Any]:
+def measured(servers: Stack, folder: Path, made: Spool, keys: int, workers: int) -> dict[str, Any]:
     """One run on topics of its own; nothing of it is left in the store."""
     servers.redis().flushall()
     topics = Topics(f"{folder.name}-")
     shared = {topics.flow, topics.edge}
-    admin = AdminClient({"bootstrap.servers": servers.settings["LINEAGE_KAFKA"]})
+    bootstrap = servers.settings["LINEAGE_KAFKA"]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     create_topics(admin, {one: workers if one in shared else 1 for one in topics.all()})
     settings = {
         **servers.settings,
@@ -83,49 +88,109 @@ def measured(servers: Stack, folder: Path, made: Spool, workers: int) -> dict[st
             supervisor.start(one)
         for one in services:
             supervisor.wait_ready(one)
-        return _loaded(services, settings, made)
+        idle = _idle(services)
+        with paused(services, "writer"):
+            began = time.time()
+            send(settings)
+            group = settings["LINEAGE_LINKER_GROUP"]
+            until_committed(bootstrap, group, (topics.flow, topics.node))
+            linked = _cpu_s(services)["linker"] - idle.used["linker"]
+            linked -= (time.time() - began) * idle.per_s["linker"]
+        with paused(services, "linker"), open_store(settings["LINEAGE_STORE"]) as store:
+            began = time.time()
+            complete(store, APP)
+            written = _cpu_s(services)["writer"] - idle.used["writer"]
+            written -= (time.time() - began) * idle.per_s["writer"]
+            associations = store.applications()[0].associations
+            store.delete(APP)
     finally:
         for one in services:
             supervisor.stop(one)
+    return {
+        "associations": associations,
+        "idle_cpu": {name: round(one, 3) for name, one in idle.per_s.items()},
+        "linker_cpu_s": round(linked, 2),
+        "linker_ns_per_association": round(linked / associations * 1e9),
+        "linker_pairs_per_cpu_s": round(keys / linked),
+        "writer_cpu_s": round(written, 2),
+        "writer_ns_per_association": round(written / associations * 1e9),
+        "writer_bytes_per_cpu_s": round(made.bytes / written),
+    }
 
 
-def _loaded(
-    services: Sequence[Service], settings: Mapping[str, str], made: Spool
-) -> dict[str, Any]:
-    begin = _cpu_s(services)
-    time.sleep(IDLE_S)  # what is measured: nothing
-    idle = {name: (used - begin[name]) / IDLE_S for name, used in _cpu_s(services).items()}
-    before, began = _cpu_s(services), time.time()
+def send(settings: Mapping[str, str]) -> None:
+    """``lineage send``."""
     command = [sys.executable, "-c", "from lineage.main import app; app()", "send"]
     subprocess.run(command, env={**os.environ, **settings}, check=True, stdout=subprocess.DEVNULL)
-    with open_store(settings["LINEAGE_STORE"]) as store:
-        _, ended = complete(store, APP)
-        after = _cpu_s(services)
-        associations = store.applications()[0].associations
-        store.delete(APP)
-    seconds = ended - began
-    used = {name: after[name] - before[name] - seconds * idle[name] for name in after}
-    return {
-        "seconds": round(seconds, 2),
-        "associations": associations,
-        "idle_cpu": {name: round(one, 3) for name, one in idle.items()},
-        "linker_cpu_s": round(used["linker"], 2),
-        "linker_ns_per_association": round(used["linker"] / associations * 1e9),
-        "writer_cpu_s": round(used["writer"], 2),
-        "writer_ns_per_association": round(used["writer"] / associations * 1e9),
-        "writer_bytes_per_cpu_s": round(made.bytes / used["writer"]),
-    }
+
+
+@contextmanager
+def paused(services: Sequence[Service], name: str) -> Iterator[None]:
+    """Stop the processes of a service for a while: they use no processor time."""
+    processes = [_process(one) for one in services if one.name == name]
+    for one in processes:
+        one.suspend()
+    try:
+        yield
+    finally:
+        for one in processes:
+            one.resume()
+
+
+def until_committed(bootstrap: str, group: str, topics: Sequence[str]) -> None:
+    """Wait until a consumer group has committed all that its topics hold.
+
+    Raises:
+        RunError: it does not.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    known = admin.list_topics(timeout=30).topics
+    places = [TopicPartition(topic, part) for topic in topics for part in known[topic].partitions]
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{group}-bench"})
+    ends = {(one.topic, one.partition): reader.get_watermark_offsets(one)[1] for one in places}
+    reader.close()
+    deadline = time.monotonic() + QUERYABLE_LIMIT_S
+    while time.monotonic() < deadline:
+        asked = ConsumerGroupTopicPartitions(group, places)
+        (answer,) = admin.list_consumer_group_offsets([asked]).values()
+        if all(
+            max(one.offset, 0) >= ends[one.topic, one.partition]
+            for one in answer.result().topic_partitions
+        ):
+            return
+        time.sleep(POLL_S)
+    raise RunError(f"{group} has not committed all of {', '.join(topics)}")
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Processor time of services that have nothing to do: used until now, and per second of it."""
+
+    used: Mapping[str, float]
+    per_s: Mapping[str, float]
+
+
+def _idle(services: Sequence[Service]) -> Idle:
+    begin = _cpu_s(services)
+    time.sleep(IDLE_S)  # what is measured: nothing
+    end = _cpu_s(services)
+    return Idle(end, {name: (end[name] - begin[name]) / IDLE_S for name in end})
 
 
 def _cpu_s(services: Sequence[Service]) -> dict[str, float]:
     """User and system time of all linkers, and of all writers, since their start."""
     found = dict.fromkeys((kind.name for kind in KINDS), 0.0)
     for one in services:
-        process = supervisor.running(one)
-        assert process is not None
-        times = psutil.Process(process.pid).cpu_times()
+        times = _process(one).cpu_times()
         found[one.name] += times.user + times.system
     return found
+
+
+def _process(service: Service) -> psutil.Process:
+    process = supervisor.running(service)
+    if process is None:
+        raise RunError(f"{service.name} has ended; see {service.log}")
+    return psutil.Process(process.pid)
 
 
 if __name__ == "__main__":
