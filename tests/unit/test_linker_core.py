@@ -64,8 +64,8 @@ def spooled(job: Job, folder: Path) -> Spool:
 
 
 def stored(seen: Seen, folder: Path) -> dict[str, object]:
-    """What a store has when it does what it is told, but for blocks of which nothing is left."""
-    blocks = {key: one for key, one in seen.blocks.items() if one.rows and key in seen.visible}
+    """What a store has when it does what it is told."""
+    blocks = {key: one for key, one in seen.blocks.items() if key in seen.visible}
     edges = []
     for (producer, consumer), edge in seen.edges.items():
         rows = (None, None) if edge.data is None else unpack_edge(edge.pairs, edge.data)

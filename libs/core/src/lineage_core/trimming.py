@@ -26,11 +26,12 @@ def kept_of(commit: Commit) -> Kept | None:
     return Kept(f"{commit.node}#{commit.partition}", commit.keep)
 
 
-def cut_block(block: FlowBlock, space: str, keep: int) -> FlowBlock | None:
+def cut_block(block: FlowBlock, space: str, keep: int) -> FlowBlock:
     """The block with just the outputs of ``space`` at positions below ``keep``.
 
-    Outputs in other spaces stay. None when nothing is left; the same object when nothing changes.
-    ``space`` is a sink's, so the block has no opaque texts.
+    Outputs in other spaces stay. A block of which nothing is left has no rows: it still counts as
+    arrived. The same object when nothing changes. ``space`` is a sink's, so the block has no opaque
+    texts.
     """
     out_last = block.out_first if block.out_last is None else block.out_last
     within = np.zeros(block.rows, np.bool_)
@@ -42,7 +43,7 @@ def cut_block(block: FlowBlock, space: str, keep: int) -> FlowBlock | None:
         return block
     gone = within & (block.out_first >= keep)
     if gone.all():
-        return None
+        return _without_rows(block)
     if block.relation is Relation.ALL:
         block = _inputs_in_one_row(block, int(np.flatnonzero(~gone)[0]))
     over = np.where(beyond & ~gone, out_last - np.uint64(max(keep - 1, 0)), np.uint64(0))
@@ -51,6 +52,20 @@ def cut_block(block: FlowBlock, space: str, keep: int) -> FlowBlock | None:
         # One run a row, as long as the output run.
         block = dataclasses.replace(block, in_last=block.in_last - over)
     return _rows(block, np.flatnonzero(~gone))
+
+
+def _without_rows(block: FlowBlock) -> FlowBlock:
+    return FlowBlock(
+        block_id=block.block_id,
+        relation=block.relation,
+        in_space=block.in_space,
+        out=(),
+        in_first=block.in_first[:0],
+        out_first=block.out_first[:0],
+        exact=block.exact,
+        reason=block.reason,
+        app=block.app,
+    )
 
 
 def _inputs_in_one_row(block: FlowBlock, row: int) -> FlowBlock:

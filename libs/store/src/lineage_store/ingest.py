@@ -21,10 +21,11 @@ from typing import IO, TypeAlias
 from lineage_core.frame import Frame
 from lineage_core.linking import TaskId
 from lineage_core.message import Commit
+from lineage_core.packing import PackedBlock
 from lineage_core.trimming import Kept, kept_of
 from lineage_store import spool
 from lineage_store.loading import Loader
-from lineage_store.spool import Damage, Decoded, Line
+from lineage_store.spool import Damage, Line
 from lineage_store.sqlite import SqliteStore
 
 BATCH_BYTES = 8 * 2**20
@@ -74,7 +75,7 @@ class _FileStop:
     size: int
 
 
-_Outcome: TypeAlias = Damage | Decoded
+_Outcome: TypeAlias = Damage | PackedBlock
 _Step: TypeAlias = Line | _FileStart | _FileStop | Damage | tuple[int, "Future[_Outcome]"]
 
 

@@ -14,7 +14,7 @@ from lineage_core.linking import Linked, Linker, TaskId
 from lineage_core.message import Commit, End, Message, Register, parse_message
 from lineage_core.packing import PackedBlock
 from lineage_store.link_state import SqliteLinkState
-from lineage_store.spool import DRIVER_FILE, Damage, Decoded, Line
+from lineage_store.spool import DRIVER_FILE, Damage, Line
 from lineage_store.writing import TaskRow, Writer
 
 if TYPE_CHECKING:
@@ -156,22 +156,20 @@ class Loader:
             self._linker.commit(task)
         self._file = _OpenFile(row, path)
 
-    def block(self, outcome: Decoded | Damage) -> int:
+    def block(self, outcome: PackedBlock | Damage) -> int:
         """A block of the file; how many bytes were stored for it."""
         file = self._file
         assert file is not None
         if isinstance(outcome, Damage):
             self.damage(outcome)
             return 0
-        packed = outcome.packed
-        if packed is not None:
-            self._state.offer(packed, file.row.id)
-            linked = self._linker.receive(file.row.task, packed.entry)
-            self._store(linked, packed)
-            if not linked.visible and not self._state.is_visible(packed.block_id):
-                return 0
+        self._state.offer(outcome, file.row.id)
+        linked = self._linker.receive(file.row.task, outcome.entry)
+        self._store(linked, outcome)
+        if not linked.visible and not self._state.is_visible(outcome.block_id):
+            return 0
         file.received.add(outcome.block_id)
-        return 0 if packed is None else len(packed.data)
+        return len(outcome.data)
 
     def damage(self, damage: Damage) -> None:
         """Something of the file can't be read."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from lineage_core.block import BlockId
 from lineage_core.block_header import BlockHeader
 from lineage_core.csv_codec import decode_csv
 from lineage_core.errors import BlockError, ContractError, TruncatedFrameError
@@ -50,14 +49,6 @@ class Damage:
 
     reason: str
     truncated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """A block of a file. ``packed`` is None when no row of it reached the user."""
-
-    block_id: BlockId
-    packed: PackedBlock | None
 
 
 def read_lines(stream: IO[bytes], offset: int) -> Iterator[Line]:
@@ -140,7 +131,7 @@ def decode(
     app: str,
     is_source: Callable[[str], bool],
     kept: Kept | None = None,
-) -> Decoded | Damage:
+) -> PackedBlock | Damage:
     """Decode, cut and pack one frame's block; runs in a thread."""
     try:
         header = BlockHeader.from_json(frame.header)
@@ -150,10 +141,8 @@ def decode(
         associations: int | None = header.associations
         if kept is not None:
             cut = cut_block(block, kept.space, kept.rows)
-            if cut is None:
-                return Decoded(header.block_id, None)
             if cut is not block:
                 block, associations = cut, None
-        return Decoded(header.block_id, prepare(block, is_source, associations))
+        return prepare(block, is_source, associations)
     except ContractError as error:
         return Damage(f"frame at byte {frame.offset}: {error}")

@@ -12,7 +12,7 @@ from typing import NoReturn, TypeAlias
 
 from pydantic_core import from_json
 
-from lineage_core.block import BlockId, FlowBlock
+from lineage_core.block import BlockId
 from lineage_core.block_header import BlockHeader
 from lineage_core.csv_codec import decode_csv
 from lineage_core.dead_letter import APP_MAX, app_of_key, reason_of
@@ -99,7 +99,7 @@ def read_block_frame(value: bytes) -> BlockFrame:
 def prepare_block(
     frame: BlockFrame, is_source: Callable[[str], bool], kept: Kept | None = None
 ) -> Prepared:
-    """Decode, cut and pack a block. What is cut to nothing has no rows: it still counts as arrived.
+    """Decode, cut and pack a block.
 
     Raises:
         UnusableRecordError: the block can't be read, or can't be sent on.
@@ -110,7 +110,7 @@ def prepare_block(
         if kept is not None:
             cut = cut_block(block, kept.space, kept.rows)
             if cut is not block:
-                block, associations = _without_rows(block) if cut is None else cut, None
+                block, associations = cut, None
         packed = prepare(block, is_source, associations)
         value = pack_stored(stored_block(frame.header.app, frame.task, packed))
         if len(value) > VALUE_BYTES_MAX:
@@ -138,21 +138,6 @@ def app_of(record: Incoming) -> str:
         return found[:APP_MAX]
     # What is no record of ours at all says nothing about an application, whatever its key.
     return app_of_key(record.key) if value.startswith((_JSON, MAGIC)) else ""
-
-
-def _without_rows(block: FlowBlock) -> FlowBlock:
-    return FlowBlock(
-        block_id=block.block_id,
-        relation=block.relation,
-        in_space=block.in_space,
-        out=(),
-        in_first=block.in_first[:0],
-        out_first=block.out_first[:0],
-        exact=block.exact,
-        reason=block.reason,
-        in_text=None if block.in_text is None else [],
-        app=block.app,
-    )
 
 
 def unusable(error: Exception) -> NoReturn:
