@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from lineage_linker.errors import (
     RefusedError,
     StateUnavailableError,
 )
-from lineage_linker.logs import QUIET_S, NotAgain
 from lineage_linker.metrics import Metrics
 from lineage_linker.redis_access import unavailable_or_broken
 from lineage_linker.settings import LinkerSettings, read_settings
@@ -146,17 +144,3 @@ def test_what_kafka_means() -> None:
     wrapped.__cause__ = MessageSizeTooLargeError("9 MB")
     assert isinstance(unavailable_or_refused(wrapped), RefusedError)
     assert isinstance(unavailable_or_refused(KafkaConnectionError("x")), BrokerUnavailableError)
-
-
-def test_libraries_do_not_fill_the_log() -> None:
-    now = [0.0]
-    filter_ = NotAgain(clock=lambda: now[0])
-
-    def said(name: str, message: str) -> bool:
-        return filter_.filter(logging.LogRecord(name, logging.ERROR, "", 1, message, (), None))
-
-    assert [said("aiokafka.conn", "no %s") for _ in range(3)] == [True, False, False]
-    assert said("aiokafka.conn", "other")
-    assert [said("lineage_linker", "own") for _ in range(2)] == [True, True]
-    now[0] = QUIET_S + 1
-    assert said("aiokafka.conn", "no %s")

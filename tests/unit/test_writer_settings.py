@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 
 import aiohttp
 import pytest
 
+from lineage_service.probes import Probes
 from lineage_store.kafka_settings import KafkaSettings
 from lineage_writer.errors import SettingsError
 from lineage_writer.health import Health
-from lineage_writer.logs import Seldom
 from lineage_writer.metrics import Metrics
-from lineage_writer.probes import Probes
 from lineage_writer.settings import WriterSettings, read_settings
 from tests.reference_pages import documented_metrics, metric_names, section
 
@@ -83,7 +81,10 @@ def test_probes() -> None:
     health = Health(metrics)
 
     async def ask() -> list[tuple[int, str]]:
-        probes = Probes(metrics, health)
+        async def problems() -> dict[str, str]:
+            return health.problems
+
+        probes = Probes(metrics.registry, problems)
         port = await probes.start("127.0.0.1", 0)
         found = []
         async with aiohttp.ClientSession() as session:
@@ -103,21 +104,3 @@ def test_probes() -> None:
     assert set(json.loads(unready[1])["problems"]) == {"kafka", "store"}
     assert "lineage_writer_ready 0.0" in scraped[1]
     assert ready == (200, '{"ready": true, "problems": {}}')
-
-
-def test_libraries_repeat_themselves_seldom() -> None:
-    seldom = Seldom()
-
-    def passes(name: str, text: str, at: float) -> bool:
-        record = logging.LogRecord(name, logging.ERROR, "", 0, text, (), None)
-        record.created = at
-        return seldom.filter(record)
-
-    assert [passes("aiokafka.conn", "Unable to connect", at) for at in (0, 1, 29, 31)] == [
-        True,
-        False,
-        False,
-        True,
-    ]
-    assert passes("aiokafka.conn", "Something else", 1)
-    assert all(passes("lineage_writer.service", "event", at) for at in (0, 1))

@@ -10,20 +10,22 @@ import sys
 import structlog
 
 from lineage_core.errors import LineageError
-from lineage_linker.logs import set_up_logs
 from lineage_linker.service import Outcome, Service
 from lineage_linker.settings import LinkerSettings, read_settings
+from lineage_service.logs import set_up_logs
 
 EXIT_BROKEN = 1
 EXIT_SETTINGS = 2
+LIBRARIES = ("aiohttp", "aiokafka", "asyncio", "faust", "mode")
+"""Whose logs are ours, too."""
 
 
 def main() -> int:
     """Run until a signal; the exit code."""
-    set_up_logs("info")
+    set_up_logs("info", LIBRARIES)
     try:
         settings = read_settings()
-        set_up_logs(settings.log_level)
+        set_up_logs(settings.log_level, LIBRARIES)
         outcome = asyncio.run(_serve(settings))
     except (LineageError, OSError) as error:
         structlog.get_logger().error("linker_failed", reason=str(error))

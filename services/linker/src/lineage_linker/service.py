@@ -31,12 +31,12 @@ from lineage_linker.errors import BrokerUnavailableError, ReadingError
 from lineage_linker.health import KAFKA, REDIS, Health
 from lineage_linker.lag import Lag
 from lineage_linker.metrics import Metrics
-from lineage_linker.probes import Probes
 from lineage_linker.processing import Processor
 from lineage_linker.redis_access import RedisAccess, unavailable_or_broken
 from lineage_linker.redis_state import Lifetimes
 from lineage_linker.settings import LinkerSettings
 from lineage_linker.side_cache import SideCache
+from lineage_service.probes import Probes
 from lineage_store.kafka_problems import RIGHTS, bootstrap_problem, kafka_problem
 
 STOP_S = 5.0
@@ -83,7 +83,7 @@ class Service:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         self._probe = self._settings.redis_client(answer_s=PROBE_S)
-        probes = Probes(self._metrics, self._problems)
+        probes = Probes(self._metrics.registry, self._problems)
         port = await probes.start(self._settings.linker_http_host, self._settings.linker_http_port)
         log.info("linker_started", http_port=port, group=self._settings.linker_group)
         try:

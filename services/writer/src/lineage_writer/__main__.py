@@ -10,22 +10,24 @@ import sys
 import structlog
 
 from lineage_core.errors import LineageError
+from lineage_service.logs import set_up_logs
 from lineage_store.neo4j.connection import read_address
 from lineage_store.neo4j.store import Neo4jStore
-from lineage_writer.logs import set_up_logs
 from lineage_writer.service import Service
 from lineage_writer.settings import read_settings
 
 EXIT_SETTINGS = 2
+LIBRARIES = ("aiohttp", "aiokafka", "asyncio", "neo4j")
+"""Whose logs are ours, too."""
 
 
 def main() -> int:
     """Run until a signal; the exit code."""
-    set_up_logs("info")
+    set_up_logs("info", LIBRARIES)
     log = structlog.get_logger()
     try:
         settings = read_settings()
-        set_up_logs(settings.log_level)
+        set_up_logs(settings.log_level, LIBRARIES)
         address = read_address(settings.store)
         finished = asyncio.run(Service(settings, lambda: Neo4jStore(address, retry_s=0)).run())
     except (LineageError, OSError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ import structlog
 from aiokafka.errors import KafkaError
 
 from lineage_core.dead_letter import reason_of
+from lineage_service.probes import Probes
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.kafka_problems import bootstrap_problem
 from lineage_writer.consumption import Consumption
@@ -19,7 +20,6 @@ from lineage_writer.errors import SourceLostError
 from lineage_writer.health import Health
 from lineage_writer.loading import Store
 from lineage_writer.metrics import Metrics
-from lineage_writer.probes import Probes
 from lineage_writer.settings import WriterSettings
 from lineage_writer.threads import ThreadedStore
 from lineage_writer.waiting import StoppedError, StopSign, pauses
@@ -53,7 +53,7 @@ class Service:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        probes = Probes(self._metrics, self._health)
+        probes = Probes(self._metrics.registry, self._problems)
         port = await probes.start(self._settings.writer_http_host, self._settings.writer_http_port)
         self._log.info("writer_started", http_port=port, group=self._settings.writer_group)
         try:
@@ -69,6 +69,9 @@ class Service:
         finally:
             self._log.info("writer_stopped")
             await asyncio.wait_for(probes.stop(), LEFT_BEHIND_S)
+
+    async def _problems(self) -> Mapping[str, str]:
+        return self._health.problems
 
     async def _connected(self) -> Store:
         """The store, as soon as it is there."""

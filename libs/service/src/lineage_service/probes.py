@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from collections.abc import Awaitable, Callable, Mapping
 
-from lineage_writer.health import Health
-from lineage_writer.metrics import Metrics
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 
 class Probes:
-    """A small HTTP server. Nothing that it answers depends on another server being there."""
+    """A small HTTP server of its own: it answers before other servers do, and without them.
 
-    def __init__(self, metrics: Metrics, health: Health) -> None:
-        self._metrics = metrics
-        self._health = health
+    ``problems`` says what is wrong, by server; nothing, when the service can work.
+    """
+
+    def __init__(
+        self, registry: CollectorRegistry, problems: Callable[[], Awaitable[Mapping[str, str]]]
+    ) -> None:
+        self._registry = registry
+        self._problems = problems
         app = web.Application()
         app.add_routes(
             [
@@ -43,12 +47,12 @@ class Probes:
         return web.json_response({"status": "ok"})
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        ready = self._health.ready
-        body = {"ready": ready, "problems": self._health.problems}
-        return web.json_response(body, status=200 if ready else 503)
+        problems = await self._problems()
+        body = {"ready": not problems, "problems": dict(problems)}
+        return web.json_response(body, status=503 if problems else 200)
 
     async def _scrape(self, _: web.Request) -> web.Response:
         return web.Response(
-            body=generate_latest(self._metrics.registry),
+            body=generate_latest(self._registry),
             headers={"Content-Type": CONTENT_TYPE_LATEST},
         )

@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Collection
 
 import structlog
 
-LIBRARIES = ("aiokafka", "aiohttp", "neo4j", "asyncio")
 SELDOM_S = 30.0
 """Libraries repeat themselves many times a second while a server is away."""
+SAID_MAX = 1_000
 
 
 class Seldom(logging.Filter):
-    """Lets what a library says pass once in a while."""
+    """Lets what ``libraries`` say pass once in a while; all else always passes."""
 
-    def __init__(self) -> None:
+    def __init__(self, libraries: Collection[str]) -> None:
         super().__init__()
+        self._libraries = frozenset(libraries)
         self._said: dict[tuple[str, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it was not said for a while; our own events always pass."""
-        if record.name.partition(".")[0] not in LIBRARIES:
+        """Whether it was not said for a while."""
+        if record.name.partition(".")[0] not in self._libraries:
             return True
-        said = record.name, str(record.msg)[:40]
+        said = record.name, str(record.msg)[:80]
         if record.created - self._said.get(said, -SELDOM_S) < SELDOM_S:
             return False
-        if len(self._said) > 1_000:
+        if len(self._said) > SAID_MAX:
             self._said.clear()
         self._said[said] = record.created
         return True
 
 
-def set_up_logs(level: str) -> None:
-    """Send all logs of the process to stderr. Libraries only speak up when something is wrong."""
+def set_up_logs(level: str, libraries: Collection[str]) -> None:
+    """Send all logs of the process to stderr. ``libraries`` speak up only when something is wrong."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -50,6 +52,7 @@ def set_up_logs(level: str) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(Seldom(libraries))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
@@ -60,9 +63,8 @@ def set_up_logs(level: str) -> None:
             ],
         )
     )
-    handler.addFilter(Seldom())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for library in LIBRARIES:
+    for library in libraries:
         logging.getLogger(library).setLevel(
             max(logging.WARNING, logging.getLevelName(level.upper()))
         )
