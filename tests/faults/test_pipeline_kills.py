@@ -1,16 +1,29 @@
-"""Everything is killed while jobs run: afterwards the lineage is that of a calm run, or says why not."""
+"""Everything is killed while jobs run: afterwards the lineage is that of a calm run, or says why not.
+
+Redis is also full at times, and Kafka holds records that come again, in any order, or are none.
+"""
 
 from __future__ import annotations
 
 import logging
+import random
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from subprocess import Popen
 
 import psutil
 import pytest
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from redis.exceptions import RedisError
 
 from lineage_core.verdict import ABANDONED_AFTER_S, judge
 from tests.job_runs import (
@@ -79,7 +92,7 @@ MASTERS = {"count": "local[2]", "join": "local-cluster[2,1,1024]", "loop": "loca
 PAUSE_S = "0.004"
 LINES = 3_000
 STRIKES = 12
-"""Kills of the short form; the long form goes on for the time it is given."""
+"""Faults of the short form; the long form goes on for the time it is given."""
 
 
 def prepare(folder: Path) -> Path:
@@ -153,12 +166,20 @@ def executors(jobs: list[Popen[str]]) -> list[int]:
     return found
 
 
-def faults(whole: Pipeline, jobs: list[Popen[str]]) -> list[Fault]:
-    """Every part that may be struck."""
+def faults(whole: Pipeline, jobs: list[Popen[str]], rng: random.Random) -> list[Fault]:
+    """Every part that may be struck, and how."""
 
     def strike_executor() -> None:
         for pid in executors(jobs)[:1]:
             kill_process(pid)
+
+    def bound_redis(most: str) -> None:
+        with suppress(RedisError), whole.redis.client() as redis:  # it may be away just now
+            redis.config_set("maxmemory", most)
+
+    def send_again() -> None:
+        with suppress(KafkaException):
+            send_nonsense_and_again(whole, rng)
 
     servers = [
         Fault(name, server.kill, server.start)
@@ -169,7 +190,44 @@ def faults(whole: Pipeline, jobs: list[Popen[str]]) -> list[Fault]:
         )
     ]
     services = [Fault(one.name, one.kill, one.start) for one in whole.services]
-    return [*servers, *services, Fault("executor", strike_executor, lambda: None)]
+    return [
+        *servers,
+        *services,
+        Fault("executor", strike_executor, nothing),
+        Fault("redis is full", lambda: bound_redis("1mb"), lambda: bound_redis("0")),
+        Fault("records again, and nonsense", send_again, nothing),
+    ]
+
+
+def nothing() -> None:
+    """There is nothing to mend."""
+
+
+def send_nonsense_and_again(whole: Pipeline, rng: random.Random) -> None:
+    """Into the flow topic: some of its records again, in any order, and bytes that are none.
+
+    Raises:
+        KafkaException: Kafka is away.
+    """
+    address = {"bootstrap.servers": whole.kafka.bootstrap}
+    topic, wait_s = whole.topics.flow, 2.0
+    reader = Consumer({**address, "group.id": "again", "enable.auto.commit": False})
+    try:
+        known = reader.list_topics(topic, timeout=wait_s).topics[topic].partitions
+        reader.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in known])
+        found = [one for one in reader.consume(200, wait_s) if one.error() is None]
+    finally:
+        reader.close()
+    values = [(one.partition(), one.key(), one.value() or b"") for one in found]
+    again = rng.sample(values, min(10, len(values)))
+    nonsense = [b"", rng.randbytes(100), b"{" * 10_000, *(value[:20] for _, _, value in again[:3])]
+    producer = Producer({**address, "message.timeout.ms": int(wait_s * 1000)})
+    for partition, key, value in [
+        *again,
+        *((rng.choice(list(known)), None, one) for one in nonsense),
+    ]:
+        producer.produce(topic, value, key, partition)
+    producer.flush(2 * wait_s)
 
 
 def test_parts_are_killed_at_random(
@@ -185,15 +243,15 @@ def test_parts_are_killed_at_random(
         logger.warning("round %d, seed %d", round_, seed + round_)
         strikes += one_round(whole, calm, tmp_path / f"round-{round_}", seed + round_)
         round_ += 1
-    logger.warning("%d kills in %d rounds: nothing lost, nothing twice", strikes, round_)
+    logger.warning("%d faults in %d rounds: nothing lost, nothing twice", strikes, round_)
 
 
 def one_round(whole: Pipeline, calm: dict[str, Counter[Row]], folder: Path, seed: int) -> int:
-    """Three jobs at once while parts are killed; how many kills there were."""
+    """Three jobs at once while parts are struck; how many faults there were."""
     folders = {program: prepare(folder / program) for program in MASTERS}
     jobs = {program: start(whole, folders[program], f"{program}-{seed}") for program in MASTERS}
     running = list(jobs.values())
-    chaos = Chaos(faults(whole, running), seed)
+    chaos = Chaos(faults(whole, running, random.Random(seed)), seed)
     try:
         chaos.strike_until(lambda: all(job.poll() is not None for job in running), STRIKES)
     finally:
@@ -201,6 +259,7 @@ def one_round(whole: Pipeline, calm: dict[str, Counter[Row]], folder: Path, seed
             if job.poll() is None:
                 kill_process(job.pid)
             job.wait()
+    logger.warning("%s", dict(chaos.struck))
     for program, job in jobs.items():
         assert job.returncode == 0, (folders[program] / "job.log").read_text()[-4_000:]
         deliver_what_waits(whole, folder)
