@@ -284,6 +284,50 @@ def test_what_faust_does_not_hand_over_is_read_again(
         linker.kill()
 
 
+UNKNOWING_AT_FIRST = """
+import sys
+import threading
+from pathlib import Path
+from aiokafka.cluster import ClusterMetadata
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor as Assignor
+from lineage_linker.__main__ import main
+
+knowing = Path("knowing")
+original, assign = ClusterMetadata.partitions_for_topic, Assignor.assign
+
+def partitions_for_topic(self, topic):
+    return None if "lineage-" in topic and not knowing.exists() else original(self, topic)
+
+def once(cls, *args):
+    threading.Timer(1.0, knowing.touch).start()  # by then the group has settled without partitions
+    return assign(*args)
+
+ClusterMetadata.partitions_for_topic = partitions_for_topic
+Assignor.assign = classmethod(once)
+sys.exit(main())
+"""
+
+
+def test_partitions_that_nobody_was_given_are_given_out_again(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    job, expected = make_job("app-1", 4), MemoryLinker()
+    expected.batch(job.values())
+    program = tmp_path / "program.py"
+    program.write_text(UNKNOWING_AT_FIRST)
+    pipeline.send(job)
+    linker = Worker(pipeline.settings, tmp_path, program=(str(program),))
+    try:
+        arrives(pipeline, expected)
+        given = [
+            one["partitions"] for one in linker.events() if one["event"] == "partitions_assigned"
+        ]
+        assert given[0] == []
+        assert given[-1]
+    finally:
+        linker.kill()
+
+
 def test_a_bug_ends_the_process_and_skips_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
     job, expected = make_job("app-1", 4), MemoryLinker()
     expected.batch(job.values())

@@ -57,6 +57,9 @@ def make_app(settings: LinkerSettings, folder: str) -> faust.App:
         broker_heartbeat_interval=min(3.0, settings.linker_session_s / 3),
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=RECORD_BYTES_MAX,
+        # A broker that has just started does not know all topics: whoever leads the group then gives
+        # out no partitions, and does not look again before this.
+        consumer_metadata_max_age_ms=5_000,
         cython_optimizations=True,
         datadir=folder,
         producer_acks=-1,
@@ -85,6 +88,8 @@ class SeekingConsumer(Consumer):
     The original leaves such a partition where it stands (aiokafka's ``seek_to_committed``): records
     that were fetched and dropped, as around a rebalance, would never come again.
     """
+
+    logger = Consumer.logger
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         committed: Mapping[TP, int] = await super().seek_to_committed()

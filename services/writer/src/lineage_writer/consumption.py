@@ -33,6 +33,9 @@ WATCH_S = 2.0
 """Between two looks at lags and servers."""
 ANSWER_S = 5.0
 """A server that takes longer for something small is not ready."""
+METADATA_MS = 5_000
+"""A broker that has just started does not know all topics: whoever leads the group then gives out no
+partitions, and does not look again before this."""
 NEVER_IDLE_MS = 24 * 3600 * 1000
 """A writer that waits for its store still owns its partitions: offsets are fenced, not timed."""
 
@@ -52,6 +55,7 @@ class KafkaSource:
             heartbeat_interval_ms=int(settings.writer_session_s * 1000 / 4),
             max_poll_interval_ms=NEVER_IDLE_MS,
             fetch_max_wait_ms=250,
+            metadata_max_age_ms=METADATA_MS,
         )
 
     async def fetch(self, partition: Partition, limit: int, wait_s: float) -> Sequence[Record]:
