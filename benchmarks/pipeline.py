@@ -45,10 +45,7 @@ class Stack:
 
     def cpu_s(self, name: str) -> float:
         """User and system time of a service and all it started, since its start."""
-        process = psutil.Process(self._pid(name))
-        family = [process, *process.children(recursive=True)]
-        times = [one.cpu_times() for one in family]
-        return sum(time.user + time.system for time in times)
+        return cpu_s(self._pid(name))
 
     def stored_bytes(self) -> int:
         """Stop all of it; bytes of Neo4j's store files then (a stop is what has them written out).
@@ -68,14 +65,22 @@ class Stack:
         return int(next(one["pid"] for one in shown["servers"] if one["name"] == name))
 
 
-def lineage(*arguments: str) -> str:
-    """What a ``lineage`` command prints.
+def cpu_s(pid: int) -> float:
+    """User and system time of a process and all it started, since its start."""
+    process = psutil.Process(pid)
+    times = [one.cpu_times() for one in [process, *process.children(recursive=True)]]
+    return sum(time.user + time.system for time in times)
+
+
+def lineage(*arguments: str, settings: Mapping[str, str] | None = None) -> str:
+    """What a ``lineage`` command prints; ``settings`` are environment variables for it.
 
     Raises:
         RunError: it failed.
     """
     command = [sys.executable, "-c", "from lineage.main import app; app()", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = os.environ | dict(settings or {})
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RunError(f"lineage {shlex.join(arguments)}: {done.stderr.strip()}")
     return done.stdout

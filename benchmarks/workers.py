@@ -15,8 +15,6 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +29,7 @@ from confluent_kafka.admin import AdminClient
 
 from benchmarks.ingest_blocks import APP, Spool
 from benchmarks.pairs import RunError
-from benchmarks.pipeline import POLL_S, QUERYABLE_LIMIT_S, Stack, complete, stack
+from benchmarks.pipeline import POLL_S, QUERYABLE_LIMIT_S, Stack, complete, cpu_s, lineage, stack
 from benchmarks.provenance import provenance
 from lineage.stack import supervisor
 from lineage.stack.kafka_server import create_topics
@@ -91,7 +89,7 @@ def measured(servers: Stack, folder: Path, made: Spool, keys: int, workers: int)
         idle = _idle(services)
         with paused(services, "writer"):
             began = time.time()
-            send(settings)
+            lineage("send", settings=settings)
             group = settings["LINEAGE_LINKER_GROUP"]
             until_committed(bootstrap, group, (topics.flow, topics.node))
             linked = _cpu_s(services)["linker"] - idle.used["linker"]
@@ -116,12 +114,6 @@ def measured(servers: Stack, folder: Path, made: Spool, keys: int, workers: int)
         "writer_ns_per_association": round(written / associations * 1e9),
         "writer_bytes_per_cpu_s": round(made.bytes / written),
     }
-
-
-def send(settings: Mapping[str, str]) -> None:
-    """``lineage send``."""
-    command = [sys.executable, "-c", "from lineage.main import app; app()", "send"]
-    subprocess.run(command, env={**os.environ, **settings}, check=True, stdout=subprocess.DEVNULL)
 
 
 @contextmanager
@@ -181,8 +173,7 @@ def _cpu_s(services: Sequence[Service]) -> dict[str, float]:
     """User and system time of all linkers, and of all writers, since their start."""
     found = dict.fromkeys((kind.name for kind in KINDS), 0.0)
     for one in services:
-        times = _process(one).cpu_times()
-        found[one.name] += times.user + times.system
+        found[one.name] += cpu_s(_process(one).pid)
     return found
 
 

@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,10 +15,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from lineage.stack.ports import LOOPBACK, free_ports
+from lineage.stack.ports import free_ports
 from lineage_core.topics import Topics, app_partition, flow_partition
 from tests.linker_job import Job
 from tests.linker_memory import Received
+from tests.probing import asked
 from tests.servers import KafkaUnderTest, RedisUnderTest
 
 LIMIT_S = 90.0
@@ -59,15 +58,7 @@ class Worker:
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body; status 0: it does not answer."""
-        url = f"http://{LOOPBACK}:{self.port}{path}"
-        try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-        except OSError:
-            return 0, ""
+        return asked(self.port, path)
 
     def ready(self) -> Worker:
         """Wait until it is."""

@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,13 +18,14 @@ from typing import NoReturn
 import pytest
 
 from lineage.stack import supervisor
-from lineage.stack.ports import LOOPBACK, free_ports
+from lineage.stack.ports import free_ports
 from lineage.stack.services import KINDS, Service, ServiceKind
 from lineage_core.topics import Topics
 from lineage_core.verdict import Verdict, judge
 from lineage_store.opening import open_store
 from lineage_store.port import GraphStore
 from tests.job_runs import Row, environment, traced_from
+from tests.probing import asked
 from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest, ServerUnderTest
 
 COMPLETE_LIMIT_S = 240.0
@@ -59,17 +58,12 @@ class ServiceUnderTest:
     def state(self) -> str:
         """The end of its log, and what it says of itself."""
         log = "\n".join(supervisor.log_tail(self._service, 40))
-        return f"-- {self.name}\n{log}\n{self._says('readyz')}\n{self._says('metrics')}"
+        return f"-- {self.name}\n{log}\n{self._says('/readyz')}\n{self._says('/metrics')}"
 
-    def _says(self, page: str) -> str:
-        url = f"http://{LOOPBACK}:{self._service.port}/{page}"
-        try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
-                text = answer.read().decode()
-        except urllib.error.HTTPError as error:
-            text = error.read().decode()
-        except OSError as error:
-            text = str(error)
+    def _says(self, path: str) -> str:
+        status, text = asked(self._service.port, path)
+        if not status:
+            return f"{path}: no answer"
         dull = ("#", "python_", "process_")
         return "\n".join(
             line

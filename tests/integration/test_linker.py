@@ -16,7 +16,7 @@ from lineage_core.dead_letter import read_dead_record
 from lineage_core.frame import pack_frame, read_frames
 from lineage_core.message import DeadLetter, End, parse_message
 from lineage_core.topics import Topics
-from tests.linker_job import make_job
+from tests.linker_job import Job, make_job
 from tests.linker_memory import MemoryLinker
 from tests.linker_worker import Pipeline, Worker, until
 from tests.servers import KafkaUnderTest, RedisUnderTest
@@ -188,6 +188,15 @@ def is_at_work(linker: Worker) -> bool:
     return linker.metric("lineage_linker_messages_total") > 20
 
 
+def changed_linker(folder: Path, source: str) -> tuple[Job, MemoryLinker, str]:
+    """A job, what it is linked to, and a program in ``folder`` that runs a linker with a fault."""
+    job, expected = make_job("app-1", 4), MemoryLinker()
+    expected.batch(job.values())
+    program = folder / "program.py"
+    program.write_text(source)
+    return job, expected, str(program)
+
+
 BROKEN_ONCE = """
 import sys
 from pathlib import Path
@@ -217,11 +226,8 @@ sys.exit(main())
 
 
 def test_begins_anew_when_the_client_of_kafka_gives_up(pipeline: Pipeline, tmp_path: Path) -> None:
-    job, expected = make_job("app-1", 4), MemoryLinker()
-    expected.batch(job.values())
-    program = tmp_path / "program.py"
-    program.write_text(BROKEN_ONCE)
-    linker = Worker(pipeline.settings, tmp_path, program=(str(program), "kafka")).ready()
+    job, expected, program = changed_linker(tmp_path, BROKEN_ONCE)
+    linker = Worker(pipeline.settings, tmp_path, program=(program, "kafka")).ready()
     try:
         pipeline.send(job)
         topic = pipeline.topics.flow
@@ -268,13 +274,10 @@ sys.exit(main())
 def test_what_faust_does_not_hand_over_is_read_again(
     pipeline: Pipeline, tmp_path: Path, fault: str, starts: int
 ) -> None:
-    job, expected = make_job("app-1", 4), MemoryLinker()
-    expected.batch(job.values())
-    program = tmp_path / "program.py"
-    program.write_text(MISREADING_ONCE)
+    job, expected, program = changed_linker(tmp_path, MISREADING_ONCE)
     pipeline.send(job)
     settings = {**pipeline.settings, "LINEAGE_LINKER_STALL_S": "4"}
-    linker = Worker(settings, tmp_path, program=(str(program), fault)).ready()
+    linker = Worker(settings, tmp_path, program=(program, fault)).ready()
     try:
         arrives(pipeline, expected)
         assert (tmp_path / "broken").exists()
@@ -311,12 +314,9 @@ sys.exit(main())
 def test_partitions_that_nobody_was_given_are_given_out_again(
     pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    job, expected = make_job("app-1", 4), MemoryLinker()
-    expected.batch(job.values())
-    program = tmp_path / "program.py"
-    program.write_text(UNKNOWING_AT_FIRST)
+    job, expected, program = changed_linker(tmp_path, UNKNOWING_AT_FIRST)
     pipeline.send(job)
-    linker = Worker(pipeline.settings, tmp_path, program=(str(program),))
+    linker = Worker(pipeline.settings, tmp_path, program=(program,))
     try:
         arrives(pipeline, expected)
         given = [
@@ -329,16 +329,13 @@ def test_partitions_that_nobody_was_given_are_given_out_again(
 
 
 def test_a_bug_ends_the_process_and_skips_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
-    job, expected = make_job("app-1", 4), MemoryLinker()
-    expected.batch(job.values())
-    program = tmp_path / "program.py"
-    program.write_text(BROKEN_ONCE)
-    linker = Worker(pipeline.settings, tmp_path, program=(str(program), "bug")).ready()
+    job, expected, program = changed_linker(tmp_path, BROKEN_ONCE)
+    linker = Worker(pipeline.settings, tmp_path, program=(program, "bug")).ready()
     pipeline.send(job)
     assert linker.process.wait(timeout=60) == 1
     assert "a bug" in linker.tail()
     assert pipeline.committed(pipeline.topics.flow) == 0
-    linker = Worker(pipeline.settings, tmp_path, program=(str(program), "bug")).ready()
+    linker = Worker(pipeline.settings, tmp_path, program=(program, "bug")).ready()
     try:
         arrives(pipeline, expected)
     finally:

@@ -11,6 +11,8 @@ from lineage_core.dead_letter import Place
 from lineage_linker.continuity import Continuity, Partition
 from lineage_linker.errors import ReadingError
 
+pytestmark = pytest.mark.unit
+
 FLOW = ("flow", 0)
 
 

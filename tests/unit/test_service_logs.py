@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 
+import pytest
+
 from lineage_service.logs import Seldom
+
+pytestmark = pytest.mark.unit
 
 
 def test_libraries_repeat_themselves_seldom() -> None:

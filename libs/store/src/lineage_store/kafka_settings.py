@@ -32,6 +32,14 @@ _PLAIN = {
 }
 
 
+METADATA_MS = 5_000
+"""Age at which consumers ask for metadata again.
+
+A broker that has just started does not know all topics: whoever leads a group then gives out no
+partitions, and does not look again before this.
+"""
+
+
 class KafkaSettingsError(LineageError):
     """A setting for Kafka that can't be used."""
 

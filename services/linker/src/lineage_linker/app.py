@@ -30,6 +30,7 @@ from lineage_linker.lag import Lag
 from lineage_linker.records import Incoming, Layout, Outgoing
 from lineage_linker.settings import LinkerSettings
 from lineage_store.kafka_problems import RIGHTS, kafka_problem
+from lineage_store.kafka_settings import METADATA_MS
 
 log = structlog.get_logger(__name__)
 
@@ -57,9 +58,7 @@ def make_app(settings: LinkerSettings, folder: str) -> faust.App:
         broker_heartbeat_interval=min(3.0, settings.linker_session_s / 3),
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=RECORD_BYTES_MAX,
-        # A broker that has just started does not know all topics: whoever leads the group then gives
-        # out no partitions, and does not look again before this.
-        consumer_metadata_max_age_ms=5_000,
+        consumer_metadata_max_age_ms=METADATA_MS,
         cython_optimizations=True,
         datadir=folder,
         producer_acks=-1,
@@ -252,8 +251,8 @@ class FaustPositions:
             auto_offset_reset="earliest",
         )
         reader.assign([place])
-        await reader.start()
         try:
+            await reader.start()
             reader.seek(place, offset)
             found = await reader.getmany(place, timeout_ms=int(ANSWER_S * 1000), max_records=1)
         finally:

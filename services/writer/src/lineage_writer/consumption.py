@@ -18,6 +18,7 @@ from aiokafka.structs import OffsetAndMetadata
 from lineage_core.dead_letter import reason_of
 from lineage_store.errors import StoreError
 from lineage_store.kafka_problems import RIGHTS, kafka_problem
+from lineage_store.kafka_settings import METADATA_MS
 from lineage_writer.dead_letters import DeadLetters
 from lineage_writer.errors import OffsetGoneError
 from lineage_writer.health import Health
@@ -33,9 +34,6 @@ WATCH_S = 2.0
 """Between two looks at lags and servers."""
 ANSWER_S = 5.0
 """A server that takes longer for something small is not ready."""
-METADATA_MS = 5_000
-"""A broker that has just started does not know all topics: whoever leads the group then gives out no
-partitions, and does not look again before this."""
 NEVER_IDLE_MS = 24 * 3600 * 1000
 """A writer that waits for its store still owns its partitions: offsets are fenced, not timed."""
 
