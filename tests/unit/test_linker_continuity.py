@@ -94,6 +94,14 @@ def test_a_partition_that_is_not_read_is_noticed() -> None:
         continuity.watch(bounds)
 
 
+def test_what_another_worker_has_done_meanwhile_is_not_unread() -> None:
+    times = iter([0.0, 11.0, 22.0])
+    continuity = Continuity(Positions(list(range(20))), 10, clock=lambda: next(times))
+    follows(continuity, 0, 1, 2)
+    for _ in range(3):
+        continuity.watch({FLOW: (20, 20)})
+
+
 def test_time_in_which_nothing_could_be_read_does_not_count() -> None:
     now = 0.0
     continuity = Continuity(Positions(list(range(20))), 10, clock=lambda: now)

@@ -116,7 +116,7 @@ class Continuity:
         now = self._clock()
         found: dict[Partition, tuple[int, float]] = {}
         for partition, (start, end) in bounds.items():
-            at = self._next.get(partition, start)
+            at = max(self._next.get(partition, start), start)  # others had it meanwhile
             if at < end:
                 known, since = self._unread.get(partition, (at, now))
                 found[partition] = (at, since if known == at else now)
