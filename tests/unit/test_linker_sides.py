@@ -10,10 +10,17 @@ from hypothesis import given
 
 from lineage_core.block import BlockId
 from lineage_core.errors import ContractError
-from lineage_core.joining import JoinEntry, Side, entry_of
+from lineage_core.joining import Side, entry_of
 from lineage_linker.keys import keys_of, parse_block, parse_task, task_name
 from lineage_linker.side_cache import OVERHEAD, SideCache
-from lineage_linker.sides import INLINE_MAX, pack_entry, pack_side, read_mark, unpack_entry
+from lineage_linker.sides import (
+    INLINE_MAX,
+    Waiting,
+    pack_side,
+    pack_waiting,
+    read_mark,
+    unpack_waiting,
+)
 from tests.flow_blocks import block_ids, blocks
 
 pytestmark = pytest.mark.unit
@@ -40,17 +47,16 @@ def read(mark: bytes, columns: bytes) -> Side:
 
 
 @given(block=blocks())
-def test_any_entry_and_back(block: object) -> None:
+def test_any_side_and_marks_and_back(block: object) -> None:
     entry = entry_of(block)  # type: ignore[arg-type]
     for side in [*entry.outputs.values(), *([entry.inputs] if entry.inputs else [])]:
         assert same(read(*pack_side(side)), side)
-    found = unpack_entry(entry.block_id, pack_entry(entry))
-    assert (found.block_id, found.in_space) == (entry.block_id, entry.in_space)
-    assert list(found.outputs) == list(entry.outputs)
-    assert all(same(found.outputs[space], side) for space, side in entry.outputs.items())
-    assert (found.inputs is None) == (entry.inputs is None)
-    if found.inputs is not None and entry.inputs is not None:
-        assert same(found.inputs, entry.inputs)
+    marks = {space: pack_side(side)[0] for space, side in entry.outputs.items()}
+    for inputs in (None, None if entry.inputs is None else pack_side(entry.inputs)[0]):
+        waiting = Waiting(entry.in_space, inputs, marks)
+        found = unpack_waiting(pack_waiting(waiting))
+        assert found == waiting
+        assert list(found.outputs) == list(entry.outputs)
 
 
 def side_of(positions: list[int]) -> Side:
@@ -121,5 +127,6 @@ def test_the_cache_keeps_what_was_used_last() -> None:
 
 def test_an_entry_of_many_spaces_is_short() -> None:
     point = Side(*(np.empty(0, np.uint64),) * 2, np.empty(0, np.uint32), 5, 5, 0, distinct=True)
-    entry = JoinEntry(BlockId("2", 0, 1, 0), "1#0", None, {f"2@{n}": point for n in range(1_000)})
-    assert len(pack_entry(entry)) < 40_000
+    mark, _ = pack_side(point)
+    waiting = Waiting("1#0", None, {f"2@{n}": mark for n in range(1_000)})
+    assert len(pack_waiting(waiting)) < 40_000

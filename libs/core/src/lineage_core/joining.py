@@ -17,7 +17,7 @@ import numpy.typing as npt
 from lineage_core.address import Space, SpaceKind, parse_space
 from lineage_core.block import I64, U64, BlockId, FlowBlock, Section
 from lineage_core.graph import EdgeBatch
-from lineage_core.runs import EMPTY, Runs, normal, spread, subtract
+from lineage_core.runs import EMPTY, Runs, count, intersect, normal, spread, subtract
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 
@@ -29,6 +29,8 @@ COUNTED_MAX = 1 << 25
 """Of more matches than this between runs a pair that is met twice is counted twice: telling them apart
 would take a sort of them all, and two small blocks of wide runs can make 4 trillion."""
 
+_GATHER_RUNS = 1 << 20
+"""Producer runs that are taken off a consumer's inputs at a time: 16 MiB of columns."""
 _ROW_BITS = np.uint64(32)
 
 
@@ -138,9 +140,79 @@ def join(producer: BlockId, outputs: Side, consumer: BlockId, inputs: Side) -> E
     return _spelled_out(producer, consumer, outputs, inputs.spelled_out())
 
 
-def uncovered(inputs: Runs, producers: Runs) -> Runs:
-    """Positions of the normal runs ``inputs`` that none of ``producers`` (any runs) holds."""
-    return subtract(inputs, normal(*producers))
+class Coverage:
+    """Which positions of a consumer's inputs are put out by some producer.
+
+    Where every row has one position and no two the same, the rows in the edges tell; elsewhere the
+    producers' positions are taken off the inputs', some at a time.
+    """
+
+    def __init__(self, inputs: Side) -> None:
+        self._inputs = inputs
+        self._matched = _rows_of_one_position(inputs)
+        self._left: Runs | None = None
+        self._parts: list[Runs] = []
+        self._size = 0
+
+    def add(self, outputs: Side, edge: EdgeBatch | None) -> None:
+        """A producer, and what :func:`join` found of it."""
+        if edge is None:
+            return
+        if self._matched is None or edge.rows_consumer is None:
+            self.add_positions(outputs)
+        else:
+            self._matched[edge.rows_consumer - self._row_low] = True
+
+    def add_positions(self, outputs: Side) -> None:
+        """A producer that was not joined."""
+        runs = outputs.positions()
+        self._parts.append(runs)
+        self._size += len(runs[0])
+        if self._size >= _GATHER_RUNS:
+            self._take_off()
+
+    def unmatched(self) -> int:
+        """Number of positions that no producer has."""
+        if self._matched is not None and not self._parts and self._left is None:
+            return len(self._matched) - int(np.count_nonzero(self._matched))
+        self._take_off()
+        left = self._left
+        assert left is not None
+        if self._matched is not None and len(left[0]):
+            side = self._inputs.spelled_out()
+            missed = ~self._matched[side.row - self._row_low]
+            left = intersect(left, normal(side.first[missed], side.first[missed]))
+        return count(left)
+
+    @property
+    def _row_low(self) -> np.uint32:
+        side = self._inputs
+        return np.uint32(side.row_low if side.dense else side.row.min())
+
+    def _take_off(self) -> None:
+        left = normal(*self._inputs.positions()) if self._left is None else self._left
+        if self._parts:
+            first = np.concatenate([part[0] for part in self._parts])
+            last = np.concatenate([part[1] for part in self._parts])
+            left = subtract(left, normal(first, last))
+        self._left, self._parts, self._size = left, [], 0
+
+
+def _rows_of_one_position(side: Side) -> npt.NDArray[np.bool_] | None:
+    """A place for each row, all False; None: some row has several positions, or some position rows."""
+    if side.dense:
+        return np.zeros(side.high - side.low + 1, np.bool_)
+    if not side.distinct:
+        return None
+    found = np.zeros(len(side.row), np.bool_)
+    at = side.row - side.row.min()
+    if int(at.max()) >= len(found):
+        return None
+    found[at] = True
+    if not found.all():
+        return None
+    found[:] = False
+    return found
 
 
 def _plain(space: Space) -> bool:
@@ -181,7 +253,8 @@ def _side(first: U64, last: U64, row: U32, *, in_turn: bool) -> Side:
         nothing = EMPTY[0]
         return Side(nothing, nothing, row[:0], low, int(first[-1]), int(row[0]), distinct=True)
     if not rising:
-        order = np.argsort(first, kind="stable")
+        # Rows of one position may come in any order; what depends on it sorts them itself.
+        order = np.argsort(first)
         first, row = first[order], row[order]
         last = first if points else last[order]
         rising = bool((first[1:] > first[:-1]).all())

@@ -8,21 +8,15 @@ of two blocks at least one sees the other; edges are named by their two blocks, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
 from lineage_core.address import OPAQUE_SPACE, SpaceKind, parse_space
 from lineage_core.block import BlockId
 from lineage_core.graph import EdgeBatch
-from lineage_core.joining import JoinEntry, Side, join, uncovered
-from lineage_core.runs import EMPTY, Runs, count, normal
-
-_GATHER_RUNS = 1 << 20
-"""Producer runs that are taken off a consumer's inputs at a time: 16 MiB of columns."""
+from lineage_core.joining import Coverage, JoinEntry, Side, join
 
 
 class TaskId(NamedTuple):
@@ -129,11 +123,10 @@ class Linker:
     def settle(self) -> None:
         """Count again what is unmatched of the blocks that producers came for since the last call."""
         for block_id, (space, inputs) in self._unsettled.items():
-            left = normal(*inputs.positions())
-            produced = self._state.producers(space, inputs.low, inputs.high)
-            for made in _gathered(side for _, side in produced):
-                left = uncovered(left, made)
-            self._state.set_unmatched(block_id, count(left))
+            coverage = Coverage(inputs)
+            for _, outputs in self._state.producers(space, inputs.low, inputs.high):
+                coverage.add_positions(outputs)
+            self._state.set_unmatched(block_id, coverage.unmatched())
         self._unsettled.clear()
 
     def _show(self, entries: Collection[JoinEntry], linked: Linked) -> None:
@@ -171,21 +164,18 @@ class Linker:
     def _edges_into(self, consumer: BlockId, space: str, inputs: Side) -> Iterator[EdgeBatch]:
         """Edges to a block that was just added, counting what no producer matches."""
         edges: list[EdgeBatch] = []
-
-        def joined() -> Iterator[Side]:
-            for producer, outputs in self._state.producers(space, inputs.low, inputs.high):
-                # A block that reads its own outputs has met itself as a producer.
-                if producer != consumer:
-                    edge = join(producer, outputs, consumer, inputs)
-                    if edge is not None:
-                        edges.append(edge)
-                yield outputs
-
-        left = normal(*inputs.positions())
-        for made in _gathered(joined()):
-            left = uncovered(left, made)
+        coverage = Coverage(inputs)
+        for producer, outputs in self._state.producers(space, inputs.low, inputs.high):
+            # A block that reads its own outputs has met itself as a producer.
+            if producer == consumer:
+                coverage.add_positions(outputs)
+                continue
+            edge = join(producer, outputs, consumer, inputs)
+            coverage.add(outputs, edge)
+            if edge is not None:
+                edges.append(edge)
         if space != OPAQUE_SPACE:  # any of those may be a root
-            self._state.set_unmatched(consumer, count(left))
+            self._state.set_unmatched(consumer, coverage.unmatched())
         yield from edges
 
 
@@ -194,26 +184,6 @@ def claimable(space: str) -> bool:
     """Whether reading the space makes its producer visible: rows numbered by one incarnation."""
     parsed = parse_space(space)
     return parsed.kind is SpaceKind.PARTITION and parsed.incarnation is not None
-
-
-def _gathered(sides: Iterable[Side]) -> Iterator[Runs]:
-    """The runs of all sides, some at a time; any runs."""
-    parts: list[Runs] = []
-    size = 0
-    for side in sides:
-        runs = side.positions()
-        parts.append(runs)
-        size += len(runs[0])
-        if size >= _GATHER_RUNS:
-            yield _concatenated(parts)
-            parts, size = [], 0
-    yield _concatenated(parts)
-
-
-def _concatenated(parts: Sequence[Runs]) -> Runs:
-    if not parts:
-        return EMPTY
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 class MemoryState:

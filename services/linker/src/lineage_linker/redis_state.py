@@ -24,7 +24,7 @@ from lineage_core.message import Totals
 from lineage_linker.app_state import Promise, Use
 from lineage_linker.keys import Keys, keys_of, parse_block, parse_task, task_name
 from lineage_linker.side_cache import SideCache
-from lineage_linker.sides import Mark, pack_entry, pack_side, read_mark, unpack_entry
+from lineage_linker.sides import Mark, Waiting, pack_side, pack_waiting, read_mark, unpack_waiting
 
 IN, OUT = "in", "out"
 PART = 500
@@ -52,6 +52,15 @@ class Lifetimes:
 
     retention_s: int = 7 * 24 * 3600
     complete_s: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Waited:
+    """A block that came, now or before this batch."""
+
+    task: TaskId
+    marks: Waiting
+    entry: JoinEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +92,8 @@ class RedisState:
         self._committed: dict[TaskId, Promise | None] = {}
         self._claimed: dict[str, bool] = {}
         self._matched: dict[BlockId, bool] = {}
-        self._task_of: dict[BlockId, TaskId] = {}
-        self._came: dict[BlockId, JoinEntry] = {}
-        self._packed_sides: dict[int, tuple[Side, tuple[bytes, bytes]]] = {}
+        self._waited: dict[BlockId, _Waited] = {}
+        self._not_visible: set[BlockId] = set()
         self._shown: dict[BlockId, _Shown] = {}
         self._counts: dict[BlockId, int] = {}
         # Answers that came with the last write; each is good for the one question that follows.
@@ -182,7 +190,16 @@ class RedisState:
         name, block = task_name(task), str(entry.block_id)
         spaces = list(filter(claimable, entry.outputs))
         with self._pipeline() as pipe:
-            pipe.hset(self._keys.waiting(task), block, pack_entry(entry, self._packed))
+            inputs = None
+            if entry.inputs is not None:
+                place = IN, entry.in_space
+                inputs = self._put_columns(pipe, place, entry.block_id, entry.inputs)
+            outputs = {
+                space: self._put_columns(pipe, (OUT, space), entry.block_id, side)
+                for space, side in entry.outputs.items()
+            }
+            waiting = Waiting(entry.in_space, inputs, outputs)
+            pipe.hset(self._keys.waiting(task), block, pack_waiting(waiting))
             self._touch(pipe, self._keys.waiting(task))
             for space in spaces:
                 pipe.hset(self._keys.waiting_into(space), block, name)
@@ -194,14 +211,13 @@ class RedisState:
         claims = replies[len(replies) - len(spaces) :]
         self._committed[task] = _promise(replies[-1 - len(spaces)])
         self._claimed.update(zip(spaces, map(bool, claims), strict=True))
-        self._task_of[entry.block_id] = task
-        self._came[entry.block_id] = entry
+        self._waited[entry.block_id] = _Waited(task, waiting, entry)
 
     def waiting_of(self, task: TaskId) -> Sequence[JoinEntry]:
         found = self._waiting.pop(task, None)
         if found is None:
             found = self._hgetall(self._keys.waiting(task))
-        return [self._waited(task, block, packed) for block, packed in found.items()]
+        return list(self._entries(task, found))
 
     def waiting_into(self, space: str) -> Sequence[JoinEntry]:
         found = self._into.pop(space, None)
@@ -211,37 +227,84 @@ class RedisState:
         for block, name in found.items():
             if parse_block(block) not in self._shown:
                 tasks.setdefault(name, []).append(block)
-        entries = []
+        entries: list[JoinEntry] = []
         for name, blocks in tasks.items():
             task = parse_task(name.decode())
             packed = self._hmget(self._keys.waiting(task), blocks)
             # None: it has become visible since.
-            found_here = zip(blocks, packed, strict=True)
-            entries += [self._waited(task, block, one) for block, one in found_here if one]
+            there = {block: one for block, one in zip(blocks, packed, strict=True) if one}
+            entries += self._entries(task, there)
         return entries
 
-    def _waited(self, task: TaskId, block: bytes, packed: bytes) -> JoinEntry:
-        block_id = parse_block(block)
-        self._task_of[block_id] = task
-        return self._came.get(block_id) or unpack_entry(block_id, packed)
+    def _entries(self, task: TaskId, found: Mapping[bytes, bytes]) -> Iterator[JoinEntry]:
+        """Entries of blocks that wait; not of those whose columns have expired meanwhile."""
+        for name, packed in found.items():
+            block = parse_block(name)
+            if block not in self._waited:
+                waiting = unpack_waiting(packed)
+                entry = self._entry(block, waiting)
+                if entry is None:
+                    continue
+                self._waited[block] = _Waited(task, waiting, entry)
+            yield self._waited[block].entry
+
+    def _entry(self, block: BlockId, waiting: Waiting) -> JoinEntry | None:
+        places = [(OUT, space) for space in waiting.outputs]
+        marks = list(waiting.outputs.values())
+        if waiting.inputs is not None:
+            places.append((IN, waiting.in_space))
+            marks.append(waiting.inputs)
+        sides = self._sides_of(block, places, list(map(read_mark, marks)))
+        if None in sides:
+            return None
+        whole = cast("list[Side]", sides)
+        inputs = whole.pop() if waiting.inputs is not None else None
+        outputs = dict(zip(waiting.outputs, whole, strict=True))
+        return JoinEntry(block, waiting.in_space, inputs, outputs)
+
+    def _sides_of(
+        self, block: BlockId, places: Sequence[Place], marks: Sequence[Mark]
+    ) -> list[Side | None]:
+        """A block's sides in several spaces; None where the columns are not there."""
+        found = [
+            mark.side or self._cache.get(self._app, *place, block)
+            for place, mark in zip(places, marks, strict=True)
+        ]
+        missing = [at for at, side in enumerate(found) if side is None]
+        if missing:
+            with self._pipeline() as pipe:
+                for at in missing:
+                    pipe.hget(self._keys.columns(*places[at]), str(block))
+                columns = pipe.execute()
+            for at, one in zip(missing, columns, strict=True):
+                found[at] = None if one is None else marks[at].with_columns(one)
+        return found
 
     # -- visible blocks ----------------------------------------------------------------------
 
     def is_visible(self, block: BlockId) -> bool:
         # Shown in this batch: should it be given up, so is this object.
-        return block in self._shown or bool(self._redis.sismember(self._keys.visible, str(block)))
+        if block in self._shown:
+            return True
+        # Asked once a batch: a block that another process finishes meanwhile is done again.
+        if block not in self._not_visible:
+            if self._redis.sismember(self._keys.visible, str(block)):
+                return True
+            self._not_visible.add(block)
+        return False
 
     def add(self, entry: JoinEntry) -> None:
+        waited, block = self._waited[entry.block_id], str(entry.block_id)
         reads: list[Place] = [(IN, space) for space in entry.outputs]
         with self._pipeline() as pipe:
-            for space, side in entry.outputs.items():
-                self._put(pipe, OUT, space, entry.block_id, side)
-            if entry.inputs is not None:
-                self._put(pipe, IN, entry.in_space, entry.block_id, entry.inputs)
+            for space, mark in waited.marks.outputs.items():
+                self._put_mark(pipe, (OUT, space), block, mark)
+            if waited.marks.inputs is not None:
+                self._put_mark(pipe, (IN, entry.in_space), block, waited.marks.inputs)
                 reads.append((OUT, entry.in_space))
             root = entry.inputs is not None and may_be_root(entry.in_space)
             if root:
-                pipe.hset(self._keys.roots, str(entry.block_id), entry.in_space)
+                pipe.hset(self._keys.roots, block, entry.in_space)
                 self._touch(pipe, self._keys.roots)
             for role, space in reads:
                 pipe.hgetall(self._keys.marks(role, space))
@@ -257,7 +320,7 @@ class RedisState:
         self._ahead = {place: _marks(one) for place, one in zip(reads, found, strict=True)}
         self._look_ahead(entry)
         self._shown[entry.block_id] = _Shown(
-            self._task_of[entry.block_id],
+            waited.task,
             tuple(filter(claimable, entry.outputs)),
         )
 
@@ -281,21 +344,18 @@ class RedisState:
     def counts(self) -> Sequence[tuple[BlockId, int]]:
         return list(self._counts.items())
 
-    def _put(self, pipe: Pipeline, role: str, space: str, block: BlockId, side: Side) -> None:
-        mark, columns = self._packed(side)
+    def _put_columns(self, pipe: Pipeline, place: Place, block: BlockId, side: Side) -> bytes:
+        """Write what does not fit a side's mark, which is returned: whoever sees that finds these."""
+        mark, columns = pack_side(side)
         if columns:
-            # Before the mark: whoever sees that finds them.
-            pipe.hset(self._keys.columns(role, space), str(block), columns)
-            self._touch(pipe, self._keys.columns(role, space))
-        pipe.hset(self._keys.marks(role, space), str(block), mark)
-        self._touch(pipe, self._keys.marks(role, space))
+            pipe.hset(self._keys.columns(*place), str(block), columns)
+            self._touch(pipe, self._keys.columns(*place))
+            self._cache.put(self._app, *place, block, side)
+        return mark
 
-    def _packed(self, side: Side) -> tuple[bytes, bytes]:
-        """Packed once, for the block that waits and for the block that is visible."""
-        known = self._packed_sides.get(id(side))
-        if known is None:
-            known = self._packed_sides[id(side)] = (side, pack_side(side))
-        return known[1]
+    def _put_mark(self, pipe: Pipeline, place: Place, block: str, mark: bytes) -> None:
+        pipe.hset(self._keys.marks(*place), block, mark)
+        self._touch(pipe, self._keys.marks(*place))
 
     def _look_ahead(self, entry: JoinEntry) -> None:
         """Read columns and counts that the join is about to ask for, in one go."""

@@ -10,8 +10,8 @@ part        bytes
 mark        flags ``<B``, low and high ``<QQ``, runs ``<I`` (dense: row of the first position)
 columns     flags ``<B``, then, perhaps as one zstd frame: first positions, lengths less 1 (unless
             all are one position), rows, each as :mod:`lineage_core.number_columns`
-entry       JSON (one zstd frame, its length before it) with the block's spaces and the lengths of
-            what follows, then mark and columns of the inputs and of each output space
+waiting     JSON (one zstd frame, its length before it) with the block's spaces and the lengths of
+            what follows, then the marks of the inputs and of each output space
 ==========  ======================================================================================
 """
 
@@ -19,16 +19,14 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
-from lineage_core.block import BlockId
 from lineage_core.block_check import RUNS_MAX
 from lineage_core.errors import BlockError
-from lineage_core.joining import JoinEntry, Side
+from lineage_core.joining import Side
 from lineage_core.number_columns import pack_numbers, unpack_numbers
 from lineage_core.zstd import compress, decompress
 
@@ -125,37 +123,42 @@ def read_mark(packed: bytes) -> Mark:
     return Mark(low, high, number, -1, packed[_MARK.size :] if flags & _INLINE else None)
 
 
-Packing: TypeAlias = Callable[[Side], tuple[bytes, bytes]]
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A join entry without its columns: spaces and marks.
+
+    ``inputs``: None where the entry has none. ``outputs``: by space.
+    """
+
+    in_space: str
+    inputs: bytes | None
+    outputs: Mapping[str, bytes]
 
 
-def pack_entry(entry: JoinEntry, pack: Packing = pack_side) -> bytes:
-    """A whole entry, for a block that waits. ``pack``: :func:`pack_side`, or what remembers it."""
-    sides = [*([] if entry.inputs is None else [entry.inputs]), *entry.outputs.values()]
-    parts = [pack(side) for side in sides]
+def pack_waiting(entry: Waiting) -> bytes:
+    """The marks of a block that waits."""
+    marks = [*([] if entry.inputs is None else [entry.inputs]), *entry.outputs.values()]
     head = {
         "in": entry.in_space,
         "out": list(entry.outputs),
         "inputs": entry.inputs is not None,
-        "sizes": [[len(mark), len(columns)] for mark, columns in parts],
+        "sizes": [len(mark) for mark in marks],
     }
     text = compress(json.dumps(head, separators=(",", ":")).encode())
-    return b"".join((_ENTRY.pack(len(text)), text, *(part for pair in parts for part in pair)))
+    return b"".join((_ENTRY.pack(len(text)), text, *marks))
 
 
-def unpack_entry(block_id: BlockId, packed: bytes) -> JoinEntry:
-    """The entry that :func:`pack_entry` packed."""
+def unpack_waiting(packed: bytes) -> Waiting:
+    """What :func:`pack_waiting` packed."""
     (size,) = _ENTRY.unpack_from(packed)
     at = _ENTRY.size + size
     head = json.loads(decompress(packed[_ENTRY.size : at], HEAD_MAX))
-    sides: list[Side] = []
-    for mark_size, columns_size in head["sizes"]:
-        mark = read_mark(packed[at : at + mark_size])
+    marks: list[bytes] = []
+    for mark_size in head["sizes"]:
+        marks.append(packed[at : at + mark_size])
         at += mark_size
-        side = mark.side or mark.with_columns(packed[at : at + columns_size])
-        at += columns_size
-        sides.append(side)
-    inputs = sides.pop(0) if head["inputs"] else None
-    return JoinEntry(block_id, head["in"], inputs, dict(zip(head["out"], sides, strict=True)))
+    inputs = marks.pop(0) if head["inputs"] else None
+    return Waiting(head["in"], inputs, dict(zip(head["out"], marks, strict=True)))
 
 
 def _pack_columns(side: Side) -> bytes:
