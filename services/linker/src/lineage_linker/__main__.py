@@ -13,16 +13,20 @@ from lineage_core.errors import LineageError
 from lineage_linker.service import Outcome, Service
 from lineage_linker.settings import LinkerSettings, read_settings
 from lineage_service.logs import set_up_logs
+from lineage_service.memory import keep_freed_memory
 
 EXIT_BROKEN = 1
 EXIT_SETTINGS = 2
 LIBRARIES = ("aiohttp", "aiokafka", "asyncio", "faust", "mode")
 """Whose logs are ours, too."""
+KEPT_BYTES = 64 << 20
+"""Free memory that is not given back: columns of the next block go there."""
 
 
 def main() -> int:
     """Run until a signal; the exit code."""
     set_up_logs("info", LIBRARIES)
+    keep_freed_memory(KEPT_BYTES)
     try:
         settings = read_settings()
         set_up_logs(settings.log_level, LIBRARIES)
