@@ -113,7 +113,9 @@ def split_cells(payload: bytes, columns: tuple[str, ...], lines: int) -> Cells:
         end = _without_returns(text, begin, end, inside, columns)
     if begin is not None and inside is not None:
         begin, end, quoted = _without_quotes(text, begin, end, columns)
-    return Cells(payload, text, begin, end, quoted, places_of(text, (_SPACE, _DASH)))
+    # Most blocks have none, which is quickly seen.
+    separators = tuple(code for code in (_SPACE, _DASH) if code in payload)
+    return Cells(payload, text, begin, end, quoted, places_of(text, separators))
 
 
 def _check_characters(payload: bytes) -> None:

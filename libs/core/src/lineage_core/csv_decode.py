@@ -11,7 +11,7 @@ from lineage_core.block import I64, U64, FlowBlock
 from lineage_core.block_check import associations, check_block, place
 from lineage_core.block_header import BlockHeader, check_header
 from lineage_core.csv_cells import COLUMNS, PAYLOAD_BYTES_MAX, Cells, split_cells
-from lineage_core.digits import Mask, differs, parse_numbers
+from lineage_core.digits import Mask, counts_wrongly, differs, parse_numbers
 from lineage_core.errors import BlockError
 from lineage_core.positions import text_positions
 
@@ -66,8 +66,7 @@ def decode_csv(payload: bytes, header: BlockHeader) -> FlowBlock:
 def _check_flow_ids(cells: Cells, header: BlockHeader) -> None:
     start, stop = cells.start(_FLOW_ID), cells.stop(_FLOW_ID)
     start = _behind_prefix(cells, start, f"{header.block_id}/", _FLOW_ID)
-    row, bad = parse_numbers(cells.buffer, start, stop)
-    bad |= row != np.arange(header.rows, dtype=np.uint64)
+    bad = counts_wrongly(cells.buffer, start, stop)
     if bad.any():
         wrong = int(bad.argmax())
         message = f"{cells.row_text(wrong, _FLOW_ID)!r:.80} is not {header.block_id}/{wrong}"

@@ -7,6 +7,7 @@ a number of up to 20 digits takes three words.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -54,6 +55,37 @@ def parse_numbers(buffer: U8, start: I64, stop: I64) -> tuple[U64, Mask]:
         piece = slice(at, at + _PIECE_NUMBERS)
         value[piece], bad[piece] = _parse_piece(buffer, words, start[piece], stop[piece])
     return value, bad
+
+
+def counts_wrongly(buffer: U8, start: I64, stop: I64) -> Mask:
+    """Mask of the places ``start[i]`` to ``stop[i]`` that do not hold ``i`` in decimal digits.
+
+    Places as for :func:`parse_numbers`; at most 100,000,000 of them.
+    """
+    words = words_of(buffer)
+    bad = np.empty(len(start), np.bool_)
+    for at in range(0, len(start), _PIECE_NUMBERS):
+        piece = slice(at, min(at + _PIECE_NUMBERS, len(start)))
+        want, mask, length = _numerals(at)
+        count = piece.stop - at
+        bad[piece] = (stop[piece] - start[piece]) != length[:count]
+        bad[piece] |= ((words[stop[piece] - 8] ^ want[:count]) & mask[:count]) != 0
+    return bad
+
+
+@lru_cache(maxsize=64)  # all that a block can have, in 2 MiB
+def _numerals(first: int) -> tuple[U64, U64, I64]:
+    """Of a piece of numbers from ``first``: their digits as the last bytes of words, masks, lengths."""
+    number = np.arange(first, first + _PIECE_NUMBERS, dtype=np.uint64)
+    word, length = np.zeros_like(number), np.zeros(len(number), np.int64)
+    rest = number
+    for place in range(8):
+        there = (rest > 0) if place else np.ones(len(number), np.bool_)
+        digit = (rest % _u(10) + _u(48)) << _u(8 * (7 - place))
+        word |= np.where(there, digit, _u(0))
+        length += there
+        rest = rest // _u(10)
+    return word, _LAST_BYTES[length], length
 
 
 def _parse_piece(buffer: U8, words: U64, start: I64, stop: I64) -> tuple[U64, Mask]:
@@ -132,6 +164,8 @@ def differs(buffer: U8, start: I64, prefix: bytes) -> Mask:
 def places_of(buffer: U8, codes: tuple[int, ...]) -> I64:
     """Where bytes of one of the ``codes`` stand, in order."""
     found = [np.empty(0, np.int64)]
+    if not codes:
+        return found[0]
     mask, same = np.empty(_PIECE_BYTES, np.bool_), np.empty(_PIECE_BYTES, np.bool_)
     for at in range(0, len(buffer), _PIECE_BYTES):
         piece = buffer[at : at + _PIECE_BYTES]
