@@ -114,7 +114,8 @@ class Processor:
         batch = Batch(layout, self._state_of, self._clock())
 
         def work() -> None:
-            for record in records:
+            # What is said of nodes first: a block of one that is not registered yet has to be held.
+            for record in sorted(records, key=lambda one: one.place.topic != layout.topics.node):
                 batch.handle(record)
             batch.settle()
 

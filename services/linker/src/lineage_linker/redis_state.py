@@ -87,7 +87,7 @@ class RedisState:
         self._cache = cache
         self._lifetimes = lifetimes or Lifetimes()
         self._touched: set[str] = set()
-        self._nodes: dict[str, Use] | None = None
+        self._nodes: dict[str, Use] = {}
         self._promises: dict[TaskId, Promise] = {}
         self._committed: dict[TaskId, Promise | None] = {}
         self._claimed: dict[str, bool] = {}
@@ -105,7 +105,8 @@ class RedisState:
     # -- nodes, tasks, what is held ----------------------------------------------------------
 
     def use_of(self, node: str) -> Use | None:
-        if self._nodes is None:
+        # Asked again for one that is not known: another process may just register it.
+        if node not in self._nodes:
             found = self._hgetall(self._keys.nodes)
             self._nodes = {name.decode(): Use(use.decode()) for name, use in found.items()}
         return self._nodes.get(node)
@@ -116,7 +117,6 @@ class RedisState:
                 pipe.hset(self._keys.nodes, node, use.value)
                 self._touch(pipe, self._keys.nodes)
                 pipe.execute()
-            assert self._nodes is not None
             self._nodes[node] = use
         if use is Use.SOURCE:
             # Blocks that came before this was known were counted as if somebody could produce

@@ -120,7 +120,8 @@ class Sender:
         deadline = None if limit_s is None else time.monotonic() + limit_s
         report = SendReport(folder.name)
         driver_file = folder / spool.DRIVER_FILE
-        files = [*spool.block_files(folder), driver_file]
+        # What is said of nodes and tasks first: a block that nobody knows anything of has to wait.
+        files = [driver_file, *spool.block_files(folder)]
         report.bytes_total = sum(path.stat().st_size for path in files if path.exists())
         for path in files:
             if deadline is not None and time.monotonic() > deadline:
