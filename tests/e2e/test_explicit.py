@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,10 @@ def lines(tmp_path: Path) -> str:
 
 def add(a: int, b: int) -> int:
     return a + b
+
+
+def take_one(records: Iterable[Any]) -> None:
+    next(iter(records))
 
 
 def test_each_capture_of_one_context_is_an_application(
@@ -127,10 +131,9 @@ def test_what_an_rdd_is_asked_about_itself_runs_nothing(capture: Capture) -> Non
 UNSUPPORTED: dict[str, Callable[[Any], Any]] = {
     "cartesian": lambda rdd: rdd.cartesian(rdd),
     "zip": lambda rdd: rdd.zip(rdd),
-    "glom": lambda rdd: rdd.glom(),
-    "sum": lambda rdd: rdd.sum(),
+    "max": lambda rdd: rdd.max(),
     "top": lambda rdd: rdd.top(2),
-    "isEmpty": lambda rdd: rdd.isEmpty(),
+    "countApprox": lambda rdd: rdd.countApprox(1000),
     "toLocalIterator": lambda rdd: rdd.toLocalIterator(),
     "saveAsPickleFile": lambda rdd: rdd.saveAsPickleFile("/nowhere"),
     "checkpoint": lambda rdd: rdd.checkpoint(),
@@ -156,9 +159,76 @@ def test_a_plain_rdd_as_other_input_is_refused(
     with capture() as lc:
         plain = spark_context.parallelize([(1, 2)])
         captured = lc.parallelize([(1, 3)])
-        for combine in (captured.union, captured.join, captured.cogroup):
+        for combine in (
+            *(captured.union, captured.join, captured.cogroup, captured.groupWith),
+            *(captured.subtract, captured.subtractByKey, captured.intersection),
+        ):
             with pytest.raises(UnsupportedOperatorError, match="textFile, parallelize"):
                 combine(plain)
+
+
+ONE_RESULT: dict[str, Callable[[Any], Any]] = {
+    "count": lambda rdd: rdd.count(),
+    "reduce": lambda rdd: rdd.reduce(add),
+    "fold": lambda rdd: rdd.fold(0, add),
+    "aggregate": lambda rdd: rdd.aggregate(0, add, add),
+    "treeReduce": lambda rdd: rdd.treeReduce(add),
+    "treeAggregate": lambda rdd: rdd.treeAggregate(0, add, add, depth=3),
+    "sum": lambda rdd: rdd.sum(),
+    "stats": lambda rdd: str(rdd.stats()),
+    "histogram": lambda rdd: rdd.histogram(2),
+    "countByValue": lambda rdd: rdd.countByValue(),
+    "countApproxDistinct": lambda rdd: rdd.countApproxDistinct(),
+    "reduceByKeyLocally": lambda rdd: rdd.map(lambda n: (n, 1)).reduceByKeyLocally(add),
+}
+
+
+def test_an_action_with_one_result_depends_on_every_record(
+    capture: Capture, tmp_path: Path, spark_context: SparkContext
+) -> None:
+    numbers = [3, 1, 2, 2, 5, 1, 4, 1, 5, 9]
+    plain = spark_context.parallelize(numbers, 9)
+    with capture() as lc:
+        rdd = lc.parallelize(numbers, 9)
+        for name, action in ONE_RESULT.items():
+            assert action(rdd) == action(plain), name
+        empty = lc.parallelize([], 2)
+        assert (empty.sum(), empty.fold(0, add), empty.countByValue()) == (0, 0, {})
+        assert (rdd.mean(), rdd.stdev()) == (plain.mean(), plain.stdev())
+        app = lc.app
+    assert judged(tmp_path, app).reasons == ()
+    everything = traced_items(tmp_path, app, "count#0#0")
+    assert len(everything) == len(numbers)
+    for name in ONE_RESULT:
+        assert traced_items(tmp_path, app, f"{name}#0#0") == everything, name
+
+
+def test_actions_on_pairs_give_items(capture: Capture, tmp_path: Path) -> None:
+    with capture() as lc:
+        pairs = lc.parallelize([("a", 1), ("b", 2), ("a", 3), ("c", 4)], 2)
+        assert pairs.lookup("a") == [1, 3]
+        assert pairs.collectAsMap() == {"a": 3, "b": 2, "c": 4}
+        assert pairs.partitionBy(3, ord).lookup("b") == [2]
+        assert pairs.countByKey() == {"a": 2, "b": 1, "c": 1}
+        assert not pairs.isEmpty()
+        assert lc.parallelize([], 2).isEmpty()
+        pairs.foreachPartition(take_one)
+        app = lc.app
+    assert judged(tmp_path, app).reasons == ()
+
+    def traced_to(*items: str) -> list[str]:
+        return traced_items(tmp_path, app, *items)
+
+    assert traced_to("collect#0#0") == ["parallelize#0#0"]
+    assert traced_to("collect#1#0") == ["parallelize#1#0"]
+    assert traced_to("collect:1#1#1") == ["parallelize#1#1"]
+    assert traced_to(f"collect:2#{ord('b') % 3}#0") == ["parallelize#0#1"]
+    assert len(traced_to("countByValue#0#0")) == 4
+    assert traced_to("take#0#0") == ["parallelize#0#0"]
+    assert traced_to("foreachPartition#0#0", "foreachPartition#1#0") == [
+        "parallelize#0#0",
+        "parallelize#1#0",
+    ]
 
 
 def test_going_on_without_an_operator_marks_that_part(
@@ -166,13 +236,13 @@ def test_going_on_without_an_operator_marks_that_part(
 ) -> None:
     with capture(unsupported="continue") as lc:
         rdd = lc.parallelize([1, 2, 3], 2)
-        assert rdd.glom().collect() == [[1], [2, 3]]
+        assert rdd.pipe("cat").collect() == ["1", "2", "3"]
         plain = spark_context.parallelize([4], 1)
         assert rdd.union(plain).collect() == [1, 2, 3, 4]
         assert sorted(plain.map(lambda n: (n, n)).join(rdd.keyBy(lambda n: n)).collect()) == []
         app = lc.app
     verdict = judged(tmp_path, app)
-    assert any("RDD.glom at test_explicit.py:" in one for one in verdict.unknown)
+    assert any("RDD.pipe at test_explicit.py:" in one for one in verdict.unknown)
     assert any("an RDD without lineage as input" in one for one in verdict.unknown)
     assert not any("unsupported=continue" in one for one in verdict.unknown)
     assert [r for r in verdict.reasons if not r.startswith("unknown part")] == []
@@ -180,10 +250,10 @@ def test_going_on_without_an_operator_marks_that_part(
         graph = store.graph(app)
         nodes = {node.node: node for node in graph.nodes()}
         unknown = {(nodes[one.src].op, nodes[one.dest].op) for one in graph.links()}
-    assert ("parallelize", "RDD.glom") in unknown
-    glom = next(node for node in nodes.values() if node.op == "RDD.glom")
-    assert (glom.kind, glom.exact) == ("unknown", False)
-    assert glom.call_site.startswith("test_explicit.py:")
+    assert ("parallelize", "RDD.pipe") in unknown
+    pipe = next(node for node in nodes.values() if node.op == "RDD.pipe")
+    assert (pipe.kind, pipe.exact) == ("unknown", False)
+    assert pipe.call_site.startswith("test_explicit.py:")
     assert verdict.superset == {}
 
 
@@ -371,11 +441,11 @@ def test_an_unknown_part_is_noted_once_for_each_place(capture: Capture, tmp_path
     with capture(unsupported="continue") as lc:
         rdd = lc.parallelize([1, 2], 1)
         for _ in range(3):
-            rdd.glom().collect()
+            rdd.pipe("cat").collect()
         rdd.collect()
         app = lc.app
     noted = [m.what for m in messages(tmp_path, app, "unknown") if isinstance(m, Unknown)]
-    assert noted == ["RDD.glom"]
+    assert noted == ["RDD.pipe"]
 
 
 def test_settings_of_the_spark_configuration_count(
@@ -384,11 +454,11 @@ def test_settings_of_the_spark_configuration_count(
     spark_context._conf.set("spark.lineage.unsupported", "continue")
     try:
         with capture() as lc:
-            assert lc.parallelize([1, 2], 2).glom().collect() == [[1], [2]]
+            assert lc.parallelize([1, 2], 2).pipe("cat").collect() == ["1", "2"]
         with capture(unsupported="refuse") as lc:
             rdd = lc.parallelize([1, 2], 2)
             with pytest.raises(UnsupportedOperatorError):
-                rdd.glom()
+                rdd.pipe("cat")
     finally:
         # Spark's configuration has no way to take a key away.
         spark_context._conf.set("spark.lineage.unsupported", "refuse")

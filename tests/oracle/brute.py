@@ -237,6 +237,33 @@ def _zip_with_index(run: Evaluation, step: Step, inputs: list[Bag]) -> Bag:
     return Bag(parts, bag.placed, bag.ordered)
 
 
+def _glom(run: Evaluation, step: Step, inputs: list[Bag]) -> Bag:
+    (bag,) = inputs
+    _need_placement(bag, step)
+    parts = [
+        [Rec(tuple(row.value for row in part), _union(part), run.name("partition", index))]
+        for index, part in enumerate(bag.parts)
+    ]
+    return Bag(parts, bag.placed, bag.ordered)
+
+
+def _zip_with_unique_id(run: Evaluation, step: Step, inputs: list[Bag]) -> Bag:
+    (bag,) = inputs
+    _need_placement(bag, step)
+    numbered = bag if run.like is None else run.like.bags[step.inputs[0]]
+    count = len(numbered.parts)
+    id_of = {
+        row.origin: place * count + index
+        for index, part in enumerate(numbered.parts)
+        for place, row in enumerate(part)
+    }
+    parts = [
+        [Rec((row.value, id_of[row.origin]), row.witnesses, run.name(row.origin)) for row in part]
+        for part in bag.parts
+    ]
+    return Bag(parts, bag.placed, bag.ordered)
+
+
 def _sample(run: Evaluation, step: Step, inputs: list[Bag]) -> Bag:
     (bag,) = inputs
     _need_placement(bag, step)
@@ -361,6 +388,32 @@ def _cogroup(run: Evaluation, step: Step, inputs: list[Bag]) -> Bag:
     return Bag([rows])
 
 
+def _subtract(run: Evaluation, step: Step, inputs: list[Bag]) -> Bag:
+    by_key = step.op == "subtractByKey"
+    left, right = (_grouped(bag.rows, _first if by_key else _itself) for bag in inputs)
+    rows = [
+        Rec((key, row.value[1]) if by_key else key, row.witnesses, run.name(row.origin))
+        for key, group in left.items()
+        if key not in right
+        for row in group
+    ]
+    return Bag([rows])
+
+
+def _intersection(run: Evaluation, step: Step, inputs: list[Bag]) -> Bag:
+    left, right = (_grouped(bag.rows, _itself) for bag in inputs)
+    rows = [
+        Rec(value, _union([*group, *right[value]]), run.name("key", functions.canonical(value)))
+        for value, group in left.items()
+        if value in right
+    ]
+    return Bag([rows])
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
 def _union_of(run: Evaluation, step: Step, inputs: list[Bag]) -> Bag:
     parts = [
         [Rec(row.value, row.witnesses, run.name(side, row.origin)) for row in part]
@@ -407,6 +460,8 @@ _OPERATORS: dict[str, Callable[[Evaluation, Step, list[Bag]], Bag]] = {
     "mapPartitions": _partition_wise,
     "mapPartitionsWithIndex": _partition_wise,
     "zipWithIndex": _zip_with_index,
+    "glom": _glom,
+    "zipWithUniqueId": _zip_with_unique_id,
     "sample": _sample,
     "reduceByKey": _by_key(lambda step, x: x[0], _reduced),
     "foldByKey": _by_key(lambda step, x: x[0], _folded),
@@ -423,12 +478,16 @@ _OPERATORS: dict[str, Callable[[Evaluation, Step, list[Bag]], Bag]] = {
     "rightOuterJoin": _join,
     "fullOuterJoin": _join,
     "cogroup": _cogroup,
+    "subtract": _subtract,
+    "subtractByKey": _subtract,
+    "intersection": _intersection,
     "union": _union_of,
     "sortBy": _sort,
     "sortByKey": _sort,
     "repartition": _elsewhere,
     "coalesce": _elsewhere,
     "partitionBy": _elsewhere,
+    "repartitionAndSortWithinPartitions": _elsewhere,
     "cache": _same,
 }
 OPERATORS = tuple(_OPERATORS)

@@ -18,6 +18,7 @@ ON_PARTITIONS = ("mapPartitions", "mapPartitionsWithIndex")
 COMBINING = ("reduceByKey", "foldByKey", "aggregateByKey", "combineByKey", "groupByKey")
 JOINS = ("join", "leftOuterJoin", "rightOuterJoin", "fullOuterJoin")
 OUTER_JOINS = JOINS[1:]
+SETS = ("subtract", "intersection")
 
 
 class _Short:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.oracle.brute import Bag, Evaluation
 from tests.oracle.functions import KEYS_MIXED, order_key
-from tests.oracle.model import COMBINING, ELEMENTWISE, JOINS, Program, Sink, Source, Step
+from tests.oracle.model import COMBINING, ELEMENTWISE, JOINS, SETS, Program, Sink, Source, Step
 
 ROWS_MAX = 150
 TEXT_MAX = 300
@@ -184,7 +184,10 @@ def _placed_step(draft: Drafting) -> None:
             draft.add(Step("zipWithIndex", (here,)), True)
         return
     here = draft.pick(lambda i: draft.run.bags[i].placed)
-    if here is not None:
+    if here is not None and draft.draw(st.integers(0, 3)) == 0:
+        op = draft.draw(st.sampled_from(("zipWithUniqueId", "zipWithUniqueId", "glom")))
+        draft.add(Step(op, (here,)), op == "zipWithUniqueId")
+    elif here is not None:
         fraction, seed = (
             draft.draw(st.sampled_from((0.3, 0.6, 0.9))),
             draft.draw(st.integers(0, 99)),
@@ -221,6 +224,20 @@ def _join_step(draft: Drafting) -> None:
     draft.add(Step(op, (left, right), partitions=draft.partitions()), True)
 
 
+def _set_step(draft: Drafting) -> None:
+    if draft.draw(st.booleans()):
+        left = draft.paired()
+        right = draft.paired(other_than=left)
+        step = Step("subtractByKey", (left, right), partitions=draft.partitions())
+        draft.add(step, True)
+        return
+    steps = st.sampled_from(range(len(draft.pairs)))
+    left, right = draft.draw(steps), draft.draw(steps)
+    op = draft.draw(st.sampled_from(SETS))
+    partitions = draft.partitions() if op == "subtract" else None
+    draft.add(Step(op, (left, right), partitions=partitions), draft.pairs[left])
+
+
 def _union_step(draft: Drafting) -> None:
     count = draft.draw(st.integers(2, 3))
     steps = st.sampled_from(range(len(draft.pairs)))
@@ -232,8 +249,8 @@ def _sort_step(draft: Drafting) -> None:
     ascending, partitions = draft.draw(st.booleans()), draft.partitions()
     here = draft.pick(lambda i: draft.pairs[i] and _comparable(draft.run.bags[i]))
     if here is not None and draft.draw(st.booleans()):
-        step = Step("sortByKey", (here,), partitions=partitions, ascending=ascending)
-        draft.add(step, True)
+        op = draft.draw(st.sampled_from(("sortByKey", "repartitionAndSortWithinPartitions")))
+        draft.add(Step(op, (here,), partitions=partitions, ascending=ascending), True)
         return
     here = draft.pick()
     assert here is not None, "a draft starts with its sources"
@@ -268,6 +285,7 @@ _STEPS = (
     _group_step,
     _join_step,
     _join_step,
+    _set_step,
     _union_step,
     _sort_step,
     _sort_step,

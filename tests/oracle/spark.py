@@ -85,6 +85,10 @@ def _combine_by_key(step: Step, inputs: list[Rdd], sc: Any) -> Rdd:
     return combined.mapValues(functions.in_order)
 
 
+def _glom(step: Step, inputs: list[Rdd], sc: Any) -> Rdd:
+    return inputs[0].glom().map(tuple)
+
+
 def _group(step: Step, inputs: list[Rdd], sc: Any) -> Rdd:
     return _plain(step, inputs, sc).mapValues(functions.in_order)
 
@@ -100,6 +104,10 @@ def _sort_by_key(step: Step, inputs: list[Rdd], sc: Any) -> Rdd:
     return inputs[0].sortByKey(step.ascending, step.partitions)
 
 
+def _sort_within(step: Step, inputs: list[Rdd], sc: Any) -> Rdd:
+    return inputs[0].repartitionAndSortWithinPartitions(step.partitions, ascending=step.ascending)
+
+
 def _sample(step: Step, inputs: list[Rdd], sc: Any) -> Rdd:
     return inputs[0].sample(False, step.fraction, step.seed)
 
@@ -110,10 +118,12 @@ _BUILDERS: dict[str, Callable[[Step, list[Rdd], Any], Rdd]] = {
     "foldByKey": _fold_by_key,
     "aggregateByKey": _aggregate_by_key,
     "combineByKey": _combine_by_key,
+    "glom": _glom,
     "groupByKey": _group,
     "groupBy": _group,
     "sortBy": _sort_by,
     "sortByKey": _sort_by_key,
+    "repartitionAndSortWithinPartitions": _sort_within,
     "sample": _sample,
 }
 

@@ -156,7 +156,27 @@ MOVED = Program(
 )
 
 
+RENUMBERED_TWICE = Program(
+    (Source("s", "list", 3, rows=tuple((n % 3, n) for n in range(7))),),
+    (
+        Step("source", (0,)),
+        Step("partitionBy", (0,), partitions=1),
+        Step("sortByKey", (1,), partitions=1),
+        Step("join", (0, 0), partitions=1),
+        Step("sortByKey", (3,), partitions=1),
+        Step("subtractByKey", (0, 1), partitions=1),
+        Step("repartitionAndSortWithinPartitions", (0,), partitions=1),
+        Step("repartitionAndSortWithinPartitions", (6,), partitions=1, ascending=False),
+        Step("glom", (0,)),
+        Step("union", (5, 2)),
+    ),
+    tuple(Sink("collect", step) for step in (2, 4, 7, 8, 9)),
+)
+"""One segment that numbers its records anew several times."""
+
+
 @settings(max_examples=examples(60))
+@example(program=RENUMBERED_TWICE)
 @example(program=UNION_SORTED)
 @example(program=MADE_OF_NOTHING)
 @example(program=MOVED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,36 +19,51 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def _action(rdd: LineageRDD, name: str, sink: Node) -> Iterator[None]:
-    def partitions() -> Iterable[int]:
-        return range(rdd.getNumPartitions())
+def _action(
+    rdd: LineageRDD, name: str, sink: Node, partitions: Sequence[int] | None = None
+) -> Iterator[None]:
+    def computed() -> Iterable[int]:
+        return range(rdd.getNumPartitions()) if partitions is None else partitions
 
-    with rdd.session.action(name, sink, partitions), scope.suspended():
+    with rdd.session.action(name, sink, computed), scope.suspended():
         yield
 
 
-def collect(rdd: LineageRDD) -> list[Any]:
-    """``collect``."""
+def collect(rdd: LineageRDD, partitions: Sequence[int] | None = None) -> list[Any]:
+    """``collect``; just some partitions where ``partitions`` are given."""
     sink = rdd.session.register("sink", "collect", [rdd.node], alias="collect")
     collected = rdd.pipe_function(Collect(sink.name), True, sink).ending(rdd.ctx.serializer)
-    with _action(rdd, "collect", sink):
-        return RDD.collect(collected)
+    with _action(rdd, "collect", sink, partitions):
+        if partitions is None:
+            return RDD.collect(collected)
+        return _from_partitions(collected, partitions)
 
 
-def foreach(rdd: LineageRDD, function: Callable[[Any], None]) -> None:
-    """``foreach``."""
-    sink = rdd.session.register("sink", "foreach", [rdd.node], alias="foreach")
+def foreach(rdd: LineageRDD, function: Callable[[Any], Any], method: Callable[..., None]) -> None:
+    """``foreach`` and ``foreachPartition``: PySpark's own ``method``."""
+    name = method.__name__
+    sink = rdd.session.register("sink", name, [rdd.node], alias=name)
     collected = rdd.pipe_function(Collect(sink.name), True, sink).ending(rdd.ctx.serializer)
-    with _action(rdd, "foreach", sink):
-        RDD.foreach(collected, function)
+    with _action(rdd, name, sink):
+        method(collected, function)
 
 
-def absorb(rdd: LineageRDD, name: str, method: Callable[..., Any], *arguments: Any) -> Any:
+def absorb(
+    rdd: LineageRDD, name: str, method: Callable[..., Any], *arguments: Any, **named: Any
+) -> Any:
     """An action whose one result depends on every record."""
     sink = rdd.session.register("sink", name, [rdd.node], alias=name)
     absorbed = rdd.pipe_function(Absorb(sink.name), True, sink).ending(rdd.ctx.serializer)
     with _action(rdd, name, sink):
-        return method(absorbed, *arguments)
+        return method(absorbed, *arguments, **named)
+
+
+def _from_partitions(rdd: LineageRDD, partitions: Sequence[int]) -> list[Any]:
+    """The records of some partitions, as PySpark's ``runJob`` fetches them."""
+    sc = rdd.ctx
+    assert sc._jvm is not None
+    socket = sc._jvm.PythonRDD.runJob(sc._jsc.sc(), rdd._jrdd, list(partitions))
+    return list(_load_from_socket(socket, sc.serializer))
 
 
 def save_text(rdd: LineageRDD, path: str, codec: str | None) -> None:
@@ -79,10 +94,8 @@ def take(rdd: LineageRDD, num: int) -> list[Any]:
             partitions = list(range(scanned, min(scanned + _tries(items, num, scanned), total)))
             taken = rdd.pipe_function(Take(sink.name, num - len(items)), True, sink)
             taken.ending(sc.serializer)
-            assert sc._jvm is not None
             with scope.suspended():
-                socket = sc._jvm.PythonRDD.runJob(sc._jsc.sc(), taken._jrdd, partitions)
-                items += list(_load_from_socket(socket, sc.serializer))
+                items += _from_partitions(taken, partitions)
             rounds.append(partitions)
             scanned += len(partitions)
     return items[:num]

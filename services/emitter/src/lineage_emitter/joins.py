@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD
 
 from lineage_emitter import scope
-from lineage_emitter.operators import JoinSides, TagSide
+from lineage_emitter.operators import JoinSides, SubtractSides, TagSide
+from lineage_emitter.session import Node
 
 if TYPE_CHECKING:
     from lineage_emitter.rdd import LineageRDD
@@ -23,19 +24,38 @@ def join(
     """Tag both sides, unite, group by key, pair up (``pyspark.join``)."""
     from lineage_emitter.rdd import LineagePipelinedRDD
 
+    session = left.session
+    grouped, left_node, right_node = _tagged(left, right, num_partitions, "join")
+    node = session.register("operator", "join", [left_node, right_node])
+    read = JoinSides(
+        session.config, node.name, left_node.name, right_node.name, left_outer, right_outer
+    )
+    return LineagePipelinedRDD(grouped, read, True, session, node)
+
+
+def subtract_by_key(left: LineageRDD, right: LineageRDD, num_partitions: int | None) -> RDD[Any]:
+    """``subtractByKey``: as a join, of which the left rows without a partner stay."""
+    from lineage_emitter.rdd import LineagePipelinedRDD
+
+    session = left.session
+    grouped, left_node, right_node = _tagged(left, right, num_partitions, "subtractByKey")
+    node = session.register("operator", "subtractByKey", [left_node, right_node])
+    read = SubtractSides(session.config, node.name, left_node.name)
+    return LineagePipelinedRDD(grouped, read, True, session, node)
+
+
+def _tagged(
+    left: LineageRDD, right: LineageRDD, num_partitions: int | None, op: str
+) -> tuple[RDD[Any], Node, Node]:
+    """Both sides' records by key, each with its side and position; the sides' nodes."""
     session, sc = left.session, left.ctx
     sides = []
     for number, (name, rdd) in enumerate((("left", left), ("right", right)), start=1):
-        node = session.register("shuffle", "join", [rdd.node], description=f"{name} side")
+        node = session.register("shuffle", op, [rdd.node], description=f"{name} side")
         tagged = rdd.pipe_function(TagSide(node.name, number), True, node).ending(sc.serializer)
         node.map_side = tagged
         sides.append((node, tagged))
     (left_node, left_side), (right_node, right_side) = sides
     with scope.suspended():
         united = RDD.union(left_side, right_side)
-        grouped = united.groupByKey(num_partitions)
-    node = session.register("operator", "join", [left_node, right_node])
-    read = JoinSides(
-        session.config, node.name, left_node.name, right_node.name, left_outer, right_outer
-    )
-    return LineagePipelinedRDD(grouped, read, True, session, node)
+        return united.groupByKey(num_partitions), left_node, right_node

@@ -281,12 +281,13 @@ class ReadExchange:
     def __call__(self, split: int, iterator: Records) -> Records:
         segment = segments.begin(self.config, self.node, split)
         recorder = _renumber(segment, self.node, f"{self.source}#*")
-        return self._records(segment, recorder, iterator)
+        return self._records(segment, recorder, segment.frame, iterator)
 
+    @staticmethod
     def _records(
-        self, segment: Segment, recorder: GivenRecorder, batches: Records
+        segment: Segment, recorder: GivenRecorder, frame: Frame, batches: Records
     ) -> Iterator[Any]:
-        cell, ordinal = segment.frame.cell, 0
+        cell, ordinal = frame.cell, 0
         append, append_out = recorder.buffer.append, recorder.outs.append
         for items, positions in batches:
             for record, position in zip(items, positions, strict=True):
@@ -349,13 +350,16 @@ class SortExchanged(Sort):
             for items, positions in iterator
             for record, position in zip(items, positions, strict=True)
         )
-        return _given(segment, recorder, self.sorted(triples))
+        return _given(segment, recorder, segment.frame, self.sorted(triples))
 
 
 def _given(
-    segment: Segment, recorder: GivenRecorder, triples: Iterator[tuple[Any, Any, int]]
+    segment: Segment,
+    recorder: GivenRecorder,
+    frame: Frame,
+    triples: Iterator[tuple[Any, Any, int]],
 ) -> Iterator[tuple[Any, Any]]:
-    cell = segment.frame.cell
+    cell = frame.cell
     append, append_out = recorder.buffer.append, recorder.outs.append
     for ordinal, (key, value, position) in enumerate(triples):
         append(position)
@@ -393,6 +397,30 @@ class SortInPlace(Sort):
             yield (key, value)
             if len(recorder.buffer) >= FLOWS_MAX:
                 segment.guard(recorder.flush)
+
+
+class Glom:
+    """``glom``: one record for each partition, from all of its records."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.current()
+        before, space = segment.frame, segment.space(self.node)
+        after = segment.frame = Frame.of_space(space)
+        recorder = AllRecorder(segment, before, self.node, space, 0)
+        return self._whole(segment, recorder, after, iterator)
+
+    @staticmethod
+    def _whole(
+        segment: Segment, recorder: AllRecorder, frame: Frame, records: Records
+    ) -> Iterator[list[Any]]:
+        cell = frame.cell
+        whole = list(recorder.record(records))
+        segment.guard(recorder.complete)
+        cell[0] = 0
+        yield whole
 
 
 class TagSide:
@@ -451,13 +479,19 @@ class JoinSides:
         space = segment.space(self.node)
         left = GivenRecorder(segment, self.node, f"{self.left}#*", space)
         right = GivenRecorder(segment, self.node, f"{self.right}#*", space)
-        segment.frame = Frame.of_space(space)
-        return self._joined(segment, left, right, iterator)
+        frame = segment.frame = Frame.of_space(space)
+        return self._joined(segment, left, right, frame, iterator)
 
     def _joined(
-        self, segment: Segment, left: GivenRecorder, right: GivenRecorder, groups: Records
+        self,
+        segment: Segment,
+        left: GivenRecorder,
+        right: GivenRecorder,
+        frame: Frame,
+        groups: Records,
     ) -> Iterator[Any]:
-        cell, ordinal = segment.frame.cell, 0
+        # The segment's own frame may be a later function's when the first record is asked for.
+        cell, ordinal = frame.cell, 0
         left_in, left_out = left.buffer.append, left.outs.append
         right_in, right_out = right.buffer.append, right.outs.append
         for key, tagged in groups:
@@ -483,3 +517,24 @@ class JoinSides:
                 if len(left.buffer) >= FLOWS_MAX or len(right.buffer) >= FLOWS_MAX:
                     segment.guard(left.flush)
                     segment.guard(right.flush)
+
+
+class SubtractSides:
+    """Reduce side of a ``subtractByKey``: left records of keys that the right side lacks."""
+
+    def __init__(self, config: TaskConfig, node: str, left: str) -> None:
+        self.config = config
+        self.node = node
+        self.left = left
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.begin(self.config, self.node, split)
+        recorder = _renumber(segment, self.node, f"{self.left}#*")
+        return _given(segment, recorder, segment.frame, self._left(iterator))
+
+    @staticmethod
+    def _left(groups: Records) -> Iterator[tuple[Any, Any, int]]:
+        for key, tagged in groups:
+            if all(side == 1 for side, _, _ in tagged):
+                for _, value, position in tagged:
+                    yield (key, value, position)

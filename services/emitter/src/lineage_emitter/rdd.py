@@ -16,7 +16,7 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerial
 
 from lineage_emitter import actions, joins, scope, shuffles
 from lineage_emitter.by_record import Filter, FlatMap, Map, MapValues
-from lineage_emitter.operators import Chain, EndsIn, Opaque, Read
+from lineage_emitter.operators import Chain, EndsIn, Glom, Opaque, Read
 from lineage_emitter.recorders import PREFIX_REASON
 from lineage_emitter.session import Node, Session
 from lineage_emitter.stamps import TracedSerializer
@@ -194,6 +194,29 @@ class LineageRDD(RDD[Any]):
         with scope.operator("sortByKey"):
             return shuffles.sort_by_key(self, bool(ascending), numPartitions, keyfunc)
 
+    def repartitionAndSortWithinPartitions(
+        self,
+        numPartitions: int | None = None,
+        partitionFunc: Callable[[Any], int] = portable_hash,
+        ascending: bool = True,
+        keyfunc: Callable[[Any], Any] = lambda x: x,
+    ) -> RDD[Any]:
+        """PySpark's own shuffle and sort; each record's address travels with it."""
+        name = "repartitionAndSortWithinPartitions"
+        arguments = (numPartitions, partitionFunc, ascending, keyfunc)
+        if _plain(self, name):
+            return _stock(RDD.repartitionAndSortWithinPartitions, self, *arguments)
+        with scope.operator(name):
+            return shuffles.repartition_and_sort(self, *arguments)
+
+    def glom(self) -> RDD[Any]:
+        """One record a partition, from all of its records."""
+        if _plain(self, "glom"):
+            return _stock(RDD.glom, self)
+        with scope.operator("glom"):
+            node = self.session.register("operator", "glom", [self.node])
+            return self.pipe_function(Glom(node.name), False, node)
+
     def join(self, other: RDD[Any], numPartitions: int | None = None) -> RDD[Any]:
         """Each output row comes from just the two rows that made it."""
         return self._join("join", other, numPartitions, False, False)
@@ -218,12 +241,12 @@ class LineageRDD(RDD[Any]):
         with scope.operator(name):
             return joins.join(self, adopt(other, self.session), num_partitions, left, right)
 
-    def cogroup(self, other: RDD[Any], numPartitions: int | None = None) -> RDD[Any]:
-        """PySpark's own composition; a group comes from all rows of its key."""
-        if _plain(self, "cogroup"):
-            return _stock(RDD.cogroup, self, other, numPartitions)
-        with scope.operator("cogroup"):
-            return RDD.cogroup(self, adopt(other, self.session), numPartitions)
+    def subtractByKey(self, other: RDD[Any], numPartitions: int | None = None) -> RDD[Any]:
+        """Each output row comes from the one row that it is; what is kept out leaves no lineage."""
+        if _plain(self, "subtractByKey"):
+            return _stock(RDD.subtractByKey, self, other, numPartitions)
+        with scope.operator("subtractByKey"):
+            return joins.subtract_by_key(self, adopt(other, self.session), numPartitions)
 
     # -- what PySpark asks of an RDD -------------------------------------------------------------
 
@@ -256,19 +279,15 @@ class LineageRDD(RDD[Any]):
         with scope.operator("take"):
             return actions.take(self, num)
 
-    def count(self) -> int:
-        """One item, from every record counted."""
-        if _plain(self, "count"):
-            return int(_stock(RDD.count, self))
-        with scope.operator("count"):
-            return int(actions.absorb(self, "count", RDD.count))
-
-    def reduce(self, f: Callable[[Any, Any], Any]) -> Any:
-        """One item, from every record."""
-        if _plain(self, "reduce"):
-            return _stock(RDD.reduce, self, f)
-        with scope.operator("reduce"):
-            return actions.absorb(self, "reduce", RDD.reduce, f)
+    def lookup(self, key: Any) -> list[Any]:
+        """Each value found is an item of the sink."""
+        if _plain(self, "lookup"):
+            return list(_stock(RDD.lookup, self, key))
+        with scope.operator("lookup"):
+            found: Any = self.filter(lambda key_value: key_value[0] == key).values()
+            if self.partitioner is None:
+                return list(found.collect())
+            return actions.collect(found, [self.partitioner(key)])
 
     def foreach(self, f: Callable[[Any], None]) -> None:
         """Each record handed to ``f`` is an item of the sink."""
@@ -276,7 +295,15 @@ class LineageRDD(RDD[Any]):
             _stock(RDD.foreach, self, f)
             return
         with scope.operator("foreach"):
-            actions.foreach(self, f)
+            actions.foreach(self, f, RDD.foreach)
+
+    def foreachPartition(self, f: Callable[[Iterable[Any]], Any]) -> None:
+        """Each record that ``f`` takes is an item of the sink."""
+        if _plain(self, "foreachPartition"):
+            _stock(RDD.foreachPartition, self, f)
+            return
+        with scope.operator("foreachPartition"):
+            actions.foreach(self, f, RDD.foreachPartition)
 
     def saveAsTextFile(self, path: str, compressionCodecClass: str | None = None) -> None:
         """Each line written is an item of the sink."""
@@ -391,9 +418,18 @@ def _stock(method: Callable[..., T], rdd: LineageRDD, *arguments: Any) -> T:
         return method(rdd, *arguments)
 
 
-BY_RECORD = ("flatMapValues", "keyBy", "keys", "values", "sample")
+BY_RECORD = ("flatMapValues", "keyBy", "keys", "values", "sample", "sampleByKey", "randomSplit",
+             "zipWithUniqueId")  # fmt: skip
 COMPOSED = ("reduceByKey", "foldByKey", "aggregateByKey", "groupBy", "distinct", "sortBy",
-            "repartition", "mapPartitions", "first", "__add__")  # fmt: skip
+            "repartition", "mapPartitions", "mapPartitionsWithSplit", "first", "isEmpty",
+            "collectAsMap", "countByKey", "mean", "variance", "stdev", "sampleVariance",
+            "sampleStdev", "__add__")  # fmt: skip
+OF_TWO = ("cogroup", "groupWith", "intersection", "subtract")
+"""Composed, of this RDD and others."""
+ABSORBING = ("count", "reduce", "fold", "aggregate", "treeReduce", "treeAggregate", "sum", "stats",
+             "histogram", "countByValue", "countApproxDistinct",
+             "reduceByKeyLocally")  # fmt: skip
+"""Actions with one result, which depends on every record."""
 UNTOUCHED = frozenset(
     ("id", "context", "name", "setName", "getNumPartitions", "getStorageLevel", "toDebugString",
      "isCheckpointed", "isLocallyCheckpointed", "getCheckpointFile", "cache", "persist",
@@ -410,6 +446,41 @@ def _recognised(name: str, by_record: bool | None) -> Callable[..., Any]:
                 return stock(self, *arguments, **named)
         with scope.operator(name, by_record):
             return stock(self, *arguments, **named)
+
+    method.__name__ = name
+    method.__doc__ = stock.__doc__
+    return method
+
+
+def _of_two(name: str) -> Callable[..., Any]:
+    stock = getattr(RDD, name)
+
+    def method(self: LineageRDD, *arguments: Any, **named: Any) -> Any:
+        if _plain(self, name):
+            with scope.suspended():
+                return stock(self, *arguments, **named)
+        with scope.operator(name):
+            others = [
+                adopt(one, self.session) if isinstance(one, RDD) else one for one in arguments
+            ]
+            if isinstance(named.get("other"), RDD):
+                named["other"] = adopt(named["other"], self.session)
+            return stock(self, *others, **named)
+
+    method.__name__ = name
+    method.__doc__ = stock.__doc__
+    return method
+
+
+def _absorbing(name: str) -> Callable[..., Any]:
+    stock = getattr(RDD, name)
+
+    def method(self: LineageRDD, *arguments: Any, **named: Any) -> Any:
+        if _plain(self, name):
+            with scope.suspended():
+                return stock(self, *arguments, **named)
+        with scope.operator(name):
+            return actions.absorb(self, name, stock, *arguments, **named)
 
     method.__name__ = name
     method.__doc__ = stock.__doc__
@@ -438,6 +509,7 @@ def _refused(name: str) -> Callable[..., Any]:
 
     method.__name__ = name
     method.__doc__ = stock.__doc__
+    method.refused = True  # type: ignore[attr-defined]
     return method
 
 
@@ -446,6 +518,10 @@ def _install() -> None:
         setattr(LineageRDD, name, _recognised(name, True))
     for name in COMPOSED:
         setattr(LineageRDD, name, _recognised(name, None))
+    for name in OF_TWO:
+        setattr(LineageRDD, name, _of_two(name))
+    for name in ABSORBING:
+        setattr(LineageRDD, name, _absorbing(name))
     for name in dir(RDD):
         own = name in LineageRDD.__dict__ or name in UNTOUCHED
         if not own and not name.startswith("_") and callable(getattr(RDD, name)):

@@ -361,6 +361,7 @@ class AllRecorder:
         self.space = space
         self.position = position
         self.buffer = array("Q")
+        self._noted = False
         segment.on_flush(self.flush)
 
     def record(self, records: Iterable[T]) -> Iterator[T]:
@@ -375,6 +376,14 @@ class AllRecorder:
                 return
             self.segment.guard(self.flush)
 
+    def complete(self) -> None:
+        """No record follows. An item that nothing went into is made of nothing."""
+        self.flush()
+        if not self._noted:
+            outs = np.array([self.position], dtype=np.uint64)
+            home = home_space(self.segment, self.frame)
+            emit_regions(self.segment, self.node, self.space, [[]], outs, "", home)
+
     def flush(self) -> None:
         """Emit what is buffered as one flow a space."""
         if not self.buffer:
@@ -385,10 +394,12 @@ class AllRecorder:
         if self.frame.opaque:
             ordinals = ordinals[ordinals != np.uint64(NOTHING_READ)]
             if len(ordinals):
+                self._noted = True
                 runs = prefix_runs(self.frame, int(ordinals[-1]))
                 home = home_space(self.segment, self.frame)
                 emit_regions(self.segment, self.node, self.space, [runs], outs, PREFIX_REASON, home)
             return
+        self._noted = True
         for space, _, unsorted in self.frame.resolve(ordinals):
             positions = np.sort(unsorted)
             counts, first, last = runs_of(positions, np.array([len(positions)], dtype=np.int64))

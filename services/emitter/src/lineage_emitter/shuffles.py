@@ -184,17 +184,10 @@ def sort_by_key(
     """``sortByKey``: PySpark's sampling, range partitioning and stable sort."""
     if num_partitions is None:
         num_partitions = rdd._defaultReducePartitions()
-    session = rdd.session
-    sort: dict[str, Any] = {
-        "ascending": ascending,
-        "key_function": key_function,
-        "memory_mb": rdd._memory_limit(),
-        "serializer": rdd.ctx.serializer,
-    }
+    sort = _sort(rdd, ascending, key_function)
     if num_partitions == 1:
         single = coalesce(rdd, 1, False) if rdd.getNumPartitions() > 1 else rdd
-        node = session.register("operator", "sortByKey", [single.node])
-        return single.pipe_function(SortInPlace(node=node.name, **sort), True, node)
+        return _sorted_in_place(single, "sortByKey", sort)
     bounds = _bounds(rdd, num_partitions, key_function)
     if bounds is None:
         return rdd
@@ -203,9 +196,50 @@ def sort_by_key(
         place = bisect.bisect_left(bounds, key_function(key))
         return place if ascending else num_partitions - 1 - place
 
-    node = session.register("shuffle", "sortByKey", [rdd.node])
-    shuffled = _exchanged(rdd, node, num_partitions, range_partitioner)
-    read = SortExchanged(session.config, node.name, node=node.name, **sort)
+    return _sorted_behind(rdd, "sortByKey", num_partitions, range_partitioner, sort)
+
+
+def repartition_and_sort(
+    rdd: LineageRDD,
+    num_partitions: int | None,
+    partition_function: Callable[[Any], int],
+    ascending: bool,
+    key_function: Callable[[Any], Any],
+) -> RDD[Any]:
+    """``repartitionAndSortWithinPartitions``: ``partitionBy``, then a stable sort."""
+    if num_partitions is None:
+        num_partitions = rdd._defaultReducePartitions()
+    name, sort = "repartitionAndSortWithinPartitions", _sort(rdd, ascending, key_function)
+    if rdd.partitioner == Partitioner(num_partitions, partition_function):
+        return _sorted_in_place(rdd, name, sort)
+    return _sorted_behind(rdd, name, num_partitions, partition_function, sort)
+
+
+def _sort(rdd: LineageRDD, ascending: bool, key_function: Callable[[Any], Any]) -> dict[str, Any]:
+    """What a sort needs to know, but for its node."""
+    return {
+        "ascending": ascending,
+        "key_function": key_function,
+        "memory_mb": rdd._memory_limit(),
+        "serializer": rdd.ctx.serializer,
+    }
+
+
+def _sorted_in_place(rdd: LineageRDD, name: str, sort: dict[str, Any]) -> RDD[Any]:
+    node = rdd.session.register("operator", name, [rdd.node])
+    return rdd.pipe_function(SortInPlace(node=node.name, **sort), True, node)
+
+
+def _sorted_behind(
+    rdd: LineageRDD,
+    name: str,
+    num_partitions: int,
+    partition_function: Callable[[Any], int],
+    sort: dict[str, Any],
+) -> RDD[Any]:
+    node = rdd.session.register("shuffle", name, [rdd.node])
+    shuffled = _exchanged(rdd, node, num_partitions, partition_function)
+    read = SortExchanged(rdd.session.config, node.name, node=node.name, **sort)
     return _behind(rdd, shuffled, read, node)
 
 
