@@ -150,6 +150,7 @@ class Coverage:
     def __init__(self, inputs: Side) -> None:
         self._inputs = inputs
         self._matched = _rows_of_one_position(inputs)
+        self._row_low = np.uint32(inputs.row_low if inputs.dense else inputs.row.min())
         self._left: Runs | None = None
         self._parts: list[Runs] = []
         self._size = 0
@@ -183,11 +184,6 @@ class Coverage:
             missed = ~self._matched[side.row - self._row_low]
             left = intersect(left, normal(side.first[missed], side.first[missed]))
         return count(left)
-
-    @property
-    def _row_low(self) -> np.uint32:
-        side = self._inputs
-        return np.uint32(side.row_low if side.dense else side.row.min())
 
     def _take_off(self) -> None:
         left = normal(*self._inputs.positions()) if self._left is None else self._left

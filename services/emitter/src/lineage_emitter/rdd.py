@@ -412,10 +412,10 @@ def _plain(rdd: LineageRDD, name: str) -> bool:
     return False
 
 
-def _stock(method: Callable[..., T], rdd: LineageRDD, *arguments: Any) -> T:
+def _stock(method: Callable[..., T], rdd: LineageRDD, *arguments: Any, **named: Any) -> T:
     """PySpark's own operator, without lineage from here on."""
     with scope.suspended():
-        return method(rdd, *arguments)
+        return method(rdd, *arguments, **named)
 
 
 BY_RECORD = ("flatMapValues", "keyBy", "keys", "values", "sample", "sampleByKey", "randomSplit",
@@ -437,78 +437,64 @@ UNTOUCHED = frozenset(
 )  # fmt: skip
 
 
-def _recognised(name: str, by_record: bool | None) -> Callable[..., Any]:
-    stock = getattr(RDD, name)
+def _method(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """PySpark's own method, or ``run(rdd, method, ...)`` where the user calls it on a captured RDD."""
 
     def method(self: LineageRDD, *arguments: Any, **named: Any) -> Any:
+        # looked up now: a SparkSession gives RDD.toDF its body when it is made
+        stock = getattr(RDD, name)
         if _plain(self, name):
-            with scope.suspended():
-                return stock(self, *arguments, **named)
-        with scope.operator(name, by_record):
-            return stock(self, *arguments, **named)
+            return _stock(stock, self, *arguments, **named)
+        return run(self, stock, *arguments, **named)
 
     method.__name__ = name
-    method.__doc__ = stock.__doc__
+    method.__doc__ = getattr(RDD, name).__doc__
     return method
+
+
+def _recognised(name: str, by_record: bool | None) -> Callable[..., Any]:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        with scope.operator(name, by_record):
+            return stock(rdd, *arguments, **named)
+
+    return _method(name, run)
 
 
 def _of_two(name: str) -> Callable[..., Any]:
-    stock = getattr(RDD, name)
+    def run(rdd: LineageRDD, stock: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        def captured(argument: Any) -> Any:
+            return adopt(argument, rdd.session) if isinstance(argument, RDD) else argument
 
-    def method(self: LineageRDD, *arguments: Any, **named: Any) -> Any:
-        if _plain(self, name):
-            with scope.suspended():
-                return stock(self, *arguments, **named)
         with scope.operator(name):
-            others = [
-                adopt(one, self.session) if isinstance(one, RDD) else one for one in arguments
-            ]
-            if isinstance(named.get("other"), RDD):
-                named["other"] = adopt(named["other"], self.session)
-            return stock(self, *others, **named)
+            others = {key: captured(argument) for key, argument in named.items()}
+            return stock(rdd, *map(captured, arguments), **others)
 
-    method.__name__ = name
-    method.__doc__ = stock.__doc__
-    return method
+    return _method(name, run)
 
 
 def _absorbing(name: str) -> Callable[..., Any]:
-    stock = getattr(RDD, name)
-
-    def method(self: LineageRDD, *arguments: Any, **named: Any) -> Any:
-        if _plain(self, name):
-            with scope.suspended():
-                return stock(self, *arguments, **named)
+    def run(rdd: LineageRDD, stock: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         with scope.operator(name):
-            return actions.absorb(self, name, stock, *arguments, **named)
+            return actions.absorb(rdd, name, stock, *arguments, **named)
 
-    method.__name__ = name
-    method.__doc__ = stock.__doc__
-    return method
+    return _method(name, run)
 
 
 def _refused(name: str) -> Callable[..., Any]:
-    stock = getattr(RDD, name)
-
-    def method(self: LineageRDD, *arguments: Any, **named: Any) -> Any:
-        node = None
-        if not _plain(self, name):
-            node = self.session.refuse(
-                f"RDD.{name}",
-                "this version does not capture it",
-                "compose it of captured operators, or set "
-                "spark.lineage.unsupported=continue to go on without lineage from here",
-                nodes_of(self.session, (self, *arguments, *named.values())),
-            )
-        with scope.suspended():
-            # looked up now: a SparkSession gives RDD.toDF its body when it is made
-            result = getattr(RDD, name)(self, *arguments, **named)
+    def run(rdd: LineageRDD, stock: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        node = rdd.session.refuse(
+            f"RDD.{name}",
+            "this version does not capture it",
+            "compose it of captured operators, or set "
+            "spark.lineage.unsupported=continue to go on without lineage from here",
+            nodes_of(rdd.session, (rdd, *arguments, *named.values())),
+        )
+        result = _stock(stock, rdd, *arguments, **named)
         if node is not None and isinstance(result, RDD):
             result.lineage_unknown = node  # type: ignore[attr-defined]
         return result
 
-    method.__name__ = name
-    method.__doc__ = stock.__doc__
+    method = _method(name, run)
     method.refused = True  # type: ignore[attr-defined]
     return method
 
