@@ -8,17 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from lineage.stack.ports import LOOPBACK, free_ports
+from lineage.stack.ports import free_ports
 from lineage_core.dead_letter import DeadRecord, read_dead_record
 from lineage_core.topics import RECORD_BYTES_MAX, Topics
+from tests.probing import asked
 from tests.servers import KafkaUnderTest, Neo4jUnderTest
 
 LIMIT_S = 120.0
@@ -100,15 +99,7 @@ class WriterProcess:
 
     def get(self, path: str) -> tuple[int, str]:
         """Status (0: nobody answers) and body."""
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(f"http://{LOOPBACK}:{self.port}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-        except OSError:
-            return 0, ""
+        return asked(self.port, path)
 
     def is_ready(self) -> bool:
         return self.get("/readyz")[0] == 200
