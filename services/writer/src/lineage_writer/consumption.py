@@ -97,6 +97,8 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         self._running: dict[PartitionWriter, asyncio.Task[None]] = {}
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._committed: dict[Partition, int] = {}
+        self._left: list[PartitionWriter] = []
+        """Those of this assignment that have ended: where they got to is still to be told."""
         self._log = structlog.get_logger()
 
     async def start(self) -> None:
@@ -158,6 +160,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         self._committed.clear()
+        self._left.clear()
         for topic, partition in sorted(assigned):
             writer = PartitionWriter(Partition(topic, partition), self._tools)
             task = asyncio.create_task(writer.run())
@@ -173,6 +176,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def _ended_one(self, writer: PartitionWriter, task: asyncio.Task[None]) -> None:
         self._running.pop(writer, None)
+        self._left.append(writer)
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._failed.done():
             self._failed.set_exception(error)
@@ -227,7 +231,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         assigned = self._consumer.assignment()
         moved = {
             writer.partition: writer.position
-            for writer in self._running
+            for writer in (*self._left, *self._running)
             if writer.position is not None
             and TopicPartition(*writer.partition) in assigned
             and self._committed.get(writer.partition) != writer.position
