@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from pyspark import SparkContext
 
 from lineage_core.region import Region
@@ -18,6 +19,7 @@ from lineage_core.trace_result import Direction, TraceResult
 from lineage_core.tracing import Tracer
 from lineage_core.verdict import Verdict, judge
 from lineage_emitter import LineageContext
+from lineage_emitter.rules import Details
 from lineage_store.ingest import ingest
 from lineage_store.sqlite import SqliteStore
 from tests.oracle.brute import Witnesses, evaluate
@@ -42,8 +44,10 @@ class Capture:
         self.reader = SpoolReader(self.session.api.dispatcher.folder)
         self.store = SqliteStore(path)
 
-    def run(self, program: Program, home: Path) -> tuple[Lineage, list[Outcome]]:
+    def run(self, program: Program, home: Path, *, detailed: bool) -> tuple[Lineage, list[Outcome]]:
         """Run all actions of a program; what capture noted of them."""
+        settings = self.session.settings.model_copy(update={"detailed": detailed})
+        self.session.details = Details(settings)
         self.reader.messages()
         rdds = build(program, self.lc, write_sources(program, home))
         outcomes = [
@@ -176,16 +180,23 @@ RENUMBERED_TWICE = Program(
 
 
 @settings(max_examples=examples(60))
-@example(program=RENUMBERED_TWICE)
-@example(program=UNION_SORTED)
-@example(program=MADE_OF_NOTHING)
-@example(program=MOVED)
-@example(program=READ_AHEAD)
-@given(program=programs())
-def test_lineage_is_the_witnesses_of_every_row(program: Program, capture: Capture) -> None:
+@example(program=RENUMBERED_TWICE, detailed=True)
+@example(program=RENUMBERED_TWICE, detailed=False)
+@example(program=UNION_SORTED, detailed=True)
+@example(program=UNION_SORTED, detailed=False)
+@example(program=MADE_OF_NOTHING, detailed=True)
+@example(program=MADE_OF_NOTHING, detailed=False)
+@example(program=MOVED, detailed=True)
+@example(program=MOVED, detailed=False)
+@example(program=READ_AHEAD, detailed=True)
+@example(program=READ_AHEAD, detailed=False)
+@given(program=programs(), detailed=st.booleans())
+def test_lineage_is_the_witnesses_of_every_row(
+    program: Program, detailed: bool, capture: Capture
+) -> None:
     run = evaluate(program)
     with tempfile.TemporaryDirectory() as folder:
-        lineage, outcomes = capture.run(program, Path(folder))
+        lineage, outcomes = capture.run(program, Path(folder), detailed=detailed)
         items = [
             sink_items(lineage, str(job.sink), outcome)
             for job, outcome in zip(lineage.jobs, outcomes, strict=True)

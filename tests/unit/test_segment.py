@@ -13,6 +13,7 @@ from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 
 from lineage_emitter import segment as segments
 from lineage_emitter.combiner import KeyFlows, LineageMerger
+from lineage_emitter.detail import Detail
 from lineage_emitter.dispatch.spool import TaskSpool
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.operators import Absorb, Chain, Collect, Read, SaveText
@@ -50,7 +51,11 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TaskSpool, "push", push)
 
 
-SINKS: dict[str, Any] = {"collect": Collect("2"), "save": SaveText("2"), "absorb": Absorb("2")}
+SINKS: dict[str, Any] = {
+    "collect": Collect(Detail("2")),
+    "save": SaveText("2"),
+    "absorb": Absorb("2"),
+}
 
 
 def scattered(split: int, records: Any) -> Iterator[int]:

@@ -92,6 +92,7 @@ def test_all_that_was_expected_is_there() -> None:
         "dead_letters": 0,
         "unknown": [],
         "superset": {},
+        "limited": {},
         "reasons": [],
     }
 

@@ -39,6 +39,9 @@ def show_verdict(app: str, verdict: Verdict) -> None:
     typer.echo(f"  flows   {verdict.flows:,}")
     if verdict.collisions:
         typer.echo(f"  keys    {verdict.collisions:,} share a position with another key")
+    for node, (seen, captured) in verdict.limited.items():
+        share = f"{captured:,} of {seen:,} records ({captured / max(seen, 1):.2%})"
+        typer.echo(f"  limited at node {node}: {share} have lineage")
     for reason in verdict.reasons:
         typer.echo(f"  - {reason}")
     if verdict.superset:

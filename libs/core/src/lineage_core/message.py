@@ -120,6 +120,14 @@ class Read(_Record):
     exhausted: bool
 
 
+class Limited(_Record):
+    """By the user's choice ``captured`` of the ``seen`` records of ``node`` have lineage."""
+
+    node: Name
+    seen: Natural
+    captured: Natural
+
+
 class Commit(_Message):
     """A task attempt ended and all of its blocks are in ``file``.
 
@@ -130,7 +138,7 @@ class Commit(_Message):
     ``newlines``: (row ordinal, newlines inside the record) of sink rows that hold any.
     ``collisions``: keys that share their position with another key.
     ``spooled``: how many of the blocks could not be sent and wait in ``file`` (HOST:PATH) until they
-    are, and ``spooled_reason`` why.
+    are, and ``spooled_reason`` why. ``limited``: where rules limit capture to some records.
     """
 
     type: Literal["commit"] = "commit"
@@ -153,6 +161,7 @@ class Commit(_Message):
     collisions: Natural = 0
     spooled: Natural = 0
     spooled_reason: Text = ""
+    limited: tuple[Limited, ...] = ()
 
 
 class Fail(_Message):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lineage_core.limits import LIMITED_REASON
 from lineage_core.message import (
     Begin,
     Commit,
@@ -57,7 +58,8 @@ class StoreCounts:
 class Verdict:
     """Complete or not, and why not.
 
-    ``status``: running, ok, failed or abandoned. ``superset``: reasons by node; an inexact node
+    ``limited``: by node where rules of the user limit capture, how many records it saw and how many
+    of them have lineage. ``status``: running, ok, failed or abandoned. ``superset``: reasons by node; an inexact node
     does not make the lineage incomplete, it says more than what was used, never less. ``final``: no
     more is on its way: the application ended and all that it sent is stored, or it was abandoned.
     Late deliveries and replayed dead letters may still change it.
@@ -76,6 +78,7 @@ class Verdict:
     dead_letters: int
     unknown: tuple[str, ...]
     superset: Mapping[str, tuple[str, ...]]
+    limited: Mapping[str, tuple[int, int]]
     reasons: tuple[str, ...]
     final: bool
     blocks_written: int
@@ -101,6 +104,10 @@ class Verdict:
             "dead_letters": self.dead_letters,
             "unknown": list(self.unknown),
             "superset": {node: list(reasons) for node, reasons in self.superset.items()},
+            "limited": {
+                node: {"seen": seen, "captured": captured, "share": captured / max(seen, 1)}
+                for node, (seen, captured) in self.limited.items()
+            },
             "reasons": list(self.reasons),
         }
 
@@ -136,6 +143,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         dead_letters=len(facts.dead_letters),
         unknown=unknown,
         superset=facts.superset(counts),
+        limited=facts.limited(),
         reasons=tuple(reasons),
         final=facts.is_final(now, counts, promised),
         blocks_written=counts.received if counts.written is None else counts.written,
@@ -287,10 +295,20 @@ class _Facts:
                 found.setdefault(commit.node, {})[reason] = None
         for name, reasons in counts.inexact.items():
             for reason in reasons:
+                if reason == LIMITED_REASON:
+                    continue
                 found.setdefault(name, {})[reason] = None
         # What an unknown node does may be more or less: that is no superset, see ``unknown``.
         unknown = {node.node for node in self.nodes.values() if node.kind == "unknown"}
         return {node: tuple(found[node]) for node in found if node not in unknown}
+
+    def limited(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        for commit in self.commits.values():
+            for part in commit.limited:
+                seen, captured = found.get(part.node, (0, 0))
+                found[part.node] = (seen + part.seen, captured + part.captured)
+        return found
 
 
 def _of_store(counts: StoreCounts, expected: int) -> Iterable[str]:

@@ -102,23 +102,42 @@ class Walk:
             runs = self._to_cross(space, wanted, once=once)
             if len(runs[0]):
                 wanted_runs[space] = runs
-        refs: dict[BlockId, BlockRef] = {}
-        spaces_of_block: dict[BlockId, list[str]] = {}
         askers = {space: level[space].askers for space in wanted_runs}
         reached = blocks_at(self.graph, wanted_runs, askers, backward=self.backward)
+        seen: dict[str, list[Runs]] = {space: [] for space in wanted_runs}
+        self._cross_each(_with_inputs(reached, wanted=True), wanted_runs, seen)
+        # Blocks without inputs say what items look like. Where no other block tells where items are
+        # from they were made of nothing; those of a source are from outside.
+        bare = _with_inputs(reached, wanted=False)
+        open_spaces = [
+            space
+            for space in bare
+            if not self.topology.is_source(space_of(space).name)
+            and len(_left(wanted_runs[space], seen[space])[0])
+        ]
+        self._cross_each({space: bare[space] for space in open_spaces}, wanted_runs, seen)
+        for space, runs in wanted_runs.items():
+            left = _left(runs, seen[space])
+            if len(left[0]):
+                self._end(space, level[space], left)
+
+    def _cross_each(
+        self,
+        reached: Mapping[str, list[BlockRef]],
+        wanted_runs: Mapping[str, Runs],
+        seen: Mapping[str, list[Runs]],
+    ) -> None:
+        """Load blocks, each once for all spaces that reached it, and cross them."""
+        refs: dict[BlockId, BlockRef] = {}
+        spaces_of_block: dict[BlockId, list[str]] = {}
         for space, found in reached.items():
             for ref in found:
                 refs[ref.block_id] = ref
                 spaces_of_block.setdefault(ref.block_id, []).append(space)
-        seen: dict[str, list[Runs]] = {space: [] for space in wanted_runs}
         for part in loads(refs.values()):
             for block_id, block in self.source.load(part).items():
                 for space in spaces_of_block[block_id]:
                     self._cross(block_id, block, space, wanted_runs[space], seen[space])
-        for space, runs in wanted_runs.items():
-            left = subtract(runs, union(seen[space])) if seen[space] else runs
-            if len(left[0]):
-                self._end(space, level[space], left)
 
     def _to_cross(self, space: str, wanted: _Wanted, *, once: bool) -> Runs:
         """The positions of a space that are still to be crossed."""
@@ -277,3 +296,18 @@ def _by_node(parts: Mapping[tuple[str, str], list[Runs]]) -> dict[str, NodeItems
         merged = runs[0] if len(runs) == 1 else union(runs)
         spaces.setdefault(node, {})[space] = Region(*merged)
     return {node: NodeItems(node, found) for node, found in spaces.items()}
+
+
+def _with_inputs(
+    reached: Mapping[str, list[BlockRef]], *, wanted: bool
+) -> dict[str, list[BlockRef]]:
+    """Of the blocks by space those with inputs, or those without; spaces that have any."""
+    found = {
+        space: [ref for ref in refs if (ref.in_min <= ref.in_max) == wanted]
+        for space, refs in reached.items()
+    }
+    return {space: refs for space, refs in found.items() if refs}
+
+
+def _left(runs: Runs, seen: list[Runs]) -> Runs:
+    return subtract(runs, union(seen)) if seen else runs

@@ -13,6 +13,7 @@ from lineage_store.locations import Locations, Rows
 from lineage_store.names import Names
 from lineage_store.opaque import opaque_texts
 from lineage_store.paths import shown_path
+from lineage_store.values import item_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +143,13 @@ class Composer:
         shown = self._names.space(space)
         positions = region.positions().tolist()
         if space == OPAQUE_SPACE:
-            named = opaque_texts(self._graph, region.positions())
-            return [Item(f"{shown}#{p}", None, named.get(p)) for p in positions], False, False
+            strings = opaque_texts(self._graph, region.positions())
+            return [Item(f"{shown}#{p}", None, strings.get(p)) for p in positions], False, False
         rows = self._locations.rows_of(space, region, texts=texts)
         if rows is None:
-            return [Item(f"{shown}#{position}", None, None) for position in positions], False, False
+            found = item_values(self._graph, space, region.positions()) if texts else {}
+            named = [Item(f"{shown}#{p}", None, found.get(p)) for p in positions]
+            return named, False, False
         path = shown_path(rows.path, None if record is None else record.path)
         gone = rows.changed and self._locations.is_gone(rows.path)
         self._warn(path, rows, gone=gone)

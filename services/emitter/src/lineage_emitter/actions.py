@@ -32,7 +32,7 @@ def _action(
 def collect(rdd: LineageRDD, partitions: Sequence[int] | None = None) -> list[Any]:
     """``collect``; just some partitions where ``partitions`` are given."""
     sink = rdd.session.register("sink", "collect", [rdd.node], alias="collect")
-    collected = rdd.pipe_function(Collect(sink.name), True, sink).ending(rdd.ctx.serializer)
+    collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
     with _action(rdd, "collect", sink, partitions):
         if partitions is None:
             return RDD.collect(collected)
@@ -43,7 +43,7 @@ def foreach(rdd: LineageRDD, function: Callable[[Any], Any], method: Callable[..
     """``foreach`` and ``foreachPartition``: PySpark's own ``method``."""
     name = method.__name__
     sink = rdd.session.register("sink", name, [rdd.node], alias=name)
-    collected = rdd.pipe_function(Collect(sink.name), True, sink).ending(rdd.ctx.serializer)
+    collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
     with _action(rdd, name, sink):
         method(collected, function)
 
@@ -92,7 +92,7 @@ def take(rdd: LineageRDD, num: int) -> list[Any]:
     with session.action("take", sink, lambda: [p for ps in rounds for p in ps], limit=num):
         while len(items) < num and scanned < total:
             partitions = list(range(scanned, min(scanned + _tries(items, num, scanned), total)))
-            taken = rdd.pipe_function(Take(sink.name, num - len(items)), True, sink)
+            taken = rdd.pipe_function(Take(sink.detail, num - len(items)), True, sink)
             taken.ending(sc.serializer)
             with scope.suspended():
                 items += _from_partitions(taken, partitions)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
 
+from lineage_core.limits import LIMITED_REASON
 from lineage_core.positions import key_positions
 from lineage_emitter import segment as segments
 from lineage_emitter.by_record import stop_iteration_error
@@ -33,7 +34,7 @@ from lineage_emitter.recorders import (
     prefix_runs,
     runs_of,
 )
-from lineage_emitter.segment import NOTHING_READ, Frame, Segment
+from lineage_emitter.segment import LEFT_OUT, NOTHING_READ, Frame, Segment
 from lineage_emitter.task_config import TaskConfig
 
 KEYS_MAX = 100_000
@@ -77,6 +78,10 @@ class KeyFlows:
         sizes = np.array(lengths, dtype=np.int64)
         self._digest(positions, sizes, ordinals)
         targets = self._targets(keys)
+        if self.frame.whole is not None:
+            sizes, ordinals = self._without_left_out(positions, targets, sizes, ordinals)
+            if not len(ordinals):
+                return
         if self.frame.opaque:
             self._emit_prefixes(positions, targets, sizes, ordinals)
             return
@@ -87,6 +92,27 @@ class KeyFlows:
             per_key, first, last = runs_of(*_ascending(items, owner, counts))
             regions = Regions(per_key, first, last, positions[present], reason)
             self._emit_runs(space, targets[present], regions)
+
+    def _without_left_out(
+        self,
+        positions: np.ndarray[Any, Any],
+        targets: np.ndarray[Any, Any],
+        sizes: np.ndarray[Any, Any],
+        ordinals: np.ndarray[Any, Any],
+    ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """What is left where rules leave out records; keys of theirs are said to lack some."""
+        kept = ordinals != LEFT_OUT
+        if bool(kept.all()):
+            return sizes, ordinals
+        key_of = np.repeat(np.arange(len(sizes)), sizes)
+        left = np.bincount(key_of[kept], minlength=len(sizes))
+        lacking = np.flatnonzero(left < sizes)
+        empty = np.zeros(0, dtype=np.uint64)
+        none = np.zeros(len(lacking), dtype=np.int64)
+        regions = Regions(none, empty, empty, positions[lacking], LIMITED_REASON)
+        home = home_space(self.segment, self.frame)
+        self._emit_runs(home, targets[lacking], regions)
+        return left, ordinals[kept]
 
     def _targets(self, keys: list[Any]) -> np.ndarray[Any, Any]:
         if self.partition_function is None:

@@ -30,7 +30,7 @@ def join(
     read = JoinSides(
         session.config, node.name, left_node.name, right_node.name, left_outer, right_outer
     )
-    return LineagePipelinedRDD(grouped, read, True, session, node)
+    return LineagePipelinedRDD(grouped, node.detail.around(read), True, session, node)
 
 
 def subtract_by_key(left: LineageRDD, right: LineageRDD, num_partitions: int | None) -> RDD[Any]:
@@ -41,7 +41,7 @@ def subtract_by_key(left: LineageRDD, right: LineageRDD, num_partitions: int | N
     grouped, left_node, right_node = _tagged(left, right, num_partitions, "subtractByKey")
     node = session.register("operator", "subtractByKey", [left_node, right_node])
     read = SubtractSides(session.config, node.name, left_node.name)
-    return LineagePipelinedRDD(grouped, read, True, session, node)
+    return LineagePipelinedRDD(grouped, node.detail.around(read), True, session, node)
 
 
 def _tagged(

@@ -17,6 +17,7 @@ from pyspark.serializers import pack_long
 from pyspark.shuffle import ExternalSorter, get_used_memory
 
 from lineage_emitter import segment as segments
+from lineage_emitter.detail import Detail
 from lineage_emitter.lines import Lines
 from lineage_emitter.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, GivenRecorder
 from lineage_emitter.segment import Frame, Segment
@@ -85,7 +86,8 @@ class Opaque:
 
     def __call__(self, split: int, iterator: Records) -> Records:
         segment = segments.current()
-        before = segment.frame
+        # It may use records that rules leave out: they can't be told apart behind it.
+        before = segment.frame.whole or segment.frame
         after = before.derived()
         segment.frame = after
         return self.function(split, _noting_first(iterator, before, after))
@@ -119,26 +121,31 @@ class EndsIn:
 class Collect:
     """Sink: each record is an item of the sink, in order."""
 
-    def __init__(self, node: str) -> None:
-        self.node = node
+    def __init__(self, detail: Detail) -> None:
+        self.detail = detail
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.current()
-        recorder = DenseRecorder(segment, segment.frame, self.node, f"{self.node}#{split}")
-        return _ending(segment, recorder, recorder.record(iterator))
+        segment, node = segments.current(), self.detail.node
+        space = f"{node}#{split}"
+        recorder = DenseRecorder(segment, segment.frame, node, space)
+        records = self.detail.sink(segment, space, self.some_of(iterator))
+        return _ending(segment, recorder, recorder.record(records))
+
+    def some_of(self, records: Records) -> Records:
+        """Those that reach the sink."""
+        return records
 
 
-class Take:
+class Take(Collect):
     """Sink: at most ``limit`` records of the partition."""
 
-    def __init__(self, node: str, limit: int) -> None:
-        self.node = node
+    def __init__(self, detail: Detail, limit: int) -> None:
+        super().__init__(detail)
         self.limit = limit
 
-    def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.current()
-        recorder = DenseRecorder(segment, segment.frame, self.node, f"{self.node}#{split}")
-        return _ending(segment, recorder, recorder.record(islice(iterator, self.limit)))
+    def some_of(self, records: Records) -> Records:
+        """The first ones."""
+        return islice(records, self.limit)
 
 
 class Absorb:

@@ -52,13 +52,18 @@ class LineageRDD(RDD[Any]):
         A plain RDD that PySpark would pipeline stays pipelined: its function goes on in front.
         """
         if isinstance(rdd, PipelinedRDD) and rdd._is_pipelinable() and spaces is not None:
-            read = Read(session.config, node.name, spaces)
+            read = node.detail.around(Read(session.config, node.name, spaces))
             renamed = session.register("operator", "named", [node])
             return LineagePipelinedRDD(rdd, read, True, session, renamed)
         found = cls(rdd._jrdd, rdd.ctx, deserializer or rdd._jrdd_deserializer)
         found.partitioner = rdd.partitioner
         found.session, found.node, found.spaces, found.batched = session, node, spaces, batched
         return found
+
+    @property
+    def named_by_node(self) -> bool:
+        """Whether its records are items of its own node."""
+        return isinstance(self.spaces, str)
 
     # -- primitives ----------------------------------------------------------------------------
 
@@ -77,11 +82,12 @@ class LineageRDD(RDD[Any]):
         with scope.operator("mapPartitionsWithIndex"):
             if scope.works_by_record():
                 node = self.session.register("operator", _innermost("map"), [self.node])
-                return self.pipe_function(f, preservesPartitioning, node)
+                return self.pipe_function(node.detail.behind(f), preservesPartitioning, node)
             node = self.session.register(
                 "operator", "mapPartitions", [self.node], exact=False, reason=PREFIX_REASON
             )
-            return self.pipe_function(Opaque(f), preservesPartitioning, node)
+            read = node.detail.behind(Opaque(f))
+            return self.pipe_function(read, preservesPartitioning, node)
 
     def map(self, f: Callable[[Any], Any], preservesPartitioning: bool = False) -> RDD[Any]:
         """PySpark's own, with one call less a record."""
@@ -215,7 +221,7 @@ class LineageRDD(RDD[Any]):
             return _stock(RDD.glom, self)
         with scope.operator("glom"):
             node = self.session.register("operator", "glom", [self.node])
-            return self.pipe_function(Glom(node.name), False, node)
+            return self.pipe_function(node.detail.around(Glom(node.name)), False, node)
 
     def join(self, other: RDD[Any], numPartitions: int | None = None) -> RDD[Any]:
         """Each output row comes from just the two rows that made it."""
@@ -324,7 +330,8 @@ class LineagePipelinedRDD(LineageRDD, PipelinedRDD[Any, Any]):
         if isinstance(prev, LineageRDD) and not (
             isinstance(prev, PipelinedRDD) and prev._is_pipelinable()
         ):
-            func = Chain(Read(session.config, node.name, prev.spaces), func)
+            read: Any = Read(session.config, node.name, prev.spaces)
+            func = Chain(prev.node.detail.around(read) if prev.named_by_node else read, func)
         PipelinedRDD.__init__(self, prev, func, preserves)
         self._jrdd_deserializer = TracedSerializer(self.ctx._unbatched_serializer)
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
-from lineage_emitter.segment import NOTHING_READ
+from lineage_core.limits import LIMITED_REASON
+from lineage_emitter.segment import LEFT_OUT, NOTHING_READ
 
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64
@@ -75,6 +76,9 @@ class DenseRecorder:
         ordinals: U64 = np.array(self.buffer, dtype=np.uint64)
         del self.buffer[:]
         out, self._out = self._out, self._out + len(ordinals)
+        if self.frame.whole is not None and bool((ordinals == LEFT_OUT).any()):
+            self._emit_limited(ordinals, out)
+            return
         if self.frame.opaque:
             self._emit_prefixes(ordinals, out)
             return
@@ -123,6 +127,39 @@ class DenseRecorder:
                 in_last=np.array([first + count - 1], dtype=np.uint64),
                 out_first=np.array([out], dtype=np.uint64),
                 out_last=np.array([out + count - 1], dtype=np.uint64),
+                app=self.segment.config.app,
+            )
+        )
+
+    def _emit_limited(self, ordinals: U64, out: int) -> None:
+        """Rows of which rules leave out some: those are said to be made of nothing."""
+        self._emit_identity()
+        outs = _arange(out, len(ordinals))
+        left_out = ordinals == LEFT_OUT
+        self._emit_left_out(outs[left_out])
+        kept, outs = ordinals[~left_out], outs[~left_out]
+        for space, rows, positions in self.frame.resolve(kept):
+            self._emit_rows(space, positions, None, outs[rows])
+
+    def _emit_left_out(self, outs: U64) -> None:
+        _, first, last = runs_of(outs, np.array([len(outs)], dtype=np.int64))
+        self._emit(
+            FlowBlock(
+                block_id=BlockId(
+                    self.node,
+                    self.segment.partition,
+                    self.segment.incarnation,
+                    self.segment.next_seq(),
+                ),
+                relation=Relation.ROWS,
+                in_space=home_space(self.segment, self.frame),
+                out=(Section(self.space, 0, len(first)),),
+                in_ptr=np.zeros(len(first) + 1, dtype=np.int64),
+                in_first=np.zeros(0, dtype=np.uint64),
+                out_first=first,
+                out_last=last,
+                exact=False,
+                reason=LIMITED_REASON,
                 app=self.segment.config.app,
             )
         )
@@ -391,6 +428,10 @@ class AllRecorder:
         ordinals: U64 = np.unique(np.array(self.buffer, dtype=np.uint64))
         del self.buffer[:]
         outs = np.array([self.position], dtype=np.uint64)
+        if self.frame.whole is not None:
+            ordinals = self._without_left_out(ordinals, outs)
+            if not len(ordinals):
+                return
         if self.frame.opaque:
             ordinals = ordinals[ordinals != np.uint64(NOTHING_READ)]
             if len(ordinals):
@@ -406,6 +447,14 @@ class AllRecorder:
             rows = np.zeros(1, dtype=np.int64)
             regions = Regions(counts, first, last, outs)
             emit_csr(self.segment, self.node, space, [(self.space, rows)], regions)
+
+    def _without_left_out(self, ordinals: U64, outs: U64) -> U64:
+        kept: U64 = ordinals[ordinals != LEFT_OUT]
+        if len(kept) < len(ordinals):
+            self._noted = True
+            home = home_space(self.segment, self.frame)
+            emit_regions(self.segment, self.node, self.space, [[]], outs, LIMITED_REASON, home)
+        return kept
 
 
 class GivenRecorder:

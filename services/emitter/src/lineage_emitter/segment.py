@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 NOTHING_READ = 2**64 - 1
 """What a cell holds before the first record of its frame."""
+LEFT_OUT = 2**64 - 2
+"""What the cell of a limited frame holds while a record without lineage is in the chain."""
 ATTEMPT_BITS = 24
 """Task attempts below 16.7 million; the bits above tell apart two runs of one segment in one
 task (``x.union(x).coalesce(1)``)."""
@@ -35,10 +37,21 @@ class Frame:
 
     ``cell[0]``: ordinal (from 0, of this frame) of the record now in the chain,
     ``NOTHING_READ`` before the first. Ordinals map to items by pieces: from ``starts[i]`` on,
-    ordinal ``o`` is the item ``bases[i] + o - starts[i]`` of space ``spaces[i]``.
+    ordinal ``o`` is the item ``bases[i] + o - starts[i]`` of space ``spaces[i]``. ``whole``: of a
+    frame behind a rule that limits capture, the same numbering without the limit.
     """
 
-    __slots__ = ("bases", "cell", "exhausted", "opaque", "prefix_from", "rows", "spaces", "starts")
+    __slots__ = (
+        "bases",
+        "cell",
+        "exhausted",
+        "opaque",
+        "prefix_from",
+        "rows",
+        "spaces",
+        "starts",
+        "whole",
+    )
 
     def __init__(self) -> None:
         self.cell: list[int] = [NOTHING_READ]
@@ -49,6 +62,7 @@ class Frame:
         self.prefix_from: int | None = None
         self.rows = 0
         self.exhausted = False
+        self.whole: Frame | None = None
 
     @classmethod
     def of_space(cls, space: str, base: int = 0) -> Frame:
@@ -72,8 +86,22 @@ class Frame:
         frame.cell, frame.starts, frame.bases = self.cell, self.starts, self.bases
         frame.spaces, frame.rows, frame.exhausted = self.spaces, self.rows, self.exhausted
         frame.prefix_from = self.prefix_from
+        frame.whole = None
         frame.opaque = True
         return frame
+
+    def limited(self) -> Frame:
+        """The same numbering with a cell of its own, which is ``LEFT_OUT`` where records are."""
+        frame = self.derived()
+        frame.cell = [self.cell[0]]
+        frame.opaque = self.opaque
+        frame.whole = self.whole or self
+        return frame
+
+    def numbers(self, space: str) -> bool:
+        """Whether ordinals are the positions of ``space`` themselves."""
+        one = len(self.spaces) == 1 and self.spaces[0] == space
+        return one and not self.opaque and self.starts[0] == 0 and self.bases[0] == 0
 
     def resolve(self, ordinals: U64) -> list[tuple[str, np.ndarray[Any, Any], U64]]:
         """Map ordinals to items: per space (space, indexes into ``ordinals``, positions)."""
@@ -125,6 +153,8 @@ class Segment:
         self.newlines: list[tuple[int, int]] = []
         self.reasons: list[str] = []
         self.reads: list[Frame] = []
+        self.limits: dict[str, list[int]] = {}
+        """By node: records seen, and captured, where rules limit capture."""
         self._flushers: list[Callable[[], None]] = []
         self._enders: list[Callable[[], None]] = []
         self._out: TaskDispatcher | None = None
@@ -273,6 +303,10 @@ class Segment:
             "superset_reasons": sorted(set(self.reasons)),
             "newlines": self.newlines,
             "collisions": self.collisions,
+            "limited": [
+                {"node": node, "seen": seen, "captured": captured}
+                for node, (seen, captured) in self.limits.items()
+            ],
         }
 
 

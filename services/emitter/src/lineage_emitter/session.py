@@ -30,6 +30,7 @@ from lineage_core.message import (
 from lineage_emitter import hadoop, scope
 from lineage_emitter.api import LineageApi
 from lineage_emitter.commits import HeldMarkers, Hold, Marker, MarkerParam, Release
+from lineage_emitter.detail import Detail
 from lineage_emitter.dispatch.driver_spool import claim
 from lineage_emitter.dispatch.opening import leave_note
 from lineage_emitter.errors import (
@@ -39,6 +40,7 @@ from lineage_emitter.errors import (
 )
 from lineage_emitter.executors import check_executors
 from lineage_emitter.failures import error_type
+from lineage_emitter.rules import Details
 from lineage_emitter.settings import Settings, read_settings
 from lineage_emitter.task_config import TaskConfig
 from lineage_store.run_notes import note_application, note_uncaptured
@@ -65,12 +67,13 @@ class Node:
     text_source: Any = None
     """Of a ``textFile``: the Java RDD, until its splits are noted."""
     expected: tuple[int, ...] = field(default=())
+    detail: Detail = field(default_factory=lambda: Detail(""))
 
 
 class Session:
     """Capture of one SparkContext. Make it by :func:`session_of`; thread-safe."""
 
-    def __init__(self, sc: SparkContext, settings: Settings, app: str) -> None:
+    def __init__(self, sc: SparkContext, settings: Settings, app: str, details: Details) -> None:
         self.sc = sc
         self.settings = settings
         self.app = app
@@ -89,6 +92,7 @@ class Session:
         self._noted: dict[tuple[str, str], Node | None] = {}
         self._linked: set[tuple[str, str]] = set()
         self._queue: SimpleQueue[Any] = SimpleQueue()
+        self.details = details
         self._held = HeldMarkers()
         """Of the thread alone: all that changes it goes through the queue."""
         self._thread = threading.Thread(target=self._pass_on, name="lineage-commits", daemon=True)
@@ -159,6 +163,7 @@ class Session:
                 "reason": reason,
                 "path": path,
             }
+            node.detail = self.details.of(node.name, fields, name)
             self._guard(
                 "register a node",
                 lambda: self.api.register(node.name, name, description, **fields),
@@ -451,6 +456,7 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
         if not settings.enabled:
             note_uncaptured("capture is switched off (LINEAGE_ENABLED, spark.lineage.enabled)")
             return None
+        details = Details(settings)
         if "PYSPARK_PYTHON" not in os.environ and not sc._conf.contains("spark.pyspark.python"):
             sc.pythonExec = sys.executable
         _begun[sc.applicationId] = _begun.get(sc.applicationId, 0) + 1
@@ -461,7 +467,7 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
             elif app.startswith("local-"):
                 # Named by the millisecond, and no folder tells whether another driver has the name.
                 app = f"{app}-{uuid.uuid4().hex[:8]}"
-            session = Session(sc, settings, app)
+            session = Session(sc, settings, app, details)
         except CaptureFailedError:
             raise
         except UnfitExecutorsError as problem:

@@ -17,6 +17,8 @@ from lineage_emitter.errors import SettingsError
 from lineage_store.kafka_settings import KafkaSettings
 
 SPARK_PREFIX = "spark.lineage."
+PUBLISHED_DETAILED = "spark.rdd.lineage.detailed"
+"""The key that the published design gave detailed mode."""
 DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
 DEFAULT_SPOOL = ".lineage/spool"
 SQLITE_PREFIX = "sqlite:///"
@@ -54,6 +56,29 @@ class Settings(BaseSettings, KafkaSettings):
     )
     heartbeat_s: float = Field(10.0, gt=0, description="seconds between signs of life")
     link: bool = Field(True, description="link and store while the job runs and after each action")
+
+    detailed: bool = Field(
+        False,
+        description="items and values at every operator, not just per stage "
+        "(spark.rdd.lineage.detailed works, too)",
+    )
+    values: bool = Field(True, description="in detailed mode: keep what records look like")
+    value_encoder: str = Field(
+        "repr", description="text of a record: repr, json or module:function (record to text)"
+    )
+    value_length: int = Field(
+        200, ge=1, le=32_768, description="characters kept of a record's text; a cut is marked"
+    )
+    redact: str = Field(
+        "",
+        description="module:function that gives what to show instead of a record; it runs before "
+        "anything leaves the worker",
+    )
+    rules: str = Field(
+        "",
+        description="what single nodes show, and which records are captured: a file (TOML, JSON) "
+        "or JSON itself",
+    )
 
     kafka_timeout_s: float = Field(
         5.0, gt=0, le=300, description="what Kafka has not acknowledged by then goes to the spool"
@@ -102,6 +127,8 @@ def read_settings(spark_conf: Mapping[str, str] | None = None, **arguments: Any)
     for key, value in (spark_conf or {}).items():
         if key.startswith(SPARK_PREFIX):
             found[_field(key.removeprefix(SPARK_PREFIX).replace(".", "_"), key)] = value
+        elif key == PUBLISHED_DETAILED:
+            found.setdefault("detailed", value)
     for name, value in arguments.items():
         if value is not None:
             found[_field(name, name)] = value

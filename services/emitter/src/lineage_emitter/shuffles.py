@@ -113,7 +113,7 @@ def _combine(
     reduced = _reduce_side(node, rdd, "combineByKey")
     read = ReadKeys(rdd.session.config, reduced.name, node.name, merge, in_place)
     if in_place:
-        return combined.pipe_function(read, True, reduced)
+        return combined.pipe_function(reduced.detail.around(read), True, reduced)
     combined.end_segment()
     shuffled = _shuffled(combined, node, num_partitions, partition_function)
     return _behind(rdd, shuffled, read, reduced)
@@ -137,7 +137,7 @@ def _behind(rdd: LineageRDD, shuffled: RDD[Any], read: Any, node: Node) -> Linea
     """The reduce side: the first Python function behind a shuffle."""
     from lineage_emitter.rdd import LineagePipelinedRDD
 
-    return LineagePipelinedRDD(shuffled, read, True, rdd.session, node)
+    return LineagePipelinedRDD(shuffled, node.detail.around(read), True, rdd.session, node)
 
 
 # -- shuffles of whole records -------------------------------------------------------------------
@@ -227,7 +227,7 @@ def _sort(rdd: LineageRDD, ascending: bool, key_function: Callable[[Any], Any]) 
 
 def _sorted_in_place(rdd: LineageRDD, name: str, sort: dict[str, Any]) -> RDD[Any]:
     node = rdd.session.register("operator", name, [rdd.node])
-    return rdd.pipe_function(SortInPlace(node=node.name, **sort), True, node)
+    return rdd.pipe_function(node.detail.around(SortInPlace(node=node.name, **sort)), True, node)
 
 
 def _sorted_behind(
@@ -309,7 +309,7 @@ def union(rdds: list[LineageRDD]) -> LineageRDD:
     alike = all(rdd._jrdd_deserializer == first._jrdd_deserializer for rdd in rdds)
     spaces: list[str] | None = None
     batched = 0
-    if alike and all(rdd.spaces is not None for rdd in rdds):
+    if alike and all(rdd.spaces is not None and not rdd.node.detail.shows for rdd in rdds):
         spaces = [space for rdd in rdds for space in split_spaces(rdd)]
         sides = list(rdds)
     elif all(rdd.batched and rdd.batched == first.batched for rdd in rdds):

@@ -1,0 +1,236 @@
+"""Detailed mode in the workers: items and values at every operator, and limits of capture.
+
+At stage level a frame spans a chain of functions. :class:`Step` ends the frame behind one function
+and numbers its records anew, so that a trace can stop there. :class:`Told` keeps texts of the
+records that a function puts out, and leaves out those that a rule of the user leaves out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lineage_core.block import BlockId, FlowBlock, Relation, Section
+from lineage_emitter import segment as segments
+from lineage_emitter.recorders import FLOWS_MAX, DenseRecorder, home_space
+from lineage_emitter.segment import LEFT_OUT, Frame, Segment
+from lineage_emitter.values import ValueTexts
+
+Records = Iterable[Any]
+PartitionFunction = Callable[[int, Records], Records]
+
+TEXT_CHARS_MAX = 4 << 20
+"""Characters of texts held before they are written."""
+_MIX, _MASK = 0x9E3779B97F4A7C15, 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Which records of a node are captured (or have texts): those that all conditions hold for.
+
+    ``nothing``: none. ``record``, ``key``: the user's predicates, of a record and of its first
+    element. ``share``: so many of them, the same ones whenever a partition is computed again in the
+    same order.
+    """
+
+    nothing: bool = False
+    record: Callable[[Any], Any] | None = None
+    key: Callable[[Any], Any] | None = None
+    share: float = 1.0
+
+    def takes(self, record: Any, ordinal: int) -> bool:
+        """Whether a record is captured. Raises what the predicates raise."""
+        if self.nothing or (self.record is not None and not self.record(record)):
+            return False
+        if self.key is not None and not self.key(record[0]):
+            return False
+        # Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
+        return self.share >= 1.0 or ((ordinal + 1) * _MIX & _MASK) < self.share * 2.0**64
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What a node of the running program shows beyond stage level.
+
+    ``items``: it has items of its own. ``texts``: what they look like; ``texts_of``: of which.
+    ``limit``: which of its records are captured.
+    """
+
+    node: str
+    items: bool = False
+    texts: ValueTexts | None = None
+    texts_of: Limit | None = None
+    limit: Limit | None = None
+
+    @property
+    def shows(self) -> bool:
+        """Whether its records have texts or a limit."""
+        return self.texts is not None or self.limit is not None
+
+    def around(self, function: PartitionFunction) -> PartitionFunction:
+        """A function whose records are numbered by its frame already, with texts and limit."""
+        return Told(function, self) if self.shows else function
+
+    def sink(self, segment: Segment, space: str, records: Records) -> Records:
+        """The records that reach a sink, with texts; they are the items 0, 1, ... of ``space``."""
+        if self.texts is None:
+            return records
+        frame = Frame.of_space(space)
+        counted = _counted(records, segment.frame.cell, frame.cell)
+        recorder = TextRecorder(segment, frame, self.node)
+        return recorder.record(counted, self.texts, self.texts_of)
+
+    def behind(self, function: PartitionFunction) -> PartitionFunction:
+        """A function of the middle of a segment, with items, texts and limit."""
+        return self.around(Step(function, self.node) if self.items else function)
+
+
+class Step:
+    """Numbers the records that ``function`` puts out as items of ``node``."""
+
+    def __init__(self, function: PartitionFunction, node: str) -> None:
+        self.function = function
+        self.node = node
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment = segments.current()
+        records = self.function(split, iterator)
+        before, space = segment.frame, segment.space(self.node)
+        after = Frame.of_space(space)
+        if before.whole is not None:
+            after = after.limited()
+        segment.frame = after
+        return self._numbered(
+            segment, DenseRecorder(segment, before, self.node, space), after, records
+        )
+
+    @staticmethod
+    def _numbered(
+        segment: Segment, recorder: DenseRecorder, after: Frame, records: Records
+    ) -> Iterator[Any]:
+        buffer, append = recorder.buffer, recorder.buffer.append
+        before, cell = recorder.frame.cell, after.cell
+        whole = cell if after.whole is None else after.whole.cell
+        for ordinal, record in enumerate(records):
+            item = before[0]
+            append(item)
+            whole[0] = ordinal
+            cell[0] = LEFT_OUT if item == LEFT_OUT else ordinal
+            yield record
+            if len(buffer) >= FLOWS_MAX:
+                segment.guard(recorder.flush)
+
+
+class Told:
+    """Texts of the records that ``function`` puts out, and what the rules leave out of them."""
+
+    def __init__(self, function: PartitionFunction, detail: Detail) -> None:
+        self.function = function
+        self.detail = detail
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        records = self.function(split, iterator)
+        segment, detail = segments.current(), self.detail
+        if detail.limit is not None:
+            before = segment.frame
+            segment.frame = before.limited()
+            records = _limited(segment, before, segment.frame, detail, detail.limit, records)
+        if detail.texts is not None:
+            recorder = TextRecorder(segment, segment.frame, detail.node)
+            records = recorder.record(records, detail.texts, detail.texts_of)
+        return records
+
+
+def _counted(records: Records, before: list[int], cell: list[int]) -> Iterator[Any]:
+    for ordinal, record in enumerate(records):
+        cell[0] = LEFT_OUT if before[0] == LEFT_OUT else ordinal
+        yield record
+
+
+def _limited(
+    segment: Segment, before: Frame, after: Frame, detail: Detail, limit: Limit, records: Records
+) -> Iterator[Any]:
+    here, cell = before.cell, after.cell
+    counts = segment.limits.setdefault(detail.node, [0, 0])
+    for record in records:
+        ordinal = here[0]
+        taken = ordinal != LEFT_OUT and _takes(segment, limit, record, ordinal)
+        counts[0] += 1
+        counts[1] += taken
+        cell[0] = ordinal if taken else LEFT_OUT
+        yield record
+
+
+def _takes(segment: Segment, limit: Limit, record: Any, ordinal: int) -> bool:
+    """A predicate that fails is capture's failure, not the job's; it leaves out nothing."""
+    try:
+        return limit.takes(record, ordinal)
+    except Exception as problem:
+        segment.fail(problem)
+        return True
+
+
+class TextRecorder:
+    """Texts of items, as flows without inputs.
+
+    Where an item comes from and what it looks like are told apart: the flows of its operator stay
+    what they are (often a few bytes for a million items), and a trace that shows no texts reads none.
+    """
+
+    def __init__(self, segment: Segment, frame: Frame, node: str) -> None:
+        self.segment = segment
+        self.frame = frame
+        self.node = node
+        self.ordinals = array("Q")
+        self.texts: list[str] = []
+        segment.on_flush(self.flush)
+
+    def record(
+        self, records: Records, text_of: ValueTexts, texts_of: Limit | None
+    ) -> Iterator[Any]:
+        """Pass records on, keeping their texts."""
+        cell, note, tell = self.frame.cell, self.ordinals.append, self.texts.append
+        texts, segment, held = self.texts, self.segment, 0
+        for record in records:
+            ordinal = cell[0]
+            if ordinal != LEFT_OUT and (
+                texts_of is None or _takes(segment, texts_of, record, ordinal)
+            ):
+                text = text_of(record)
+                note(ordinal)
+                tell(text)
+                held += len(text)
+            yield record
+            if held >= TEXT_CHARS_MAX or len(texts) >= FLOWS_MAX:
+                segment.guard(self.flush)
+                held = 0
+
+    def flush(self) -> None:
+        """Emit what is buffered."""
+        if not self.texts:
+            return
+        ordinals = np.array(self.ordinals, dtype=np.uint64)
+        texts = self.texts[:]
+        del self.ordinals[:]
+        self.texts.clear()
+        segment = self.segment
+        for space, rows, positions in self.frame.resolve(ordinals):
+            segment.emit(
+                FlowBlock(
+                    block_id=BlockId(
+                        self.node, segment.partition, segment.incarnation, segment.next_seq()
+                    ),
+                    relation=Relation.ROWS,
+                    in_space=home_space(segment, self.frame),
+                    out=(Section(space, 0, len(rows)),),
+                    in_ptr=np.zeros(len(rows) + 1, dtype=np.int64),
+                    in_first=np.zeros(0, dtype=np.uint64),
+                    out_first=positions,
+                    values=[texts[row] for row in rows.tolist()],
+                    app=segment.config.app,
+                )
+            )
