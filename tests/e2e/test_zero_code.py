@@ -340,11 +340,13 @@ def test_a_failed_action_is_named_once_with_the_error_of_its_task(
         """
     write_job(tmp_path, source)
     (tmp_path / "in.txt").write_text("1\ntwo\n")
-    result = run_captured(tmp_path, "job.py", env=conf)
+    result = run_program(tmp_path, [*CLI, "run", "job.py"], conf)
     assert result.returncode == 1
+    assert "a task died while working on in.txt:2: two" in result.stderr
     (reason,) = verify(tmp_path)["reasons"]
     assert reason == (
-        "unknown part: saveAsTextFile at job.py:4: the action failed: ValueError (Py4JJavaError)"
+        "unknown part: saveAsTextFile at job.py:4: the action failed: ValueError (Py4JJavaError) "
+        "while working on 2#0#1"
     )
 
 

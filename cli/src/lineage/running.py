@@ -17,11 +17,18 @@ from typing import Any
 import typer
 
 from lineage.linking import link_folders
+from lineage.options import asker
 from lineage.verdicts import verdict_of
 from lineage_core.errors import LineageError
+from lineage_core.trace_result import Direction
+from lineage_store.asking import Question
 from lineage_store.opening import is_embedded, open_store, store_path
+from lineage_store.port import GraphStore
 from lineage_store.run_notes import NOTES_VARIABLE, RunNotes, read_notes
 
+CRASH = "crash"
+"""The operator of sinks that hold what a task was working on when it failed."""
+ROWS_SHOWN = 3
 FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 """Sent to this process alone by whoever supervises it: the job is to get them."""
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
@@ -89,8 +96,9 @@ def _summarise(url: str, notes: RunNotes, *, as_json: bool) -> None:
             names = {record.app: record.name for record in store.applications()}
             for app in linked:
                 if app in names:
-                    verdict = verdict_of(store, app)
-                    found.append({"app": app, "name": names[app]} | verdict.to_json())
+                    verdict = verdict_of(store, app).to_json()
+                    died_on = culprits(store, url, app)
+                    found.append({"app": app, "name": names[app], "died_on": died_on} | verdict)
     found += [_sent(app, kafka, notes.apps[app]) for app, kafka in notes.kafka.items()]
     if as_json:
         typer.echo(json.dumps({"applications": found}, ensure_ascii=False), err=True)
@@ -101,6 +109,25 @@ def _summarise(url: str, notes: RunNotes, *, as_json: bool) -> None:
         typer.echo(f"lineage: {app}: nothing of it is in {url}", err=True)
     for reason in notes.uncaptured or (() if notes.apps else ("no SparkContext was started",)):
         typer.echo(f"lineage: nothing was captured: {reason}", err=True)
+
+
+def culprits(store: GraphStore, url: str, app: str) -> list[str]:
+    """Rows that tasks were working on when a function of the job failed, as people read them."""
+    places = [
+        f"{node.node}#0#0" for node in store.graph(app).nodes() if node.op == CRASH and node.blocks
+    ]
+    if not places:
+        return []
+    question = Question(Direction.BACKWARD, tuple(places), app=app, limit=ROWS_SHOWN)
+    answer = asker(store, url).ask(question)
+    rows = [item for group in answer.groups for item in group.items]
+    shown = [
+        f"{item.location or item.address}: {item.text}" if item.text else item.address
+        for item in rows[:ROWS_SHOWN]
+    ]
+    count = sum(group.count for group in answer.groups)
+    more = count - len(shown)
+    return [*shown, f"{more:,} more: lineage back {places[0]}"] if more else shown
 
 
 def _sent(app: str, kafka: str, folder: Path) -> dict[str, Any]:
@@ -125,4 +152,5 @@ def _summary(found: dict[str, Any]) -> str:
         state, following = "incomplete", f"lineage verify {app}"
     lines = [f"lineage: {app}: {state}, {flows:,} flows in {blocks:,} blocks; next: {following}"]
     lines += [f"lineage:   {reason}" for reason in found["reasons"][:3]]
+    lines += [f"lineage:   a task died while working on {row}" for row in found["died_on"]]
     return "\n".join(lines)

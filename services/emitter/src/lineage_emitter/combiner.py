@@ -18,7 +18,7 @@ import numpy as np
 from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
 
 from lineage_core.limits import LIMITED_REASON
-from lineage_core.positions import key_positions
+from lineage_core.positions import key_position, key_positions
 from lineage_emitter import segment as segments
 from lineage_emitter.by_record import stop_iteration_error
 from lineage_emitter.equal_keys import EqualKeys, all_canonical
@@ -397,6 +397,7 @@ class ReadKeys:
         equal = EqualKeys(segment.guard)
         reader = KeyReader(segment, self.node, f"{self.source}@{split}", equal)
         segment.frame = Frame.of_space(segment.space(self.node))
+        segment.frame.origin = reader.current
         # In place, the map side's own dict holds the keys already.
         records = iterator if self.in_place else equal.watch(iterator)
         return reader.records(self.merge(records), segment.frame)
@@ -414,6 +415,12 @@ class KeyReader:
         self.seen: list[np.ndarray[Any, Any]] = []
         segment.on_flush(self.flush_keys)
         segment.on_end(self.note_collisions)
+
+    def current(self) -> list[tuple[str, int, int]]:
+        """The key (a run) whose values are being combined, or whose record went on last."""
+        keys = self.keys[-1:] or self.equal.current()
+        positions = [key_position(key)[0] for key in keys]
+        return [(self.recorder.in_space, position, position) for position in positions]
 
     def records(self, items: Iterable[tuple[Any, Any]], frame: Frame) -> Iterator[tuple[Any, Any]]:
         """Pass items on, numbering them."""

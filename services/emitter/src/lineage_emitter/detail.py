@@ -103,6 +103,7 @@ class Step:
         after = Frame.of_space(space)
         if before.whole is not None:
             after = after.limited()
+        after.base = before
         segment.frame = after
         return self._numbered(
             segment, DenseRecorder(segment, before, self.node, space), after, records

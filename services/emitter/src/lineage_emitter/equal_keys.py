@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from operator import itemgetter
+from operator import itemgetter, length_hint
 from types import NoneType
 from typing import Any
 
@@ -48,6 +48,13 @@ class EqualKeys:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._positions: dict[Any, set[int]] = {}
+        self._chunk: list[Any] = []
+        self._left: Iterator[Any] = iter(())
+
+    def current(self) -> list[Any]:
+        """The key of the record that was passed on last, if any was."""
+        passed = len(self._chunk) - length_hint(self._left)
+        return [self._chunk[passed - 1][0]] if passed else []
 
     def __bool__(self) -> bool:
         """Whether a key without a canonical form has come."""
@@ -58,7 +65,8 @@ class EqualKeys:
         records = iter(records)
         while chunk := list(islice(records, CHUNK)):
             self._guard(lambda: self._note(list(map(_key_of, chunk))))
-            yield from chunk
+            self._chunk, self._left = chunk, iter(chunk)
+            yield from self._left
 
     def _note(self, keys: list[Any]) -> None:
         if not self._positions and all_canonical(keys):

@@ -311,7 +311,8 @@ def _renumber(segment: Segment, node: str, in_space: str) -> GivenRecorder:
     """End the frame; records that follow are numbered anew as items of ``node``."""
     space = segment.space(node)
     recorder = GivenRecorder(segment, node, in_space, space)
-    segment.frame = Frame.of_space(space)
+    frame = segment.frame = Frame.of_space(space)
+    frame.origin = lambda: recorder.last(frame.cell[0])
     return recorder
 
 
@@ -385,6 +386,7 @@ class SortInPlace(Sort):
         before = segment.frame
         recorder = DenseRecorder(segment, before, self.node, segment.space(self.node))
         after = Frame.of_space(segment.space(self.node))
+        after.origin = recorder.last
         segment.frame = after
         cell = before.cell
         triples = ((key, value, cell[0]) for key, value in iterator)
@@ -417,6 +419,8 @@ class Glom:
         before, space = segment.frame, segment.space(self.node)
         after = segment.frame = Frame.of_space(space)
         recorder = AllRecorder(segment, before, self.node, space, 0)
+        # Until it is whole, a record is still on its way into it.
+        after.origin = lambda: before.current() if after.cell[0] else before.all_read()
         return self._whole(segment, recorder, after, iterator)
 
     @staticmethod
@@ -487,6 +491,7 @@ class JoinSides:
         left = GivenRecorder(segment, self.node, f"{self.left}#*", space)
         right = GivenRecorder(segment, self.node, f"{self.right}#*", space)
         frame = segment.frame = Frame.of_space(space)
+        frame.origin = lambda: left.last(frame.cell[0]) + right.last(frame.cell[0])
         return self._joined(segment, left, right, frame, iterator)
 
     def _joined(

@@ -71,6 +71,10 @@ class DenseRecorder:
                 return
             self.segment.guard(self.flush)
 
+    def last(self) -> list[tuple[str, int, int]]:
+        """The item that the record noted last came from (a run)."""
+        return self.frame.item(self.buffer[-1]) if self.buffer else []
+
     def flush(self) -> None:
         """Emit what is buffered (an identity run may still be held back)."""
         ordinals: U64 = np.array(self.buffer, dtype=np.uint64)
@@ -472,6 +476,12 @@ class GivenRecorder:
         self.buffer = array("Q")
         self.outs = array("Q")
         segment.on_flush(self.flush)
+
+    def last(self, ordinal: int) -> list[tuple[str, int, int]]:
+        """The item that output ``ordinal`` came from (a run), if it was noted last."""
+        if not self.outs or self.outs[-1] != ordinal:
+            return []
+        return [(self.in_space, self.buffer[-1], self.buffer[-1])]
 
     def flush(self) -> None:
         """Emit what is buffered. ``outs`` is as long as ``buffer``."""

@@ -38,14 +38,18 @@ class Frame:
     ``cell[0]``: ordinal (from 0, of this frame) of the record now in the chain,
     ``NOTHING_READ`` before the first. Ordinals map to items by pieces: from ``starts[i]`` on,
     ordinal ``o`` is the item ``bases[i] + o - starts[i]`` of space ``spaces[i]``. ``whole``: of a
-    frame behind a rule that limits capture, the same numbering without the limit.
+    frame behind a rule that limits capture, the same numbering without the limit. ``origin``: of a
+    frame that numbers anew, which items of an earlier stage (or a source) its record came from.
+    ``base``: of a frame that numbers a chain's records step by step, the frame of the step before.
     """
 
     __slots__ = (
+        "base",
         "bases",
         "cell",
         "exhausted",
         "opaque",
+        "origin",
         "prefix_from",
         "rows",
         "spaces",
@@ -63,6 +67,8 @@ class Frame:
         self.rows = 0
         self.exhausted = False
         self.whole: Frame | None = None
+        self.origin: Callable[[], list[tuple[str, int, int]]] | None = None
+        self.base: Frame | None = None
 
     @classmethod
     def of_space(cls, space: str, base: int = 0) -> Frame:
@@ -86,7 +92,7 @@ class Frame:
         frame.cell, frame.starts, frame.bases = self.cell, self.starts, self.bases
         frame.spaces, frame.rows, frame.exhausted = self.spaces, self.rows, self.exhausted
         frame.prefix_from = self.prefix_from
-        frame.whole = None
+        frame.whole, frame.origin, frame.base = None, self.origin, self.base
         frame.opaque = True
         return frame
 
@@ -97,6 +103,33 @@ class Frame:
         frame.opaque = self.opaque
         frame.whole = self.whole or self
         return frame
+
+    def current(self) -> list[tuple[str, int, int]]:
+        """Items (runs: space, first, last) that the record now in the chain came from."""
+        if self.base is not None:
+            return self.base.current()
+        if self.origin is not None:
+            return self.origin()
+        ordinal = self.cell[0] if self.whole is None else self.whole.cell[0]
+        return self.item(ordinal)
+
+    def item(self, ordinal: int) -> list[tuple[str, int, int]]:
+        """The item that an ordinal names, if it is one that outlives a failure of the task."""
+        told_here = self.origin is not None or self.base is not None
+        if told_here or ordinal >= LEFT_OUT or not self.starts:
+            return []
+        ((space, _, positions),) = self.resolve(np.array([ordinal], dtype=np.uint64))
+        return [(space, int(positions[0]), int(positions[0]))]
+
+    def all_read(self) -> list[tuple[str, int, int]]:
+        """Items (runs) of all records up to the one read last."""
+        if self.base is not None:
+            return self.base.all_read()
+        if self.origin is not None or self.cell[0] >= LEFT_OUT:
+            return []
+        stops = [*self.starts[1:], self.cell[0] + 1]
+        pieces = zip(self.starts, stops, self.spaces, self.bases, strict=True)
+        return [(name, base, base + b - a - 1) for a, b, name, base in pieces if b > a]
 
     def numbers(self, space: str) -> bool:
         """Whether ordinals are the positions of ``space`` themselves."""
@@ -325,16 +358,24 @@ def begin(config: TaskConfig, node: str, partition: int) -> Segment:
     """Begin a segment in this worker process; it stays current until the next one begins."""
     from pyspark import TaskContext
 
+    from lineage_emitter.culprits import name_culprits
+
     global _current, _ending_in  # noqa: PLW0603  a worker process runs one segment at a time
     context = TaskContext.get()
     attempt = context.taskAttemptId() if context is not None else 0
     _current = Segment(config, node, partition, attempt)
     if _ending_in:
         _current.end_node, _ending_in = _ending_in, ""
+    name_culprits()
     if config.kafka is not None:
         from lineage_emitter.dispatch.kafka import warm
 
         warm(config.kafka)
+    return _current
+
+
+def running() -> Segment | None:
+    """The segment that began last in this worker, if any did."""
     return _current
 
 

@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from lineage_core.address import parse_space
 from lineage_core.message import (
     Begin,
     EndStatus,
@@ -30,6 +33,7 @@ from lineage_core.message import (
 from lineage_emitter import hadoop, scope
 from lineage_emitter.api import LineageApi
 from lineage_emitter.commits import HeldMarkers, Hold, Marker, MarkerParam, Release
+from lineage_emitter.culprits import Run, as_text, culprits_in
 from lineage_emitter.detail import Detail
 from lineage_emitter.dispatch.driver_spool import claim
 from lineage_emitter.dispatch.opening import leave_note
@@ -47,6 +51,8 @@ from lineage_store.run_notes import note_application, note_uncaptured
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
+
+    from lineage_core.block import U64
 
 logger = logging.getLogger(__name__)
 _STOP = object()
@@ -251,8 +257,9 @@ class Session:
             self._failed_jobs += 1
             # Whatever else goes wrong: the program gets the error of its own action.
             with contextlib.suppress(CaptureFailedError):
-                self.unknown(name, f"the action failed: {error_type(problem)}")
-                self._guard("note a failed action", self._after_failure)
+                culprits = culprits_in(problem)
+                self.unknown(name, f"the action failed: {error_type(problem)}{_at(culprits)}")
+                self._guard("note a failed action", lambda: self._after_failure(sink, culprits))
             raise
         self._guard("note a job", lambda: self._note_job(name, sink, tuple(partitions())))
 
@@ -276,10 +283,9 @@ class Session:
         if self.problem and self.settings.on_error == "fail":
             raise CaptureFailedError(self.problem)
         expected = [Expected(node=sink.name, partitions=partitions)]
-        for node in _upstream(sink):
-            if node.text_source is not None:
-                source, node.text_source = node.text_source, None
-                self._note_splits(node, source)
+        above = _upstream(sink)
+        self._note_sources(above)
+        for node in above:
             if node.map_side is not None and partitions:
                 if not node.expected:
                     node.expected = tuple(range(node.map_side.getNumPartitions()))
@@ -287,10 +293,33 @@ class Session:
         running = scope.outermost()
         self.api.job(name, expected, sink.name, running.call_site if running is not None else "")
 
-    def _after_failure(self) -> None:
+    def _after_failure(self, sink: Node, culprits: list[list[Run]]) -> None:
         self.drain()
+        above = _upstream(sink)
+        self._note_sources(above)
+        for runs in culprits:
+            names = {parse_space(space).name for space, _, _ in runs}
+            crash = self.register(
+                "sink", "crash", [node for node in above if node.name in names], alias="crash"
+            )
+            with self.api.task(crash.name):
+                for space, first, last in runs:
+                    self.api.capture_columns(
+                        *(space, _column(first), f"{crash.name}#0", _column(0)),
+                        in_last=_column(last),
+                    )
+            logger.warning(
+                "a task failed while working on %s; lineage back %s#0#0 --app %s names the rows",
+                *(as_text(runs), crash.name, self.app),
+            )
         self.api.dispatcher.sync()
         self.api.linker.wake()
+
+    def _note_sources(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            if node.text_source is not None:
+                source, node.text_source = node.text_source, None
+                self._note_splits(node, source)
 
     def _note_splits(self, node: Node, source: Any) -> None:
         try:
@@ -417,6 +446,14 @@ class Session:
 
     def _ending(self) -> list[Message]:
         return [] if self.api.ending is None else [self.api.ending]
+
+
+def _at(culprits: list[list[Run]]) -> str:
+    return f" while working on {as_text(culprits[0])[:200]}" if culprits else ""
+
+
+def _column(position: int) -> U64:
+    return np.array([position], dtype=np.uint64)
 
 
 def _upstream(node: Node) -> list[Node]:

@@ -1,0 +1,78 @@
+"""Crash culprits: which items a task was working on when the program's own function failed.
+
+In the worker a line is added to the error (``lineage: while working on 0#3#17``), which travels with
+it to the driver as any text of an error does. The driver reads it there and makes it an item of a
+``crash`` sink, so that a trace leads on to the rows of the sources.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from lineage_emitter import segment as segments
+
+Run = tuple[str, int, int]
+"""Positions of a space: first, last."""
+RUNS_MAX = 1_000
+_NOTE = "lineage: while working on "
+_LINE = re.compile(re.escape(_NOTE) + r"([^\n]*)")
+_RUN = re.compile(r"(\S+)#(\d+)(?:-(\d+))?")
+
+
+def name_culprits() -> None:
+    """From now on errors that end a task of this worker name the items it was working on."""
+    for name in ("pyspark.worker", "__main__"):
+        worker = sys.modules.get(name)
+        stock = getattr(worker, "handle_worker_exception", None)
+        if stock is not None and not hasattr(stock, "lineage_stock"):
+            worker.handle_worker_exception = _handler(stock)  # type: ignore[union-attr]
+
+
+def _handler(stock: Callable[..., None]) -> Callable[..., None]:
+    def handle(problem: BaseException, *arguments: Any, **named: Any) -> None:
+        with suppress(Exception):
+            _note(problem)
+        stock(problem, *arguments, **named)
+
+    handle.lineage_stock = stock  # type: ignore[attr-defined]
+    return handle
+
+
+def _note(problem: BaseException) -> None:
+    from pyspark import TaskContext
+
+    segment, context = segments.running(), TaskContext.get()
+    if segment is None or context is None or not isinstance(problem, Exception):
+        return
+    # A worker runs task after task, and not all are captured.
+    if context.taskAttemptId() == segment.attempt:
+        runs = segment.frame.current()
+        if runs:
+            problem.add_note(_NOTE + as_text(runs))
+
+
+def as_text(runs: Sequence[Run]) -> str:
+    """``0#3#17 5@2#4-9``."""
+    return " ".join(
+        f"{space}#{first}" if first == last else f"{space}#{first}-{last}"
+        for space, first, last in runs[:RUNS_MAX]
+    )
+
+
+def culprits_in(problem: BaseException) -> list[list[Run]]:
+    """The items that tasks were working on, as an error of Spark tells; none where it does not."""
+    try:
+        text = str(problem)
+    except Exception:
+        # The stack trace is asked of the JVM, which may be what failed.
+        return []
+    lines = dict.fromkeys(found[1] for found in _LINE.finditer(text))
+    runs = [
+        [(run[1], int(run[2]), int(run[3] or run[2])) for run in _RUN.finditer(line)]
+        for line in lines
+    ]
+    return [found for found in runs if found]
