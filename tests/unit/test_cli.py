@@ -12,10 +12,11 @@ from typer.testing import CliRunner, Result
 
 from lineage import linking, running
 from lineage.main import app
-from lineage_core.message import Split, Splits
+from lineage_core.block import BlockId
+from lineage_core.message import Link, Split, Splits
 from lineage_store.ingest import ingest_all
 from lineage_store.sqlite import SqliteStore
-from tests.spool_builder import Spool
+from tests.spool_builder import Spool, block
 from tests.stored_lineage import spool_run, store_run
 
 pytestmark = pytest.mark.unit
@@ -100,6 +101,49 @@ def test_apps_and_graph(here: Path) -> None:
     assert mermaid[0] == "flowchart LR"
     assert '    n0[("read<br/>textFile<br/>in.txt")]' in mermaid
     assert "    n2 --> n3" in mermaid
+
+
+def test_nodes_that_a_loop_made_are_one_line(here: Path) -> None:
+    spool = Spool(here / "spool", "loop")
+    spool.begin(2e9)
+    spool.node("0", "source", "textFile", alias="read", path="in.txt", call_path="a.0")
+    for turn in range(3):
+        at, reason = 2 * turn, "keys told apart by hash" if turn else ""
+        site = {"call_site": "job.py:14", "name": "reduceByKey"}
+        spool.node(f"{at + 1}", "shuffle", "combineByKey", call_path="b.0", **site)
+        spool.node(f"{at + 2}", "operator", call_path="b.1", exact=not turn, reason=reason, **site)
+        spool.send(*(Link(app="loop", src=f"{at + n}", dest=f"{at + n + 1}") for n in range(2)))
+        flows = [(f"{at + 1}@0", [([0], 1), ([1], 2)])]
+        made = block(BlockId(f"{at + 1}", 0, turn, 0), "0#0", flows, app="loop")
+        spool.task(f"{at + 1}", 0, turn, [made])
+    spool.node("7", "operator", name="reduceByKey", call_site="job.py:14")
+    for n in "89":
+        spool.node(n, "sink", "save", path=f"out-{n}", alias="write", call_path="c.0")
+    spool.end()
+    with SqliteStore(here / ".lineage" / "lineage.db") as store:
+        ingest_all(store, here / "spool")
+
+    def rows(*options: str) -> list[list[str]]:
+        table = lineage("graph", "loop", *options).stdout.splitlines()
+        return [line.split() for line in table[2:]]
+
+    assert rows()[:6] == [
+        ["0", "textFile", "(read)", "in.txt", "yes"],
+        ["1", "0,2", "reduceByKey", "x3", "job.py:14", "6", "yes"],
+        ["2", "1", "reduceByKey", "x3", "job.py:14", "superset"],
+        ["7", "reduceByKey", "job.py:14", "yes"],
+        ["8", "save", "(write:out-8)", "out-8", "yes"],
+        ["9", "save", "(write:out-9)", "out-9", "yes"],
+    ]
+    assert " ".join(rows()[6]) == "node 2: keys told apart by hash"
+    assert " ".join(rows()[7]) == "2 lines stand for 6 nodes made in loops; --unfold lists each"
+    assert [row[0] for row in rows("--unfold")[:10]] == [str(n) for n in range(10)]
+    drawn = lineage("graph", "loop", "--mermaid").stdout.splitlines()
+    assert "    n2 --> n1" in drawn
+    assert '    n2["2<br/>reduceByKey x3<br/>job.py:14<br/>superset"]' in drawn
+    assert "    n2 --> n3" in lineage("graph", "loop", "--mermaid", "--unfold").stdout
+    groups = {node["node"]: node["group"] for node in as_json("graph", "loop")["nodes"]}
+    assert [groups[str(n)] for n in range(9)] == [None, *"121212", None, None]
 
 
 def test_graph_and_verify_agree_on_what_is_exact(here: Path) -> None:

@@ -57,6 +57,7 @@ EXAMPLES: list[Message] = [
         reason="a filter of the user's",
         partitions=8,
         path=None,
+        call_path="09af.1",
     ),
     Link(app="app-1", src="1", dest="4"),
     Splits(

@@ -181,12 +181,19 @@ def graph(
     context: typer.Context,
     name: AppArgument = "latest",
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
+    unfold: Annotated[
+        bool, typer.Option("--unfold", help="Each node by itself, also those made in a loop.")
+    ] = False,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Show the nodes of an application, their counts and whether they are exact."""
+    """Show the nodes of an application, their counts and whether they are exact.
+
+    Nodes that a loop made over and over are one: reduceByKey x10.
+    """
     from lineage.tables import graph_json, mermaid_text, show_graph
     from lineage.verdicts import verdict_of, with_reasons
+    from lineage_core.folding import folded, unfolded
     from lineage_store.finding import find_application
 
     with opened(chosen_store(context, store)) as lineage_store:
@@ -194,12 +201,13 @@ def graph(
         lineage = lineage_store.graph(found)
         nodes = with_reasons(lineage.nodes(), verdict_of(lineage_store, found))
         links = lineage.links()
+    folds = unfolded(nodes) if unfold else folded(nodes)
     if as_json:
         print_json(graph_json(found, nodes, links))
     elif mermaid:
-        typer.echo(mermaid_text(nodes, links), nl=False)
+        typer.echo(mermaid_text(folds, links), nl=False)
     else:
-        show_graph(found, nodes, links)
+        show_graph(folds, links)
 
 
 @app.command("back")

@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from lineage_core.folding import Fold, folded, links_between
 from lineage_core.graph import LinkRecord, NodeRecord
 from lineage_store.names import Names
 from lineage_store.port import ApplicationRecord
@@ -33,23 +34,23 @@ def show_apps(records: Sequence[ApplicationRecord]) -> None:
     _console().print(table)
 
 
-def show_graph(app: str, nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]) -> None:
-    """One line for each node, in order of creation."""
-    names = Names(nodes)
+def show_graph(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> None:
+    """One line for each fold of nodes, in order of creation."""
+    names = Names([node for fold in folds for node in fold.nodes])
     above: dict[str, list[str]] = {}
-    for link in links:
+    for link in links_between(folds, links):
         above.setdefault(link.dest, []).append(link.src)
     table = _table("node", "from", "what", "where", "parts", "flows", "exact")
     for column in (4, 5):
         table.columns[column].justify = "right"
-    for node in nodes:
+    for fold in folds:
+        node = fold.total
         label = names.label(node.node)
-        name = node.name or node.op
-        what = name if label == node.node else f"{name} ({label})"
+        what = _name(fold)
         table.add_row(
             node.node,
             ",".join(above.get(node.node, ())),
-            what,
+            what if label == node.node else f"{what} ({label}{', ...' if fold.nodes[1:] else ''})",
             node.path or node.call_site,
             "" if node.partitions is None else str(node.partitions),
             f"{node.flows:,}" if node.flows else "",
@@ -57,41 +58,62 @@ def show_graph(app: str, nodes: Sequence[NodeRecord], links: Sequence[LinkRecord
         )
     console = _console()
     console.print(table)
-    for node in nodes:
+    for fold in folds:
+        node = fold.total
         if not node.exact and node.reason:
             console.print(f"node {node.node}: {node.reason}", highlight=False, markup=False)
+    repeated = [fold for fold in folds if fold.nodes[1:]]
+    if repeated:
+        made = sum(len(fold.nodes) for fold in repeated)
+        lines = "1 line stands" if len(repeated) == 1 else f"{len(repeated):,} lines stand"
+        console.print(f"{lines} for {made:,} nodes made in loops; --unfold lists each")
 
 
 def graph_json(
     app: str, nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]
 ) -> dict[str, Any]:
-    """Nodes and links as tools read them."""
-    fields = NodeRecord.__slots__
+    """Nodes and links as tools read them; ``group`` names the first of the nodes of one call."""
+    fields = [field for field in NodeRecord.__slots__ if field != "call_path"]
+    group = {
+        node.node: fold.first.node
+        for fold in folded(nodes)
+        for node in fold.nodes
+        if fold.nodes[1:]
+    }
     return {
         "app": app,
-        "nodes": [{field: getattr(node, field) for field in fields} for node in nodes],
+        "nodes": [
+            {field: getattr(node, field) for field in fields} | {"group": group.get(node.node)}
+            for node in nodes
+        ],
         "links": [{"src": link.src, "dest": link.dest} for link in links],
     }
 
 
-def mermaid_text(nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]) -> str:
+def mermaid_text(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> str:
     """The graph as a Mermaid flowchart."""
-    names = Names(nodes)
-    ids = {node.node: f"n{at}" for at, node in enumerate(nodes)}
+    names = Names([node for fold in folds for node in fold.nodes])
+    ids = {fold.first.node: f"n{at}" for at, fold in enumerate(folds)}
     lines = ["flowchart LR"]
-    for node in nodes:
+    for fold in folds:
+        node = fold.total
         opening, closing = _SHAPES.get(node.kind, ("[", "]"))
-        parts = [names.label(node.node), node.name or node.op, node.path or node.call_site]
+        parts = [names.label(node.node), _name(fold), node.path or node.call_site]
         if node.flows:
             parts.append(f"{node.flows:,} flows")
         if not node.exact:
             parts.append("unknown" if node.kind == "unknown" else "superset")
         text = "<br/>".join(_quoted(part) for part in dict.fromkeys(parts) if part)
         lines.append(f'    {ids[node.node]}{opening}"{text}"{closing}')
-    for link in links:
-        if link.src in ids and link.dest in ids:
-            lines.append(f"    {ids[link.src]} --> {ids[link.dest]}")
+    for link in links_between(folds, links):
+        lines.append(f"    {ids[link.src]} --> {ids[link.dest]}")
     return "\n".join(lines) + "\n"
+
+
+def _name(fold: Fold) -> str:
+    """What the nodes do, and how many there are where there are several."""
+    name = fold.first.name or fold.first.op
+    return f"{name} x{len(fold.nodes)}" if fold.nodes[1:] else name
 
 
 def _quoted(text: str) -> str:

@@ -59,7 +59,10 @@ class EdgeBatch:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A node of the coarse-grained graph, with its counts."""
+    """A node of the coarse-grained graph, with its counts.
+
+    ``call_path``: equal where the same call made both nodes, in a loop; empty: not known.
+    """
 
     node: str
     kind: str
@@ -75,6 +78,7 @@ class NodeRecord:
     blocks: int = 0
     flows: int = 0
     associations: int = 0
+    call_path: str = ""
 
 
 @dataclass(frozen=True, slots=True)

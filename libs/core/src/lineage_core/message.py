@@ -68,7 +68,11 @@ class Begin(_Message):
 
 
 class Register(_Message):
-    """A node of the coarse-grained graph. ``reason`` says why ``exact`` is False."""
+    """A node of the coarse-grained graph. ``reason`` says why ``exact`` is False.
+
+    ``call_path`` stands for all calls that led to the node: nodes with the same one were made by
+    the same call, in a loop.
+    """
 
     type: Literal["register"] = "register"
     node: Name
@@ -82,6 +86,7 @@ class Register(_Message):
     reason: Text = ""
     partitions: Partition | None = None
     path: Text | None = None
+    call_path: Text = ""
 
 
 class Link(_Message):

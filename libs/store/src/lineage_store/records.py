@@ -38,6 +38,7 @@ def node_records(messages: Iterable[Message], counts: Mapping[str, NodeCounts]) 
             blocks=known.blocks,
             flows=known.flows,
             associations=known.associations,
+            call_path=message.call_path,
         )
     return list(found.values())
 

@@ -29,14 +29,20 @@ PartitionFunction = Callable[[int, Records], Records]
 
 
 class Chain:
-    """``then`` after ``first``, as PySpark pipelines them."""
+    """``then`` after ``first``, as PySpark pipelines them.
+
+    A chain of chains is one flat list: pickle can't follow functions nested by the hundred, which
+    a loop makes of them.
+    """
 
     def __init__(self, first: PartitionFunction, then: PartitionFunction) -> None:
-        self.first = first
-        self.then = then
+        earlier = first.functions if isinstance(first, Chain) else (first,)
+        self.functions: tuple[PartitionFunction, ...] = (*earlier, then)
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        return self.then(split, self.first(split, iterator))
+        for function in self.functions:
+            iterator = function(split, iterator)
+        return iterator
 
 
 class Read:

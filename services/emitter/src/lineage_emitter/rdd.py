@@ -327,12 +327,13 @@ class LineagePipelinedRDD(LineageRDD, PipelinedRDD[Any, Any]):
         self, prev: RDD[Any], func: Any, preserves: bool, session: Session, node: Node
     ) -> None:
         self.session, self.node, self.spaces, self.batched = session, node, None, 0
-        if isinstance(prev, LineageRDD) and not (
-            isinstance(prev, PipelinedRDD) and prev._is_pipelinable()
-        ):
+        pipelined = isinstance(prev, PipelinedRDD) and prev._is_pipelinable()
+        if isinstance(prev, LineageRDD) and not pipelined:
             read: Any = Read(session.config, node.name, prev.spaces)
             func = Chain(prev.node.detail.around(read) if prev.named_by_node else read, func)
         PipelinedRDD.__init__(self, prev, func, preserves)
+        if isinstance(prev, PipelinedRDD) and pipelined:
+            self.func = Chain(prev.func, func)
         self._jrdd_deserializer = TracedSerializer(self.ctx._unbatched_serializer)
 
     @property

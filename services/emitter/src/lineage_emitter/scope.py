@@ -11,7 +11,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import count
 from types import FrameType
 
 _local = threading.local()
@@ -20,11 +22,16 @@ _OWN = ("lineage_emitter.", "pyspark.", "py4j.", "contextlib", "runpy")
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A running operator. ``by_record``: it works record by record; None: not for it to say."""
+    """A running operator. ``by_record``: it works record by record; None: not for it to say.
+
+    ``nodes`` numbers the nodes that it makes.
+    """
 
     name: str
     by_record: bool | None
     call_site: str
+    call_path: str
+    nodes: Iterator[int] = field(default_factory=count)
 
 
 def _stack() -> list[Operator]:
@@ -38,8 +45,8 @@ def _stack() -> list[Operator]:
 def operator(name: str, by_record: bool | None = None) -> Iterator[Operator]:
     """The body makes up the operator ``name``."""
     stack = _stack()
-    site = stack[0].call_site if stack else call_site()
-    stack.append(Operator(name, by_record, site))
+    site, path = (stack[0].call_site, stack[0].call_path) if stack else (call_site(), call_path())
+    stack.append(Operator(name, by_record, site, path))
     try:
         yield stack[-1]
     finally:
@@ -91,6 +98,22 @@ def call_site() -> str:
     if frame is None:
         return ""
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def call_path() -> str:
+    """A digest of all calls of the program that are under way, down to the very call in a line.
+
+    A second call with the same digest is the first one over again: in a loop.
+    """
+    digest = blake2b(digest_size=6)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not _is_own(frame):
+            code = frame.f_code
+            at = (code.co_filename, code.co_qualname, code.co_firstlineno, frame.f_lasti)
+            digest.update(repr(at).encode("utf-8", "backslashreplace"))
+        frame = frame.f_back
+    return digest.hexdigest()
 
 
 def called_from_pyspark(depth: int = 2) -> str:

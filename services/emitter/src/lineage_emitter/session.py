@@ -160,10 +160,12 @@ class Session:
             node = Node(str(self._nodes), parents)
             self._nodes += 1
             name = running.name if running is not None else op
+            path_of_calls = f"{running.call_path}.{next(running.nodes)}" if running else ""
             fields = {
                 "kind": kind,
                 "op": op,
                 "call_site": running.call_site if running is not None else scope.call_site(),
+                "call_path": path_of_calls,
                 "alias": self._alias(alias, path),
                 "exact": exact,
                 "reason": reason,
