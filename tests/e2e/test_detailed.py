@@ -14,6 +14,7 @@ from lineage_core.message import Commit
 from lineage_core.trace_result import Direction
 from lineage_emitter import LineageContext
 from lineage_emitter.errors import SettingsError
+from lineage_emitter.join_by_key import KEY_REASON
 from lineage_store.answers import Answer
 from lineage_store.asking import Asker, Question
 from lineage_store.opening import open_store
@@ -280,3 +281,27 @@ def test_a_job_is_looked_into_without_touching_it(tmp_path: Path) -> None:
     assert "D!" in texts
     assert "C!" not in texts
     assert "a rule limits capture" in texts
+
+
+@pytest.mark.parametrize("how", ["join", "leftOuterJoin", "rightOuterJoin", "fullOuterJoin"])
+def test_joins_at_key_granularity_name_all_rows_of_the_key(
+    how: str, capture: Capture, tmp_path: Path, spark_context: SparkContext
+) -> None:
+    left = [(n % 5, f"l{n}") for n in range(12)]
+    right = [(n % 7, f"r{n}") for n in range(0, 20, 3)]
+    rules = '[{"node": "%s", "granularity": "key"}]'.replace("%s", how)
+    with capture(rules=rules) as lc:
+        sides = lc.parallelize(left, 3), lc.parallelize(right, 2)
+        rows = getattr(sides[0], how)(sides[1], 2).glom().collect()
+    plain = (spark_context.parallelize(left, 3), spark_context.parallelize(right, 2))
+    assert rows == getattr(plain[0], how)(plain[1], 2).glom().collect()
+    join = node_of(tmp_path, lc.app, how, 2)
+    assert judged(tmp_path, lc.app).superset == {join: (KEY_REASON,)}
+    for partition, records in enumerate(rows):
+        answer = asked(tmp_path, lc.app, f"collect#{partition}#0", join)
+        items = [item for group in answer.groups for item in group.items]
+        assert [item.text for item in items] == [repr(record) for record in records]
+        for item, (key, _) in zip(items, records, strict=True):
+            back = asked(tmp_path, lc.app, item.address)
+            assert shown(back) == sorted(repr(row) for row in left + right if row[0] == key)
+            assert back.reasons == (f"node {join} ({how}): {KEY_REASON}",)

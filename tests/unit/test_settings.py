@@ -31,6 +31,7 @@ OTHER_VALUES = {
     "value_encoder": ("json", "json"),
     "value_length": ("12", 12),
     "redact": ("a:b", "a:b"),
+    "granularity": ("key", "key"),
     "rules": ("rules.toml", "rules.toml"),
     "kafka": ("there:9092", "there:9092"),
     "kafka_timeout_s": ("2.5", 2.5),

@@ -57,7 +57,8 @@ class Detail:
     """What a node of the running program shows beyond stage level.
 
     ``items``: it has items of its own. ``texts``: what they look like; ``texts_of``: of which.
-    ``limit``: which of its records are captured.
+    ``limit``: which of its records are captured. ``by_key``: a join's output rows are from all rows
+    of their key.
     """
 
     node: str
@@ -65,6 +66,7 @@ class Detail:
     texts: ValueTexts | None = None
     texts_of: Limit | None = None
     limit: Limit | None = None
+    by_key: bool = False
 
     @property
     def shows(self) -> bool:

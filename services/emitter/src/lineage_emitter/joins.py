@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD
 
 from lineage_emitter import scope
+from lineage_emitter.join_by_key import JoinSidesByKey
 from lineage_emitter.operators import JoinSides, SubtractSides, TagSide
 from lineage_emitter.session import Node
 
@@ -27,7 +28,8 @@ def join(
     session = left.session
     grouped, left_node, right_node = _tagged(left, right, num_partitions, "join")
     node = session.register("operator", "join", [left_node, right_node])
-    read = JoinSides(
+    sides = JoinSidesByKey if node.detail.by_key else JoinSides
+    read = sides(
         session.config, node.name, left_node.name, right_node.name, left_outer, right_outer
     )
     return LineagePipelinedRDD(grouped, node.detail.around(read), True, session, node)

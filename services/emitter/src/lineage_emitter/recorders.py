@@ -310,8 +310,8 @@ class Regions:
     """Flows with regions in columns.
 
     ``counts`` int64[n]: runs per flow; ``first``, ``last`` uint64[r]: the runs of
-    flow after flow; ``outs`` uint64[n]: output position per flow. ``reason`` non-empty marks
-    them as supersets.
+    flow after flow; ``outs`` uint64[n]: output position per flow, the first of several where
+    ``last_outs`` (uint64[n]) is given. ``reason`` non-empty marks them as supersets.
     """
 
     counts: I64
@@ -319,6 +319,7 @@ class Regions:
     last: U64
     outs: U64
     reason: str = ""
+    last_outs: U64 | None = None
 
 
 def emit_csr(
@@ -334,7 +335,7 @@ def emit_csr(
     A flow with more runs than a block may hold is split into several flows of one output.
     """
     counts, first, last, outs = regions.counts, regions.first, regions.last, regions.outs
-    reason = regions.reason
+    reason, last_outs = regions.reason, regions.last_outs
     order = np.concatenate([rows for _, rows in sections]) if sections else np.zeros(0, np.int64)
     section_of = np.repeat(np.arange(len(sections)), [len(rows) for _, rows in sections])
     low = (np.cumsum(counts) - counts)[order]
@@ -361,6 +362,7 @@ def emit_csr(
                 in_first=first[take],
                 in_last=None if single else last[take],
                 out_first=outs[order[start:stop]],
+                out_last=None if last_outs is None else last_outs[order[start:stop]],
                 exact=not reason,
                 reason=reason,
                 app=segment.config.app,

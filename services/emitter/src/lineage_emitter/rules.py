@@ -40,6 +40,7 @@ class Rule(BaseModel):
     detailed: bool | None = None
     values: bool | None = None
     capture: bool | None = None
+    granularity: Literal["row", "key"] | None = None
     filter: str = ""
     keys: str = ""
     sample: float = Field(1.0, ge=0.0, le=1.0)
@@ -77,19 +78,22 @@ class Details:
         items = self._settings.detailed and fields["kind"] != "source"
         texts = self._settings.detailed and self._settings.values
         texts = texts and fields["op"] not in _READ_AGAIN
+        granularity: str = self._settings.granularity
         limit = texts_of = None
         for rule, chosen in self._rules:
             if not _fits(rule, fields, name):
                 continue
             items = items if rule.detailed is None else rule.detailed
             texts = texts if rule.values is None else rule.values
+            granularity = rule.granularity or granularity
             if rule.of == "values":
                 texts_of = chosen or texts_of
             elif _whole(rule, fields, name):
                 limit = chosen or limit
                 if rule.capture is not None:
                     limit = None if rule.capture else Limit(nothing=True)
-        return Detail(node, items, self._texts if texts else None, texts_of, limit)
+        shown = self._texts if texts else None
+        return Detail(node, items, shown, texts_of, limit, granularity == "key")
 
 
 def _fits(rule: Rule, fields: dict[str, Any], name: str) -> bool:

@@ -74,6 +74,11 @@ class Settings(BaseSettings, KafkaSettings):
         description="module:function that gives what to show instead of a record; it runs before "
         "anything leaves the worker",
     )
+    granularity: Literal["row", "key"] = Field(
+        "row",
+        description="joins: an output row from the very rows that made it, or (cheaper where keys "
+        "have many rows) from all rows of its key",
+    )
     rules: str = Field(
         "",
         description="what single nodes show, and which records are captured: a file (TOML, JSON) "
