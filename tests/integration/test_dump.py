@@ -20,6 +20,9 @@ from lineage_core.message import (
     Link,
     Message,
     Read,
+    RecordFiles,
+    RecordSplit,
+    RecordSplits,
     Register,
     SinkFile,
     SinkFiles,
@@ -67,6 +70,17 @@ splits = st.builds(
     file_size=counts,
     mtime=times,
 )
+record_splits = st.builds(
+    RecordSplit,
+    partition=partitions,
+    path=texts,
+    row=st.integers(0, 2),
+    start=counts,
+    length=counts,
+    first=st.none() | counts,
+    file_size=counts,
+    mtime=times,
+)
 files = st.builds(
     SinkFile, partition=partitions, path=texts, size=counts, mtime=times, rows=st.none() | counts
 )
@@ -101,6 +115,20 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Splits, app=st.just(APP), node=nodes, splits=st.lists(splits, max_size=3).map(tuple)),
     st.builds(
         SinkFiles,
+        app=st.just(APP),
+        node=nodes,
+        path=texts,
+        files=st.lists(files, max_size=3).map(tuple),
+    ),
+    st.builds(
+        RecordSplits,
+        app=st.just(APP),
+        node=nodes,
+        whole=st.booleans(),
+        splits=st.lists(record_splits, max_size=3).map(tuple),
+    ),
+    st.builds(
+        RecordFiles,
         app=st.just(APP),
         node=nodes,
         path=texts,

@@ -23,6 +23,9 @@ from lineage_core.message import (
     Heartbeat,
     Link,
     Read,
+    RecordFiles,
+    RecordSplit,
+    RecordSplits,
     Register,
     SinkFile,
     SinkFiles,
@@ -213,7 +216,12 @@ def test_the_graph_is_read_from_messages(store: GraphStore) -> None:
     ]
     files_of = SinkFiles(app=APP, node="6", path="out", files=tuple(files))
     splits_of = Splits(app=APP, node="1", splits=tuple(splits))
-    store.write(APP, [*nodes, *links, splits_of, files_of, *commits])
+    pieces = [RecordSplit(partition=0, row=at, start=0, length=9, **where) for at in (1, 0)]
+    others = [
+        RecordSplits(app=APP, node="2", whole=True, splits=tuple(pieces)),
+        RecordFiles(app=APP, node="7", path="out", files=tuple(files)),
+    ]
+    store.write(APP, [*nodes, *links, splits_of, files_of, *others, *commits])
     store.write(APP, [nodes[0].model_copy(update={"alias": "read"})])
     made = block(BlockId("4", 0, 1, 0), "1#0", [("4#0.1", [([1, 3], 5)]), ("4@0", [([2], 1)])])
     store.write(APP, [], [made])
@@ -234,6 +242,10 @@ def test_the_graph_is_read_from_messages(store: GraphStore) -> None:
         (0, ()),
         (1, ((0, 2), (3, 1))),
     ]
+    assert [(s.unit, s.row, s.rows) for s in graph.splits("2")] == [("file", 0, 1), ("file", 1, 1)]
+    units = [{file.unit for file in graph.sink_files(sink)} for sink in ("6", "7")]
+    assert units == [{"line"}, {"record"}]
+    assert store.messages(APP, "link", "record_splits") == [*links[:2], others[0]]
     assert (graph.splits("4"), graph.sink_files("1")) == ([], [])
     assert (graph.spaces_of("4"), graph.spaces_of("1")) == (["4#0.1"], [])
 

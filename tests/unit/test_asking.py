@@ -14,9 +14,10 @@ from lineage_store.answers import Answer
 from lineage_store.asking import Asker, Question
 from lineage_store.finding import NotFoundError, find_application
 from lineage_store.ingest import ingest_all
-from lineage_store.locations import LocationError, Locations, parse_location
+from lineage_store.locations import Locations
 from lineage_store.names import Names, looks_like_address
 from lineage_store.paths import RowsError, shown_path
+from lineage_store.places import Location, LocationError, parse_location
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
 from tests.memory_graph import MemoryGraph, node
@@ -321,21 +322,20 @@ def test_lines_of_output_rows(newlines: tuple[tuple[int, int], ...], expected: l
     file = SinkFileRecord("3", 0, "/gone/part-00000", 9, 1.0, 4, newlines)
     graph = MemoryGraph([node("3", "sink")], [], [], file_list=[file])
     places = Locations(graph, RowReader())
-    rows = places.rows_of("3#0", Region.from_positions(range(4)))
-    assert rows is not None
-    assert rows.lines is not None
-    assert rows.lines.tolist() == expected
+    (rows,) = places.rows_of("3#0", Region.from_positions(range(4)))
+    assert rows.numbers is not None
+    assert rows.numbers.tolist() == expected
     assert rows.texts == [None] * 4
     assert rows.changed
     for row, line in enumerate(expected):
         for within in range(dict(newlines).get(row, 0) + 1):
-            found = places.items_at("3", "/gone/part-00000", line + within)
+            found = places.items_at("3", Location("/gone/part-00000", line + within))
             assert found == {"3#0": Region.from_positions([row])}
 
 
 def test_locations_are_read_as_grep_writes_them() -> None:
     assert parse_location("a:b/c:12").path == "a:b/c"
-    assert parse_location("a:b/c:12").line == 12
+    assert parse_location("a:b/c:12").number == 12
     assert str(parse_location("x:3")) == "x:3"
 
 

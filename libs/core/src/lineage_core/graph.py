@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from lineage_core.block import BlockId, FlowBlock
 
 Stretch: TypeAlias = tuple[str, int, int]
 """Positions of a space: its text, first, last."""
+Unit: TypeAlias = Literal["line", "record", "file"]
+"""What an item is of its file: a line of text, another record, or all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,11 @@ class LinkRecord:
 
 @dataclass(frozen=True, slots=True)
 class SplitRecord:
-    """One partition of a source: a range of a file. ``rows`` is None until a task read it whole."""
+    """One partition of a source: a range of a file. ``rows`` is None until a task read it whole.
+
+    ``unit`` file: the file is one item, that with the ordinal ``row`` of the partition. ``first``:
+    the number in the file of the first record, where it is known without counting.
+    """
 
     node: str
     partition: int
@@ -102,6 +108,9 @@ class SplitRecord:
     mtime: float
     compressed: bool
     rows: int | None
+    unit: Unit = "line"
+    row: int = 0
+    first: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +125,7 @@ class SinkFileRecord:
     rows: int | None
     newlines: tuple[tuple[int, int], ...]
     """(row ordinal, newlines inside the record), for the rows that hold any."""
+    unit: Unit = "line"
 
 
 class FlowGraph(Protocol):
@@ -128,7 +138,7 @@ class FlowGraph(Protocol):
         """All links of the coarse-grained graph."""
 
     def splits(self, node: str) -> Sequence[SplitRecord]:
-        """Source partitions of a node, by partition."""
+        """Source partitions of a node, by partition and row."""
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
         """Output files of a sink, by partition."""

@@ -113,7 +113,8 @@ def entry_of(block: FlowBlock, is_source: Callable[[str], bool] = lambda node: F
     for space, sections in parts.items():
         outputs[space] = _outputs(block, sections)
     source = parse_space(block.in_space)
-    inputs = None if _plain(source) and is_source(source.name) else _inputs(block)
+    of_source = source.kind is SpaceKind.PARTITION and is_source(source.name)
+    inputs = None if of_source else _inputs(block)
     return JoinEntry(block.block_id, block.in_space, inputs, outputs)
 
 

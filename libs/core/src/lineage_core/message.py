@@ -117,6 +117,36 @@ class Splits(_Message):
     splits: tuple[Split, ...]
 
 
+class RecordSplit(_Record):
+    """Source partition ``partition`` holds records of ``path`` from its ordinal ``row`` on.
+
+    They are those of ``length`` bytes from byte ``start``. ``first``: the number (from 0) in the
+    file of the first of them, where it is known without counting.
+    """
+
+    partition: Partition
+    path: Text
+    row: Natural = 0
+    start: Natural
+    length: Natural
+    first: Natural | None = None
+    file_size: Natural
+    mtime: UnixTime
+
+
+class RecordSplits(_Message):
+    """How the partitions of a source lie in files whose records are no lines.
+
+    ``whole``: each record is a file as a whole. A type of its own, because who takes such records
+    for lines names wrong ones.
+    """
+
+    type: Literal["record_splits"] = "record_splits"
+    node: Name
+    whole: bool
+    splits: tuple[RecordSplit, ...]
+
+
 class Read(_Record):
     """A segment read ``rows`` rows of ``space``; ``exhausted``: it met the end."""
 
@@ -216,6 +246,15 @@ class SinkFiles(_Message):
     files: tuple[SinkFile, ...]
 
 
+class RecordFiles(_Message):
+    """Files that a sink wrote under ``path``, whose records are no lines."""
+
+    type: Literal["record_files"] = "record_files"
+    node: Name
+    path: Text
+    files: tuple[SinkFile, ...]
+
+
 class Unknown(_Message):
     """A part of the program that capture can't follow; the lineage is not complete."""
 
@@ -267,10 +306,12 @@ Message: TypeAlias = (
     | Register
     | Link
     | Splits
+    | RecordSplits
     | Commit
     | Fail
     | Job
     | SinkFiles
+    | RecordFiles
     | Unknown
     | DeadLetter
     | Heartbeat

@@ -18,7 +18,7 @@ from lineage_store.values import item_values
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item; ``location`` and ``text`` are None where it lies in no readable file."""
+    """One item; ``location`` and ``text`` are None where it lies in no file that can tell them."""
 
     address: str
     location: str | None
@@ -145,26 +145,36 @@ class Composer:
         if space == OPAQUE_SPACE:
             strings = opaque_texts(self._graph, region.positions())
             return [Item(f"{shown}#{p}", None, strings.get(p)) for p in positions], False, False
-        rows = self._locations.rows_of(space, region, texts=texts)
-        if rows is None:
-            found = item_values(self._graph, space, region.positions()) if texts else {}
-            named = [Item(f"{shown}#{p}", None, found.get(p)) for p in positions]
+        found = self._locations.rows_of(space, region, texts=texts)
+        kept: dict[int, str] = {}
+        if texts and (not found or found[0].unit != "line"):
+            kept = item_values(self._graph, space, region.positions())
+        if not found:
+            named = [Item(f"{shown}#{p}", None, kept.get(p)) for p in positions]
             return named, False, False
-        path = shown_path(rows.path, None if record is None else record.path)
-        gone = rows.changed and self._locations.is_gone(rows.path)
-        self._warn(path, rows, gone=gone)
-        lines = [None] * len(positions) if rows.lines is None else rows.lines.tolist()
-        items = [
-            Item(f"{shown}#{position}", None if line is None else f"{path}:{line}", text)
-            for position, line, text in zip(positions, lines, rows.texts, strict=True)
-        ]
-        return items, rows.changed, gone
+        items: list[Item] = []
+        changed = gone = False
+        for rows in found:
+            path = shown_path(rows.path, None if record is None else record.path)
+            file_gone = rows.changed and self._locations.is_gone(rows.path)
+            self._warn(path, rows, gone=file_gone)
+            items += [
+                Item(f"{shown}#{position}", place, kept.get(position, text))
+                for position, place, text in zip(
+                    rows.positions.tolist(), rows.places(path), rows.texts, strict=True
+                )
+            ]
+            changed |= rows.changed
+            gone |= file_gone
+        return items, changed, gone
 
     def _warn(self, path: str, rows: Rows, *, gone: bool) -> None:
         if gone:
-            self.warnings[f"{path} is not there any more: its lines are as they were"] = None
+            kept = ": its lines are as they were" if rows.unit == "line" else ""
+            self.warnings[f"{path} is not there any more{kept}"] = None
         elif rows.changed:
-            self.warnings[f"{path} has changed since: lines and texts are as it is now"] = None
+            now = ": lines and texts are as it is now" if rows.unit == "line" else ""
+            self.warnings[f"{path} has changed since{now}"] = None
         if rows.note:
             self.warnings[rows.note] = None
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from lineage_core.address import OPAQUE_SPACE, parse_space
-from lineage_core.graph import FlowGraph
+from lineage_core.graph import FlowGraph, Unit
 from lineage_core.positions import text_position
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceError, TraceResult
@@ -23,10 +23,11 @@ from lineage_store.finding import (
     find_uses,
     other_readers,
 )
-from lineage_store.locations import LocationError, Locations, parse_location
+from lineage_store.locations import Locations
 from lineage_store.names import Names, looks_like_address
 from lineage_store.opaque import find_opaque
 from lineage_store.paths import canonical, plain_path
+from lineage_store.places import LocationError, parse_location
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
 
@@ -37,7 +38,8 @@ OTHERS_NAMED = 3
 class Question:
     """What is asked.
 
-    ``places``: ``path:line``, item addresses or opaque strings. ``limit`` bounds the items listed
+    ``places``: ``path:line``, ``path#record``, paths of files that are items as a whole, item
+    addresses or opaque strings. ``limit`` bounds the items listed
     of each node.
     """
 
@@ -174,10 +176,15 @@ class Asker:
             return named
         if uses is None:
             return {OPAQUE_SPACE: Region.from_positions([text_position(place)])}
-        location = parse_location(place)
+        typed = parse_location(place)
+        where = replace(typed, path=canonical(typed.path))
+        units = {use.node: opened.locations.unit(use.node, where.path) for use in uses}
+        if where.unit not in units.values():
+            raise LocationError(f"{place} names no row: give {_forms(units.values())}")
         found: dict[str, Region] = {}
-        for use in uses:
-            found |= opened.locations.items_at(use.node, canonical(location.path), location.line)
+        for node, unit in units.items():
+            if unit == where.unit:
+                found |= opened.locations.items_at(node, where)
         return found
 
 
@@ -191,6 +198,16 @@ class _Opened:
     locations: Locations
     tracer: Tracer
     verdict: Verdict
+
+
+def _forms(units: Iterable[Unit | None]) -> str:
+    """How items of a file are named."""
+    forms: dict[Unit, str] = {
+        "line": "PATH:LINE as grep -n prints it",
+        "record": "PATH#RECORD, records counted from 0",
+        "file": "PATH, for the file was read as a whole",
+    }
+    return ", or ".join(form for unit, form in forms.items() if unit in set(units))
 
 
 def _refuse_itemless(opened: _Opened, node: str, result: TraceResult) -> None:
@@ -222,16 +239,16 @@ def _refuse_unheard_of(begun: dict[str, Region], result: TraceResult, names: Nam
 
 
 def _file_of(place: str) -> str:
-    """The file that ``path:line`` names.
+    """The file that a place names.
 
     Raises:
         LocationError: the text has another form, or names a folder.
     """
-    for text in (place, place.rpartition(":")[0]):
+    for text in (place, place.rpartition(":")[0], place.rpartition("#")[0]):
         if text and os.path.isdir(plain_path(text)):
             raise LocationError(
-                f"{text} is a folder; name a line of one of its part files as PATH:LINE, "
-                f"such as {text.rstrip('/')}/part-00000:1"
+                f"{text} is a folder; name a row of one of its files as PATH:LINE (PATH#RECORD "
+                f"where records are no lines), such as {text.rstrip('/')}/part-00000:1"
             )
     return parse_location(place).path
 

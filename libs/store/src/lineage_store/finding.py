@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lineage_core.message import SinkFiles, Splits, Unknown
+from lineage_core.message import RecordFiles, RecordSplits, SinkFiles, Splits, Unknown
 from lineage_store.errors import StoreError
 from lineage_store.paths import MTIME_TOLERANCE_S, FileState, canonical, state_of
 from lineage_store.port import GraphStore
+from lineage_store.records import FILES, SPLITS
 
 APPLICATIONS_ASKED = 20
 """Of the latest applications, beyond the one that answers."""
@@ -110,16 +111,16 @@ def _uses(store: GraphStore, app: str, path: str, state: FileState | None) -> li
             spelled[noted] = canonical(noted) == path
         return spelled[noted]
 
-    for message in store.messages(app, "splits"):
-        if isinstance(message, Splits):
+    for message in store.messages(app, *SPLITS):
+        if isinstance(message, Splits | RecordSplits):
             for split in message.splits:
                 if is_it(split.path):
                     changed = state is None or not state.is_still(split.file_size, split.mtime)
                     found[message.node, False] = FileUse(
                         app, message.node, False, changed, gone=state is None
                     )
-    for message in store.messages(app, "sink_files"):
-        if isinstance(message, SinkFiles):
+    for message in store.messages(app, *FILES):
+        if isinstance(message, SinkFiles | RecordFiles):
             for file in message.files:
                 if is_it(file.path):
                     changed = state is None or not state.is_still(file.size, file.mtime)

@@ -1,82 +1,81 @@
-"""From ``path:line`` to items and back.
+"""From places in files to items and back.
 
 A source row's line is its ordinal in its split, plus the rows of the splits before it, plus one.
 A sink row's line is its ordinal, plus the newlines written before it, plus one. Where a file holds
-a lone carriage return, rows and lines differ: they are then counted in the file itself.
+a lone carriage return, rows and lines differ: they are then counted in the file itself. Records
+that are no lines are counted from 0, and in no file: it is not known how they lie in it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from lineage_core.address import parse_space
 from lineage_core.block import U64
-from lineage_core.errors import LineageError
-from lineage_core.graph import FlowGraph, SinkFileRecord, SplitRecord
+from lineage_core.graph import FlowGraph, SinkFileRecord, SplitRecord, Unit
 from lineage_core.region import Region
 from lineage_store.paths import FileState, RowsError, canonical, plain_path, state_of
+from lineage_store.places import Location, LocationError, shown
 from lineage_store.rows import RowReader
-
-_LOCATION = re.compile(r"(?P<path>.+):(?P<line>\d{1,18})", re.DOTALL)
-
-
-class LocationError(LineageError):
-    """A location or address that names no row; the message says what does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """A line of a file as typed, from 1."""
-
-    path: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}"
-
-
-def parse_location(text: str) -> Location:
-    """Read ``path:line``.
-
-    Raises:
-        LocationError: the text has another form.
-    """
-    found = _LOCATION.fullmatch(text)
-    if found is None:
-        raise LocationError(f"{text!r} names no row: give PATH:LINE as grep -n prints it")
-    if int(found["line"]) == 0:
-        raise LocationError(f"{text}: lines are counted from 1")
-    return Location(found["path"], int(found["line"]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Items of one partition as rows of a file.
+    """Items of one partition in a file.
 
-    ``path``: as the engine wrote it, without ``file:``. ``lines``: uint64, from 1, or None when
-    they can't be told. ``texts``: one for each row asked for, None where it can't be read.
+    ``positions``: uint64, which items. ``path``: as the engine wrote it, without ``file:``.
+    ``numbers``: uint64, lines from 1 or records from 0, or None when they can't be told (and of
+    files as a whole). ``texts``: one for each row asked for, None where it can't be read.
     ``changed``: the file is not as it was. ``note``: why lines or texts are missing, or what else
     is to be known; empty if nothing.
     """
 
+    positions: U64
     path: str
-    lines: U64 | None
+    unit: Unit
+    numbers: U64 | None
     texts: Sequence[str | None]
     changed: bool
     note: str = ""
 
+    def places(self, path: str) -> list[str | None]:
+        """Each item as people read it, with the file called ``path``."""
+        if self.unit == "file":
+            return [path] * len(self.positions)
+        if self.numbers is None:
+            return [None] * len(self.positions)
+        return [shown(path, number, self.unit) for number in self.numbers.tolist()]
+
 
 @dataclass(slots=True)
 class _SourceFile:
-    """The splits of one file, in order."""
+    """The parts of one file, in order, each with the splits that read it: mostly one."""
 
-    splits: list[SplitRecord]
+    path: str
+    parts: list[list[SplitRecord]]
     starts: dict[int, int] = field(default_factory=dict)
-    """Rows of the file before each split that they are known for, by index in ``splits``."""
+    """Rows of the file before each part that they are known for, by index in ``parts``."""
+
+    @property
+    def first(self) -> SplitRecord:
+        """One that reads the file from its beginning."""
+        return self.parts[0][0]
+
+    def rows_of(self, at: int) -> int | None:
+        """Rows of a part, if some task counted them."""
+        return next((split.rows for split in self.parts[at] if split.rows is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What one partition of a source reads of a file: its ``at``-th part."""
+
+    split: SplitRecord
+    file: _SourceFile
+    at: int
 
 
 class Locations:
@@ -86,6 +85,7 @@ class Locations:
         self._graph = graph
         self._reader = reader
         self._sources: dict[str, dict[str, _SourceFile]] = {}
+        self._pieces: dict[str, dict[int, list[_Piece]]] = {}
         self._sinks: dict[str, dict[str, SinkFileRecord]] = {}
         self._states: dict[str, FileState | None] = {}
         self._kinds = {node.node: node.kind for node in graph.nodes()}
@@ -94,32 +94,35 @@ class Locations:
         """Forget which files are as they were: between two questions they may change."""
         self._states.clear()
 
-    def items_at(self, node: str, path: str, line: int) -> dict[str, Region]:
-        """The items of a node on a line of a canonical path; empty when it has no such file.
+    def unit(self, node: str, path: str) -> Unit | None:
+        """What items of a node are of a file (its canonical path); None when it has no such file."""
+        written = self._sinks_of(node).get(path)
+        if written is not None:
+            return written.unit
+        read = self._sources_of(node).get(path)
+        return None if read is None else read.first.unit
+
+    def items_at(self, node: str, place: Location) -> dict[str, Region]:
+        """The items of a node at a place with a canonical path; empty when it has no such file.
 
         Raises:
-            LocationError: the file has no such line.
+            LocationError: the file has no such row.
             RowsError: rows must be counted in the file, and it can't be read.
         """
-        file = self._sinks_of(node).get(path)
+        file = self._sinks_of(node).get(place.path)
         if file is not None:
-            row = _sink_row(file, line)
+            row = _sink_row(file, place)
             if file.rows is not None and row >= file.rows:
-                has = _counted(_last_line(file), "line")
-                raise LocationError(f"{path} has {has}; there is no line {line}")
+                raise LocationError(_past_the_end(file, place))
             return {f"{node}#{file.partition}": Region.from_positions([row])}
-        source = self._sources_of(node).get(path)
+        source = self._sources_of(node).get(place.path)
         if source is None:
             return {}
-        rows = range(line - 1, line)
-        if not self._changed(source.splits[0]) and self._readable(path):
-            rows = self._reader.rows_of_line(path, line)
         found: dict[str, list[int]] = {}
-        for row in rows:
-            split, ordinal = self._split_of(source, row)
+        for split, ordinal in self._splits_at(source, place):
             found.setdefault(f"{node}#{split.partition}", []).append(ordinal)
         if not found:
-            raise LocationError(f"{path} has no line {line}")
+            raise LocationError(f"{place.path} has no {place.unit} {place.number}")
         return {space: Region.from_positions(ordinals) for space, ordinals in found.items()}
 
     def check(self, space: str, region: Region, shown: str) -> None:
@@ -129,32 +132,30 @@ class Locations:
             LocationError: there are no such items.
         """
         name = parse_space(space)
-        files = {file.partition: file.rows for file in self._sinks_of(name.name).values()}
-        for source in self._sources_of(name.name).values():
-            files |= {split.partition: split.rows for split in source.splits}
-        if not files or name.incarnation is not None or not region.count:
+        rows_of = {file.partition: file.rows for file in self._sinks_of(name.name).values()}
+        rows_of |= {at: _rows_in(pieces) for at, pieces in self._pieces_of(name.name).items()}
+        if not rows_of or name.incarnation is not None or not region.count:
             return
-        if name.partition not in files:
+        if name.partition not in rows_of:
             raise LocationError(f"there is no {shown}: no such partition was read or written")
-        rows, last = files[name.partition], int(region.last[-1])
+        rows, last = rows_of[name.partition], int(region.last[-1])
         if rows is not None and last >= rows:
             has = _counted(rows, "row")
             raise LocationError(f"{shown} has {has}, counted from 0; there is no {shown}#{last}")
 
-    def rows_of(self, space: str, region: Region, *, texts: bool = True) -> Rows | None:
-        """Items of a partition as rows of its file; None when they lie in no file."""
+    def rows_of(self, space: str, region: Region, *, texts: bool = True) -> list[Rows]:
+        """Items of a partition as rows of files, in order; none when they lie in no file."""
         name = parse_space(space)
         if name.incarnation is not None:
-            return None
+            return []
         positions = region.positions()
         for file in self._sinks_of(name.name).values():
             if file.partition == name.partition:
-                return self._sink_rows(file, positions, texts=texts)
-        for path, source in self._sources_of(name.name).items():
-            for at, split in enumerate(source.splits):
-                if split.partition == name.partition:
-                    return self._source_rows(path, source, at, positions, texts=texts)
-        return None
+                return [self._sink_rows(file, positions, texts=texts)]
+        pieces = self._pieces_of(name.name).get(name.partition, [])
+        if pieces and pieces[0].split.unit == "file":
+            return self._whole_files(pieces, positions)
+        return [self._source_rows(piece, positions, texts=texts) for piece in pieces[:1]]
 
     def is_gone(self, path: str) -> bool:
         """Whether there is no such file any more."""
@@ -164,68 +165,102 @@ class Locations:
             return False
 
     def _sink_rows(self, file: SinkFileRecord, rows: U64, *, texts: bool) -> Rows:
-        path = canonical(file.path)
-        first, last = _sink_lines(file, rows)
+        path, named = canonical(file.path), plain_path(file.path)
         changed = self._changed(file)
         read: Sequence[str | None] = [None] * len(rows)
+        if file.unit != "line":
+            return Rows(rows, named, file.unit, rows, read, changed)
+        first, last = _sink_lines(file, rows)
         note = ""
         if texts:
             try:
                 read = self._reader.lines(path, first, last)
             except RowsError as error:
                 note = str(error)
-        return Rows(plain_path(file.path), first, read, changed, note)
+        return Rows(rows, named, "line", first, read, changed, note)
 
-    def _source_rows(
-        self, path: str, source: _SourceFile, at: int, ordinals: U64, *, texts: bool
-    ) -> Rows:
-        changed = self._changed(source.splits[at])
-        named = plain_path(source.splits[at].path)
+    def _whole_files(self, pieces: Sequence[_Piece], positions: U64) -> list[Rows]:
+        files = {piece.split.row: piece.split for piece in pieces}
+        found = []
+        for position in positions.tolist():
+            split, one = files.get(position), np.array([position], np.uint64)
+            if split is None:
+                found.append(Rows(one, "", "line", None, [None], changed=False))
+            else:
+                changed = self._changed(split)
+                found.append(Rows(one, plain_path(split.path), "file", None, [None], changed))
+        return found
+
+    def _source_rows(self, piece: _Piece, ordinals: U64, *, texts: bool) -> Rows:
+        path, unit = piece.file.path, piece.split.unit
+        changed = self._changed(piece.split)
+        named = plain_path(piece.split.path)
         unread: list[str | None] = [None] * len(ordinals)
         try:
-            rows = ordinals + np.uint64(self._rows_before(path, source, at))
+            rows = ordinals + np.uint64(self._rows_before(piece.file, piece.at))
         except RowsError as error:
-            return Rows(named, None, unread, changed, str(error))
+            return Rows(ordinals, named, unit, None, unread, changed, str(error))
+        if unit != "line":
+            return Rows(ordinals, named, unit, rows, unread, changed)
         try:
             lines = self._reader.lines_of_rows(path, rows)
             read = self._reader.rows(path, rows) if texts else unread
             lone = self._reader.index(path).lone_returns
         except RowsError as error:
-            return Rows(named, rows + np.uint64(1), unread, changed, str(error))
+            return Rows(ordinals, named, unit, rows + np.uint64(1), unread, changed, str(error))
         note = f"{path} holds carriage returns that end rows but no lines" if lone else ""
-        return Rows(named, lines, read, changed, note)
+        return Rows(ordinals, named, unit, lines, read, changed, note)
 
-    def _rows_before(self, path: str, source: _SourceFile, at: int) -> int:
-        """Rows of the file before its ``at``-th split.
+    def _rows_before(self, source: _SourceFile, at: int) -> int:
+        """Rows of the file before its ``at``-th part.
 
         Raises:
             RowsError: they have to be counted in the file, and can't be.
         """
-        if at == 0:
-            return 0
+        first = source.parts[at][0].first
+        if at == 0 or first is not None:
+            return first or 0
         if at not in source.starts:
-            before = source.splits[at - 1]
-            rows = before.rows
+            rows = source.rows_of(at - 1)
             if rows is None:
-                if self._changed(before):
-                    raise RowsError(f"{path} has changed: its rows can't be counted any more")
-                rows = self._reader.rows_in_split(path, before.start, before.length)
-            source.starts[at] = self._rows_before(path, source, at - 1) + rows
+                rows = self._counted_rows(source, source.parts[at - 1][0])
+            source.starts[at] = self._rows_before(source, at - 1) + rows
         return source.starts[at]
 
-    def _split_of(self, source: _SourceFile, row: int) -> tuple[SplitRecord, int]:
-        path = canonical(source.splits[0].path)
-        last = len(source.splits) - 1
+    def _counted_rows(self, source: _SourceFile, before: SplitRecord) -> int:
+        if before.unit != "line":
+            raise RowsError(f"{source.path}: records before these were not all read, nor counted")
+        if self._changed(before):
+            raise RowsError(f"{source.path} has changed: its rows can't be counted any more")
+        return self._reader.rows_in_split(source.path, before.start, before.length)
+
+    def _splits_at(
+        self, source: _SourceFile, place: Location
+    ) -> Iterable[tuple[SplitRecord, int]]:
+        """Splits that a place lies in, with its ordinal in each."""
+        if place.number is None:
+            return [(split, split.row) for part in source.parts for split in part]
+        rows = range(place.number, place.number + 1)
+        if place.unit == "line":
+            rows = range(place.number - 1, place.number)
+            if not self._changed(source.first) and self._readable(source.path):
+                rows = self._reader.rows_of_line(source.path, place.number)
+        return [found for row in rows for found in self._splits_of(source, row)]
+
+    def _splits_of(self, source: _SourceFile, row: int) -> Iterable[tuple[SplitRecord, int]]:
+        last = len(source.parts) - 1
         at = 0
-        while at < last and self._rows_before(path, source, at + 1) <= row:
+        while at < last and self._rows_before(source, at + 1) <= row:
             at += 1
-        split = source.splits[at]
-        ordinal = row - self._rows_before(path, source, at)
-        if split.rows is not None and ordinal >= split.rows:
-            rows = row - ordinal + split.rows
-            had = _counted(rows, "line")
-            raise LocationError(f"{path} had {had} when it was read; there is no line {row + 1}")
-        return split, ordinal
+        ordinal = row - self._rows_before(source, at)
+        rows = source.rows_of(at)
+        if rows is not None and ordinal >= rows:
+            unit, said = source.first.unit, row + (source.first.unit == "line")
+            had = _counted(row - ordinal + rows, unit)
+            raise LocationError(
+                f"{source.path} had {had} when it was read; there is no {unit} {said}"
+            )
+        return [(split, ordinal) for split in source.parts[at]]
 
     def _readable(self, path: str) -> bool:
         try:
@@ -247,14 +282,26 @@ class Locations:
 
     def _sources_of(self, node: str) -> dict[str, _SourceFile]:
         if node not in self._sources:
-            files: dict[str, _SourceFile] = {}
+            files: dict[str, dict[int, list[SplitRecord]]] = {}
             if self._kinds.get(node) == "source":
                 for split in self._graph.splits(node):
-                    files.setdefault(canonical(split.path), _SourceFile([])).splits.append(split)
-            for file in files.values():
-                file.splits.sort(key=lambda split: (split.start, split.partition))
-            self._sources[node] = files
+                    parts = files.setdefault(canonical(split.path), {})
+                    parts.setdefault(split.start, []).append(split)
+            self._sources[node] = {
+                path: _SourceFile(path, [parts[start] for start in sorted(parts)])
+                for path, parts in files.items()
+            }
         return self._sources[node]
+
+    def _pieces_of(self, node: str) -> dict[int, list[_Piece]]:
+        """What each partition of a source reads."""
+        if node not in self._pieces:
+            found = self._pieces[node] = {}
+            for file in self._sources_of(node).values():
+                for at, part in enumerate(file.parts):
+                    for split in part:
+                        found.setdefault(split.partition, []).append(_Piece(split, file, at))
+        return self._pieces[node]
 
     def _sinks_of(self, node: str) -> dict[str, SinkFileRecord]:
         if node not in self._sinks:
@@ -262,6 +309,12 @@ class Locations:
             files = self._graph.sink_files(node) if is_sink else ()
             self._sinks[node] = {canonical(file.path): file for file in files}
         return self._sinks[node]
+
+
+def _rows_in(pieces: Sequence[_Piece]) -> int | None:
+    """Rows of a partition, if they are known."""
+    rows = [piece.split.rows for piece in pieces]
+    return None if None in rows else sum(one or 0 for one in rows)
 
 
 def _sink_lines(file: SinkFileRecord, rows: U64) -> tuple[U64, U64]:
@@ -277,21 +330,28 @@ def _sink_lines(file: SinkFileRecord, rows: U64) -> tuple[U64, U64]:
     return first, last
 
 
-def _sink_row(file: SinkFileRecord, line: int) -> int:
-    """The row of an output file that a line (from 1) belongs to."""
+def _sink_row(file: SinkFileRecord, place: Location) -> int:
+    """The row of an output file that a place in it belongs to."""
+    number = place.number or 0
+    if place.unit != "line":
+        return number
     before = 0
     for row, extra in file.newlines:
-        if row + 1 + before > line:
+        if row + 1 + before > number:
             break
         before += extra
-        if line <= row + 1 + before:
+        if number <= row + 1 + before:
             return row
-    return line - 1 - before
+    return number - 1 - before
+
+
+def _past_the_end(file: SinkFileRecord, place: Location) -> str:
+    count = file.rows or 0
+    if place.unit == "line":
+        count += sum(extra for _, extra in file.newlines)
+    has = _counted(count, place.unit)
+    return f"{place.path} has {has}; there is no {place.unit} {place.number}"
 
 
 def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def _last_line(file: SinkFileRecord) -> int:
-    return (file.rows or 0) + sum(extra for _, extra in file.newlines)

@@ -56,8 +56,8 @@ class GraphStore(Protocol):
     def application_ids(self) -> Sequence[str]:
         """The ids of :meth:`applications`, in the same order, without counting anything."""
 
-    def messages(self, app: str, kind: str | None = None) -> Sequence[Message]:
-        """Messages of an application in the order written, of one type or all."""
+    def messages(self, app: str, *kinds: str) -> Sequence[Message]:
+        """Messages of an application in the order written, of some types or (none given) all."""
 
     def graph(self, app: str) -> FlowGraph:
         """The lineage of one application.

@@ -46,11 +46,11 @@ class SqliteGraph:
         self._app_id = app_id
         self._row_ids: dict[BlockId, int] = {}
 
-    def messages(self, kind: str | None = None) -> Sequence[Message]:
-        """Messages in the order written, of one type or all."""
-        where = "app = ?" if kind is None else "app = ? AND type = ?"
-        values = (self._app_id,) if kind is None else (self._app_id, kind)
-        rows = self._all(f"SELECT body FROM message WHERE {where} ORDER BY id", *values)
+    def messages(self, *kinds: str) -> Sequence[Message]:
+        """Messages in the order written, of some types or (none given) all."""
+        where = f" AND type IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        query = f"SELECT body FROM message WHERE app = ?{where} ORDER BY id"
+        rows = self._all(query, self._app_id, *kinds)
         return [parse_message(row[0]) for row in rows]
 
     def nodes(self) -> Sequence[NodeRecord]:
@@ -70,10 +70,12 @@ class SqliteGraph:
         return records.link_records(self.messages("link"))
 
     def splits(self, node: str) -> Sequence[SplitRecord]:
-        return records.split_records(self.messages("splits"), node, self._rows_read(node))
+        return records.split_records(
+            self.messages(*records.SPLITS), node, self._rows_read(node)
+        )
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
-        return records.file_records(self.messages("sink_files"), node, self._newlines(node))
+        return records.file_records(self.messages(*records.FILES), node, self._newlines(node))
 
     def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
         return [self.blocks_into(*stretch) for stretch in stretches]

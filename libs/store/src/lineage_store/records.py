@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from lineage_core.graph import LinkRecord, NodeRecord, SinkFileRecord, SplitRecord
-from lineage_core.message import Commit, Link, Message, Register, SinkFiles, Splits
+from lineage_core.message import (
+    Commit,
+    Link,
+    Message,
+    RecordFiles,
+    RecordSplit,
+    RecordSplits,
+    Register,
+    SinkFiles,
+    Split,
+    Splits,
+)
+
+SPLITS = ("splits", "record_splits")
+FILES = ("sink_files", "record_files")
+"""Types of messages that tell of a source's splits and of a sink's files."""
 
 
 class NodeCounts(NamedTuple):
@@ -56,24 +72,35 @@ def split_records(
     messages: Iterable[Message], node: str, rows_of: Mapping[str, int]
 ) -> list[SplitRecord]:
     """Splits of a node, by partition. ``rows_of``: rows that were read, by space."""
-    found: dict[int, SplitRecord] = {}
+    found: dict[tuple[int, int], SplitRecord] = {}
     for message in messages:
-        assert isinstance(message, Splits)
-        if message.node != node:
-            continue
-        for split in message.splits:
-            found[split.partition] = SplitRecord(
-                node=node,
-                partition=split.partition,
-                path=split.path,
-                start=split.start,
-                length=split.length,
-                file_size=split.file_size,
-                mtime=split.mtime,
-                compressed=split.compressed,
-                rows=rows_of.get(f"{node}#{split.partition}"),
-            )
-    return [found[partition] for partition in sorted(found)]
+        assert isinstance(message, Splits | RecordSplits)
+        if message.node == node:
+            for split in message.splits:
+                record = _split_record(message, split, rows_of.get(f"{node}#{split.partition}"))
+                found[record.partition, record.row] = record
+    return [found[place] for place in sorted(found)]
+
+
+def _split_record(
+    message: Splits | RecordSplits, split: Split | RecordSplit, rows: int | None
+) -> SplitRecord:
+    known = SplitRecord(
+        node=message.node,
+        partition=split.partition,
+        path=split.path,
+        start=split.start,
+        length=split.length,
+        file_size=split.file_size,
+        mtime=split.mtime,
+        compressed=False,
+        rows=rows,
+    )
+    if isinstance(split, Split):
+        return replace(known, compressed=split.compressed)
+    if isinstance(message, RecordSplits) and message.whole:
+        return replace(known, unit="file", row=split.row, rows=1)
+    return replace(known, unit="record", row=split.row, first=split.first)
 
 
 def file_records(
@@ -82,7 +109,7 @@ def file_records(
     """Files of a sink, by partition. ``newlines``: (row, newlines inside it) by partition."""
     found: dict[tuple[int, str], SinkFileRecord] = {}
     for message in messages:
-        assert isinstance(message, SinkFiles)
+        assert isinstance(message, SinkFiles | RecordFiles)
         if message.node != node:
             continue
         for file in message.files:
@@ -94,6 +121,7 @@ def file_records(
                 mtime=file.mtime,
                 rows=file.rows,
                 newlines=newlines.get(file.partition, ()),
+                unit="record" if isinstance(message, RecordFiles) else "line",
             )
     return [found[place] for place in sorted(found)]
 

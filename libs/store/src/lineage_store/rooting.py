@@ -11,6 +11,6 @@ from lineage_core.joining import may_be_root
 def is_root(text: str, produced: bool, sources: Collection[str]) -> bool:
     """Whether items of a space need no producer. ``produced``: some visible block has one."""
     space = parse_space(text)
-    return may_be_root(text) and (
-        not produced or space.kind is SpaceKind.OPAQUE or space.name in sources
-    )
+    if space.kind is SpaceKind.PARTITION and space.name in sources:
+        return True
+    return may_be_root(text) and (not produced or space.kind is SpaceKind.OPAQUE)

@@ -103,8 +103,8 @@ class SqliteStore:
         rows = self._query("SELECT app FROM application ORDER BY started_at DESC, app DESC")
         return [app for (app,) in rows]
 
-    def messages(self, app: str, kind: str | None = None) -> Sequence[Message]:
-        return self.graph(app).messages(kind)
+    def messages(self, app: str, *kinds: str) -> Sequence[Message]:
+        return self.graph(app).messages(*kinds)
 
     def graph(self, app: str) -> SqliteGraph:
         found = self._query("SELECT id FROM application WHERE app = ?", app)

@@ -131,12 +131,12 @@ class Neo4jGraph:
         self._connection = connection
         self._app = app
 
-    def messages(self, kind: str | None = None) -> Sequence[Message]:
-        """Messages in the order written, of one type or all."""
-        if kind is None:
-            rows = self._connection.read(_ALL_MESSAGES, app=self._app)
+    def messages(self, *kinds: str) -> Sequence[Message]:
+        """Messages in the order written, of some types or (none given) all."""
+        if kinds:
+            rows = self._connection.read(_MESSAGES, app=self._app, types=list(kinds))
         else:
-            rows = self._connection.read(_MESSAGES, app=self._app, types=[kind])
+            rows = self._connection.read(_ALL_MESSAGES, app=self._app)
         return [parse_message(body) for (body,) in rows]
 
     def nodes(self) -> Sequence[NodeRecord]:
@@ -152,11 +152,11 @@ class Neo4jGraph:
 
     def splits(self, node: str) -> Sequence[SplitRecord]:
         rows = records.rows_read(self._about(node, "commit"), node)
-        return records.split_records(self._about(node, "splits"), node, rows)
+        return records.split_records(self._about(node, *records.SPLITS), node, rows)
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
         newlines = records.newlines_by_partition(self._about(node, "commit"), node)
-        return records.file_records(self._about(node, "sink_files"), node, newlines)
+        return records.file_records(self._about(node, *records.FILES), node, newlines)
 
     def blocks_into(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
         return self.blocks_into_each([(space, first, last)])[0]
@@ -230,9 +230,9 @@ class Neo4jGraph:
             refs.sort(key=lambda ref: ref.block_id)
         return found
 
-    def _about(self, node: str, kind: str) -> list[Message]:
-        """Messages of one type that have something to say of a node's splits or files."""
-        rows = self._connection.read(_ABOUT, app=self._app, types=[kind], node=node)
+    def _about(self, node: str, *kinds: str) -> list[Message]:
+        """Messages of some types that have something to say of a node's splits or files."""
+        rows = self._connection.read(_ABOUT, app=self._app, types=list(kinds), node=node)
         return [parse_message(body) for (body,) in rows]
 
 

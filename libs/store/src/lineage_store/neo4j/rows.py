@@ -6,7 +6,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lineage_core.edge_message import StoredBlock
-from lineage_core.message import Commit, Message, Register, SinkFiles, Splits
+from lineage_core.message import (
+    Commit,
+    Message,
+    RecordFiles,
+    RecordSplits,
+    Register,
+    SinkFiles,
+    Splits,
+)
 from lineage_store.recomputing import merges_by_key
 from lineage_store.signed import BIAS, INTEGER_MAX
 
@@ -52,7 +60,7 @@ def block_properties(block: StoredBlock, task: str) -> Row:
 def about(message: Message) -> list[str]:
     """Nodes that a query for one node's splits or files must read the message for."""
     match message:
-        case Splits() | SinkFiles():
+        case Splits() | RecordSplits() | SinkFiles() | RecordFiles():
             return [message.node]
         case Commit():
             read = {one.space.rpartition("#")[0] for one in message.reads if one.exhausted}

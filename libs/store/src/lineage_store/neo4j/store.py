@@ -191,8 +191,8 @@ class Neo4jStore:
         rows = self._connection.read("MATCH (a:Application) RETURN a.app, a.started_at")
         return [app for app, _ in sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)]
 
-    def messages(self, app: str, kind: str | None = None) -> Sequence[Message]:
-        return self.graph(app).messages(kind)
+    def messages(self, app: str, *kinds: str) -> Sequence[Message]:
+        return self.graph(app).messages(*kinds)
 
     def graph(self, app: str) -> Neo4jGraph:
         rows = self._connection.read("MATCH (a:Application {id: $id}) RETURN a.id", id=app_key(app))
