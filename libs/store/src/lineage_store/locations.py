@@ -234,9 +234,7 @@ class Locations:
             raise RowsError(f"{source.path} has changed: its rows can't be counted any more")
         return self._reader.rows_in_split(source.path, before.start, before.length)
 
-    def _splits_at(
-        self, source: _SourceFile, place: Location
-    ) -> Iterable[tuple[SplitRecord, int]]:
+    def _splits_at(self, source: _SourceFile, place: Location) -> Iterable[tuple[SplitRecord, int]]:
         """Splits that a place lies in, with its ordinal in each."""
         if place.number is None:
             return [(split, split.row) for part in source.parts for split in part]
@@ -349,7 +347,7 @@ def _past_the_end(file: SinkFileRecord, place: Location) -> str:
     count = file.rows or 0
     if place.unit == "line":
         count += sum(extra for _, extra in file.newlines)
-    has = _counted(count, place.unit)
+    has = _counted(count, place.unit) + (", counted from 0" if place.unit == "record" else "")
     return f"{place.path} has {has}; there is no {place.unit} {place.number}"
 
 

@@ -70,9 +70,7 @@ class SqliteGraph:
         return records.link_records(self.messages("link"))
 
     def splits(self, node: str) -> Sequence[SplitRecord]:
-        return records.split_records(
-            self.messages(*records.SPLITS), node, self._rows_read(node)
-        )
+        return records.split_records(self.messages(*records.SPLITS), node, self._rows_read(node))
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
         return records.file_records(self.messages(*records.FILES), node, self._newlines(node))

@@ -12,16 +12,18 @@ from pyspark.util import _load_from_socket
 
 from lineage_emitter import scope
 from lineage_emitter.operators import Absorb, Collect, SaveText, Take
-from lineage_emitter.session import Node
+from lineage_emitter.session import Node, Session
 
 if TYPE_CHECKING:
     from lineage_emitter.rdd import LineageRDD
 
 
 @contextmanager
-def _action(
+def under_way(
     rdd: LineageRDD, name: str, sink: Node, partitions: Sequence[int] | None = None
 ) -> Iterator[None]:
+    """The body runs PySpark's own action, which computes all partitions or some."""
+
     def computed() -> Iterable[int]:
         return range(rdd.getNumPartitions()) if partitions is None else partitions
 
@@ -33,7 +35,7 @@ def collect(rdd: LineageRDD, partitions: Sequence[int] | None = None) -> list[An
     """``collect``; just some partitions where ``partitions`` are given."""
     sink = rdd.session.register("sink", "collect", [rdd.node], alias="collect")
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
-    with _action(rdd, "collect", sink, partitions):
+    with under_way(rdd, "collect", sink, partitions):
         if partitions is None:
             return RDD.collect(collected)
         return _from_partitions(collected, partitions)
@@ -44,7 +46,7 @@ def foreach(rdd: LineageRDD, function: Callable[[Any], Any], method: Callable[..
     name = method.__name__
     sink = rdd.session.register("sink", name, [rdd.node], alias=name)
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
-    with _action(rdd, name, sink):
+    with under_way(rdd, name, sink):
         method(collected, function)
 
 
@@ -54,8 +56,30 @@ def absorb(
     """An action whose one result depends on every record."""
     sink = rdd.session.register("sink", name, [rdd.node], alias=name)
     absorbed = rdd.pipe_function(Absorb(sink.name), True, sink).ending(rdd.ctx.serializer)
-    with _action(rdd, name, sink):
+    with under_way(rdd, name, sink):
         return method(absorbed, *arguments, **named)
+
+
+def run_job(
+    session: Session,
+    rdd: RDD[Any],
+    partitionFunc: Callable[[Iterable[Any]], Iterable[Any]],
+    partitions: Sequence[int] | None = None,
+    allowLocal: bool = False,
+) -> list[Any]:
+    """``SparkContext.runJob``: each record that the function takes is an item of the sink."""
+    from lineage_emitter.rdd import adopt
+    from lineage_emitter.sources import stock
+
+    with scope.operator("runJob"):
+        captured = adopt(rdd, session)
+        sink = session.register("sink", "runJob", [captured.node], alias="runJob")
+        several = partitions is not None and len(set(partitions)) < len(partitions)
+        take = Collect(sink.detail, each_run=several)
+        taken = captured.pipe_function(take, True, sink).ending(session.sc.serializer)
+        with under_way(captured, "runJob", sink, partitions):
+            found = stock("runJob")(session.sc, taken, partitionFunc, partitions, allowLocal)
+            return list(found)
 
 
 def _from_partitions(rdd: LineageRDD, partitions: Sequence[int]) -> list[Any]:
@@ -70,7 +94,7 @@ def save_text(rdd: LineageRDD, path: str, codec: str | None) -> None:
     """``saveAsTextFile``."""
     sink = rdd.session.register("sink", "saveAsTextFile", [rdd.node], alias="write", path=path)
     keyed = rdd.pipe_function(SaveText(sink.name), False, sink).ending(NoOpSerializer())
-    with _action(rdd, "saveAsTextFile", sink):
+    with under_way(rdd, "saveAsTextFile", sink):
         jvm = rdd.ctx._jvm
         assert jvm is not None
         lines = keyed._jrdd.map(jvm.BytesToString())

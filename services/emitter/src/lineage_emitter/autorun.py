@@ -2,7 +2,7 @@
 
 The program gets its own ``__main__``, ``sys.argv`` and ``sys.path[0]``, its own SparkContext or
 SparkSession, its exit code and its standard streams. Sources of every SparkContext are captured;
-what is not captured (other sources, DataFrames) is named in the verdict.
+what is not captured (DataFrames, streams) is named in the verdict.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.machinery import SourceFileLoader
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from lineage_emitter.session import Session
 
 DAEMON = "spark.python.daemon.module"
-OTHER_SOURCES = ("wholeTextFiles", "binaryFiles", "binaryRecords", "sequenceFile", "pickleFile",
-                 "newAPIHadoopFile", "newAPIHadoopRDD", "hadoopFile", "hadoopRDD", "range",
-                 "emptyRDD", "runJob")  # fmt: skip
+SOURCES = ("textFile", "wholeTextFiles", "binaryFiles", "binaryRecords", "sequenceFile",
+           "pickleFile", "newAPIHadoopFile", "newAPIHadoopRDD", "hadoopFile", "hadoopRDD",
+           "parallelize", "range", "emptyRDD")  # fmt: skip
+OF_RDDS = ("union", "runJob")
+"""Methods of SparkContext that are captured (as LineageContext's): those that take RDDs, too."""
 
 _set_wrongly: set[str] = set()
 
@@ -45,12 +47,10 @@ def install() -> None:
     os.environ.setdefault("LINEAGE_UNSUPPORTED", "continue")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _wrap_init()
-    _wrap("textFile", _user_calls("text_file"))
-    _wrap("parallelize", _user_calls("parallelize"))
-    _wrap("union", _union)
-    for name in OTHER_SOURCES:
-        if hasattr(SparkContext, name):
-            _wrap(name, _noticed(name))
+    for name in SOURCES:
+        _wrap(name, _source(name))
+    for name in OF_RDDS:
+        _wrap(name, _of_rdds(name))
     notice_dataframes(_active_session)
     notice_streams(_session)
 
@@ -127,8 +127,8 @@ def _plain_call() -> bool:
     return scope.is_suspended() or bool(scope.called_from_pyspark(3))
 
 
-def _user_calls(capture: str) -> Callable[..., Any]:
-    def source(stock: Callable[..., Any], sc: SparkContext, *arguments: Any, **named: Any) -> Any:
+def _source(name: str) -> Callable[..., Any]:
+    def method(stock: Callable[..., Any], sc: SparkContext, *arguments: Any, **named: Any) -> Any:
         session = None if scope.is_suspended() else _session(sc)
         if session is None:
             return stock(sc, *arguments, **named)
@@ -139,35 +139,36 @@ def _user_calls(capture: str) -> Callable[..., Any]:
                     f"{caller} ({stock.__name__})", "PySpark makes an RDD by itself", ()
                 )
             return stock(sc, *arguments, **named)
-        names = {"minPartitions": "min_partitions", "numSlices": "num_slices"}
-        from lineage_emitter import context
-
-        named = {names.get(name, name): value for name, value in named.items()}
-        return getattr(context, capture)(session, *arguments, **named)
-
-    return source
-
-
-def _union(stock: Callable[..., Any], sc: SparkContext, rdds: Any) -> Any:
-    session = None if _plain_call() else _session(sc)
-    from lineage_emitter import context
-    from lineage_emitter.rdd import LineageRDD
-
-    if session is None or not any(isinstance(rdd, LineageRDD) for rdd in rdds):
-        return stock(sc, rdds)
-    return context.union(session, rdds)
-
-
-def _noticed(name: str) -> Callable[..., Any]:
-    def method(stock: Callable[..., Any], sc: SparkContext, *arguments: Any, **named: Any) -> Any:
-        if not _plain_call():
-            session = _session(sc)
-            if session is not None:
-                session.unknown(f"SparkContext.{name}", "this version does not capture it", ())
-        with scope.suspended():
-            return stock(sc, *arguments, **named)
+        return _captured(name, session, *arguments, **named)
 
     return method
+
+
+def _of_rdds(name: str) -> Callable[..., Any]:
+    def method(stock: Callable[..., Any], sc: SparkContext, *arguments: Any, **named: Any) -> Any:
+        session = None if _plain_call() else _session(sc)
+        if session is None or not _any_captured((*arguments, *named.values())):
+            return stock(sc, *arguments, **named)
+        return _captured(name, session, *arguments, **named)
+
+    return method
+
+
+def _captured(name: str, *arguments: Any, **named: Any) -> Any:
+    # Loaded by now, in a thread of its own: see main.
+    from lineage_emitter.context import CAPTURED
+
+    return CAPTURED[name](*arguments, **named)
+
+
+def _any_captured(given: Iterable[Any]) -> bool:
+    """Whether there is a captured RDD among some arguments, or in a list among them."""
+    from lineage_emitter.rdd import LineageRDD
+
+    return any(
+        isinstance(one, LineageRDD) or (isinstance(one, list | tuple) and _any_captured(one))
+        for one in given
+    )
 
 
 def run(path: str, arguments: list[str]) -> int:

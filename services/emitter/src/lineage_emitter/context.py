@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD, SparkContext
-from pyspark.serializers import BatchedSerializer
 
-from lineage_emitter import scope, shuffles
-from lineage_emitter.lines import LineDeserializer
-from lineage_emitter.rdd import LineageRDD, adopt, batch_of_ten
+from lineage_emitter import actions, scope, shuffles, sources
+from lineage_emitter.rdd import adopt
 from lineage_emitter.session import Session, forget, latest_app, session_of
+from lineage_emitter.sources import SOURCES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class LineageContext:
@@ -37,13 +39,21 @@ class LineageContext:
         """``SparkContext.textFile`` with lineage: an item is a line."""
         if self.session is None:
             return self.sc.textFile(name, minPartitions, use_unicode)
-        return text_file(self.session, name, minPartitions, use_unicode)
+        return sources.text_file(self.session, name, minPartitions, use_unicode)
 
     def parallelize(self, c: Iterable[Any], numSlices: int | None = None) -> RDD[Any]:
         """``SparkContext.parallelize`` with lineage: an item is an element."""
         if self.session is None:
             return self.sc.parallelize(c, numSlices)
-        return parallelize(self.session, c, numSlices)
+        return sources.parallelize(self.session, c, numSlices)
+
+    def rdd(self, frame: DataFrame) -> RDD[Any]:
+        """``DataFrame.rdd`` with lineage: an item is a row; what it was made of is unknown."""
+        if self.session is None:
+            return frame.rdd
+        with scope.suspended():
+            plain = frame.rdd
+        return sources.frame_rows(self.session, plain)
 
     def union(self, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
         """``SparkContext.union`` with lineage."""
@@ -73,41 +83,28 @@ class LineageContext:
         self.close()
 
 
-def _stock(name: str) -> Callable[..., Any]:
-    """The SparkContext's own method, also where ``lineage run`` has wrapped it."""
-    method = getattr(SparkContext, name)
-    stock: Callable[..., Any] = getattr(method, "lineage_stock", method)
-    return stock
-
-
-def text_file(
-    session: Session, name: str, min_partitions: int | None = None, use_unicode: bool = True
-) -> RDD[Any]:
-    """A captured ``textFile``."""
-    with scope.operator("textFile"):
-        plain = _stock("textFile")(session.sc, name, min_partitions, use_unicode)
-        node = session.register("source", "textFile", path=name, alias="read")
-        node.text_source = plain._jrdd
-        lines = LineDeserializer(use_unicode)
-        return LineageRDD.wrap(plain, session, node, node.name, deserializer=lines)
-
-
-def parallelize(session: Session, c: Iterable[Any], num_slices: int | None = None) -> RDD[Any]:
-    """A captured ``parallelize``."""
-    with scope.operator("parallelize"):
-        with scope.suspended():
-            plain = _stock("parallelize")(session.sc, c, num_slices)
-        node = session.register("source", "parallelize", alias="parallelize")
-        deserializer = plain._jrdd_deserializer
-        batch = batch_of_ten(session.sc)
-        whole = isinstance(deserializer, BatchedSerializer) and deserializer == batch
-        return LineageRDD.wrap(
-            plain, session, node, node.name, batched=batch.batchSize if whole else 0
-        )
-
-
 def union(session: Session, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
     """A captured ``SparkContext.union``."""
     with scope.operator("union"):
         captured = [adopt(rdd, session) for rdd in rdds]
         return captured[0] if len(captured) == 1 else shuffles.union(captured)
+
+
+OF_RDDS: dict[str, Callable[..., Any]] = {"union": union, "runJob": actions.run_job}
+"""Methods of SparkContext that take RDDs."""
+CAPTURED = SOURCES | OF_RDDS
+
+
+def _captured(name: str) -> Callable[..., Any]:
+    def method(self: LineageContext, *arguments: Any, **named: Any) -> Any:
+        if self.session is None:
+            return getattr(self.sc, name)(*arguments, **named)
+        return CAPTURED[name](self.session, *arguments, **named)
+
+    method.__name__ = name
+    method.__doc__ = getattr(SparkContext, name).__doc__
+    return method
+
+
+for _name in CAPTURED.keys() - vars(LineageContext).keys():
+    setattr(LineageContext, _name, _captured(_name))

@@ -1,4 +1,8 @@
-"""DataFrame work and streams are noticed and named in the verdict; they are not captured yet."""
+"""DataFrame work and streams are noticed and named in the verdict; they are not captured yet.
+
+Captured are the ways between RDDs and DataFrames: ``toDF`` and ``createDataFrame`` (see
+:mod:`lineage_emitter.to_frame`), and ``DataFrame.rdd``.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,18 @@ from lineage_emitter import scope
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from lineage_emitter.session import Session
+    from lineage_emitter.session import Node, Session
 
 REASON = "DataFrame and SQL work has no record-level lineage in this version"
 FRAME_ACTIONS = ("collect", "count", "show", "toPandas", "toArrow", "take", "first", "head", "tail",
-                 "foreach", "foreachPartition", "toLocalIterator", "isEmpty", "rdd",
+                 "foreach", "foreachPartition", "toLocalIterator", "isEmpty", "toJSON",
                  "checkpoint", "localCheckpoint", "approxQuantile", "corr", "cov", "crosstab",
                  "freqItems", "describe", "summary")  # fmt: skip
 WRITER_ACTIONS = ("save", "saveAsTable", "insertInto", "json", "parquet", "csv", "orc", "text",
                   "jdbc")  # fmt: skip
 WRITER_V2_ACTIONS = ("create", "replace", "createOrReplace", "append", "overwrite",
                      "overwritePartitions")  # fmt: skip
+_KEPT = "_lineage_rdd"
 READER_SOURCES = ("load", "csv", "json", "parquet", "orc", "text", "jdbc", "table", "xml")
 
 
@@ -44,6 +49,7 @@ def notice_dataframes(active_session: Callable[[], Session | None]) -> None:
             stock = owner.__dict__.get(name)
             if stock is not None:
                 setattr(owner, name, _noticing(stock, f"{label}.{name}", active_session))
+    DataFrame.rdd = _rdd(DataFrame.__dict__["rdd"], active_session)  # type: ignore[assignment]
 
 
 def notice_streams(session_of: Callable[[SparkContext], Session | None]) -> None:
@@ -70,24 +76,60 @@ def _noticing(stock: Any, what: str, active_session: Callable[[], Session | None
     @functools.wraps(function)
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
         # Whatever such a method calls in turn is suspended, so this is the outermost one: the
-        # user's, or of a part of PySpark that works on DataFrames (toDF, pandas on Spark).
-        if not scope.is_suspended():
-            session = active_session()
-            if session is not None and not _is_local_data(what, arguments):
-                from lineage_emitter.rdd import nodes_of
-
-                given = (*arguments, *named.values())
-                session.unknown(what, REASON, nodes_of(session, given))
-        with scope.suspended():
+        # user's, or of a part of PySpark that works on DataFrames (pandas on Spark).
+        session = None if scope.is_suspended() else active_session()
+        if session is None:
+            with scope.suspended():
+                return function(self, *arguments, **named)
+        given = (*arguments, *named.values())
+        if what.endswith("createDataFrame") and _nodes(session, given):
             return function(self, *arguments, **named)
+        if not _is_local_data(what, given):
+            session.unknown(what, REASON, _nodes(session, given))
+        try:
+            with scope.suspended():
+                return function(self, *arguments, **named)
+        finally:
+            session.note_lazy()
 
     if isinstance(stock, (property, functools.cached_property)):
         return property(method)
     return method
 
 
-def _is_local_data(what: str, arguments: tuple[Any, ...]) -> bool:
+def _nodes(session: Session, given: tuple[Any, ...]) -> list[Node]:
+    from lineage_emitter.rdd import nodes_of
+
+    return nodes_of(session, given)
+
+
+def _is_local_data(what: str, given: tuple[Any, ...]) -> bool:
     """``createDataFrame`` of a list reads no RDD; the actions on the frame are noted."""
     from pyspark import RDD
 
-    return what.endswith("createDataFrame") and not any(isinstance(a, RDD) for a in arguments)
+    return what.endswith("createDataFrame") and not any(isinstance(one, RDD) for one in given)
+
+
+def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
+    """``DataFrame.rdd``: one captured RDD over PySpark's own, which it keeps, too."""
+
+    @functools.wraps(stock.func)
+    def rdd(self: Any) -> Any:
+        session = None if scope.is_suspended() else active_session()
+        caller = scope.called_from_pyspark()
+        with scope.suspended():
+            plain = stock.__get__(self)
+        if session is None:
+            return plain
+        session.note_lazy()
+        if caller:
+            session.unknown("DataFrame.rdd", REASON, ())
+            return plain
+        kept = self.__dict__.get(_KEPT)
+        if kept is None or kept.session is not session:
+            from lineage_emitter.sources import frame_rows
+
+            kept = self.__dict__[_KEPT] = frame_rows(session, plain)
+        return kept
+
+    return property(rdd)

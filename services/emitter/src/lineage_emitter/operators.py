@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -21,6 +21,7 @@ from lineage_emitter.detail import Detail
 from lineage_emitter.lines import Lines
 from lineage_emitter.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, GivenRecorder
 from lineage_emitter.segment import Frame, Segment
+from lineage_emitter.spaces import Spaces, read_split
 from lineage_emitter.stamps import TracedRecords
 from lineage_emitter.task_config import TaskConfig
 
@@ -52,7 +53,7 @@ class Read:
     where the records carry their own names.
     """
 
-    def __init__(self, config: TaskConfig, node: str, spaces: Sequence[str] | str | None) -> None:
+    def __init__(self, config: TaskConfig, node: str, spaces: Spaces) -> None:
         self.config = config
         self.node = node
         self.spaces = spaces
@@ -61,9 +62,7 @@ class Read:
         segment = segments.begin(self.config, self.node, split)
         frame = segment.frame
         if self.spaces is not None:
-            named = isinstance(self.spaces, str)
-            frame.piece(0, f"{self.spaces}#{split}" if named else self.spaces[split], 0)
-            segment.reads.append(frame)
+            read_split(segment, self.spaces, split)
         elif isinstance(iterator, TracedRecords):
             pieces = iterator.pieces
             frame.starts, frame.bases, frame.spaces = pieces.starts, pieces.bases, pieces.spaces
@@ -125,14 +124,19 @@ class EndsIn:
 
 
 class Collect:
-    """Sink: each record is an item of the sink, in order."""
+    """Sink: each record is an item of the sink, in order.
 
-    def __init__(self, detail: Detail) -> None:
+    ``each_run``: a partition may be computed more than once for the sink; each time its items have
+    a space of their own.
+    """
+
+    def __init__(self, detail: Detail, *, each_run: bool = False) -> None:
         self.detail = detail
+        self.each_run = each_run
 
     def __call__(self, split: int, iterator: Records) -> Records:
         segment, node = segments.current(), self.detail.node
-        space = f"{node}#{split}"
+        space = segment.space(node) if self.each_run else f"{node}#{split}"
         recorder = DenseRecorder(segment, segment.frame, node, space)
         records = self.detail.sink(segment, space, self.some_of(iterator))
         return _ending(segment, recorder, recorder.record(records))

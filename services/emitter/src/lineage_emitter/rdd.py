@@ -14,16 +14,17 @@ from pyspark import RDD
 from pyspark.core.rdd import Partitioner, PipelinedRDD, portable_hash
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
 
-from lineage_emitter import actions, joins, scope, shuffles
+from lineage_emitter import actions, joins, saving, scope, shuffles
 from lineage_emitter.by_record import Filter, FlatMap, Map, MapValues
 from lineage_emitter.operators import Chain, EndsIn, Glom, Opaque, Read
 from lineage_emitter.recorders import PREFIX_REASON
 from lineage_emitter.session import Node, Session
+from lineage_emitter.spaces import Spaces
 from lineage_emitter.stamps import TracedSerializer
 
 T = TypeVar("T")
-Spaces = list[str] | str | None
-"""Source space of each split, the node whose splits they are, or None: records name themselves."""
+MAKES_FRAMES = "pyspark.sql.session._create_dataframe"
+"""What ``toDF`` and ``createDataFrame`` come to: it maps the RDD first of all."""
 
 
 class LineageRDD(RDD[Any]):
@@ -91,6 +92,10 @@ class LineageRDD(RDD[Any]):
 
     def map(self, f: Callable[[Any], Any], preservesPartitioning: bool = False) -> RDD[Any]:
         """PySpark's own, with one call less a record."""
+        if not scope.is_suspended() and scope.called_from_pyspark() == MAKES_FRAMES:
+            from lineage_emitter import to_frame
+
+            return to_frame.begin(self, f, preservesPartitioning)
         return self._by_record("map", Map, f, preservesPartitioning)
 
     def flatMap(
@@ -319,6 +324,12 @@ class LineageRDD(RDD[Any]):
         with scope.operator("saveAsTextFile"):
             actions.save_text(self, path, compressionCodecClass)
 
+    def toDF(self, *arguments: Any, **named: Any) -> Any:
+        """PySpark's own comes to :meth:`map`, where each row handed over becomes a sink's item."""
+        if _plain(self, "toDF"):
+            return _stock(RDD.toDF, self, *arguments, **named)
+        return RDD.toDF(self, *arguments, **named)
+
 
 class LineagePipelinedRDD(LineageRDD, PipelinedRDD[Any, Any]):
     """A captured RDD that PySpark pipelines."""
@@ -488,6 +499,14 @@ def _absorbing(name: str) -> Callable[..., Any]:
     return _method(name, run)
 
 
+def _saving(name: str) -> Callable[..., Any]:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], *arguments: Any, **named: Any) -> None:
+        with scope.operator(name):
+            saving.save(rdd, name, stock, *arguments, **named)
+
+    return _method(name, run)
+
+
 def _refused(name: str) -> Callable[..., Any]:
     def run(rdd: LineageRDD, stock: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         node = rdd.session.refuse(
@@ -516,6 +535,8 @@ def _install() -> None:
         setattr(LineageRDD, name, _of_two(name))
     for name in ABSORBING:
         setattr(LineageRDD, name, _absorbing(name))
+    for name in saving.SAVES:
+        setattr(LineageRDD, name, _saving(name))
     for name in dir(RDD):
         own = name in LineageRDD.__dict__ or name in UNTOUCHED
         if not own and not name.startswith("_") and callable(getattr(RDD, name)):

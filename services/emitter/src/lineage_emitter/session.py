@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lineage_core.address import parse_space
+from lineage_core.graph import Unit
 from lineage_core.message import (
     Begin,
     EndStatus,
     Expected,
     Heartbeat,
     Message,
+    RecordFiles,
     SinkFiles,
-    Splits,
     Unknown,
 )
 from lineage_emitter import hadoop, scope
@@ -44,6 +45,7 @@ from lineage_emitter.errors import (
 )
 from lineage_emitter.executors import check_executors
 from lineage_emitter.failures import error_type
+from lineage_emitter.hadoop import FileSource
 from lineage_emitter.rules import Details
 from lineage_emitter.settings import Settings, read_settings
 from lineage_emitter.task_config import TaskConfig
@@ -68,12 +70,26 @@ class Node:
 
     name: str
     parents: tuple[Node, ...] = ()
+    op: str = ""
     map_side: RDD[Any] | None = None
     """Of a shuffle: the RDD whose every partition its map stage computes."""
-    text_source: Any = None
-    """Of a ``textFile``: the Java RDD, until its splits are noted."""
+    files: FileSource | None = None
+    """Of a source: the files that it reads, until they are noted."""
     expected: tuple[int, ...] = field(default=())
     detail: Detail = field(default_factory=lambda: Detail(""))
+
+
+@dataclass(eq=False)
+class _Lazy:
+    """A sink whose tasks run in jobs that are not ours, or never.
+
+    ``run``: partitions with commits that no job was noted for.
+    """
+
+    action: str
+    sink: Node
+    call_site: str
+    run: set[int] = field(default_factory=set)
 
 
 class Session:
@@ -97,6 +113,7 @@ class Session:
         self._rows: dict[tuple[str, int], int] = {}
         self._noted: dict[tuple[str, str], Node | None] = {}
         self._linked: set[tuple[str, str]] = set()
+        self._lazy: dict[str, _Lazy] = {}
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self.details = details
         self._held = HeldMarkers()
@@ -157,7 +174,7 @@ class Session:
         running = scope.outermost()
         parents = tuple(parents)
         with self._lock:
-            node = Node(str(self._nodes), parents)
+            node = Node(str(self._nodes), parents, op)
             self._nodes += 1
             name = running.name if running is not None else op
             path_of_calls = f"{running.call_path}.{next(running.nodes)}" if running else ""
@@ -264,6 +281,31 @@ class Session:
                 self._guard("note a failed action", lambda: self._after_failure(sink, culprits))
             raise
         self._guard("note a job", lambda: self._note_job(name, sink, tuple(partitions())))
+        self.note_lazy()
+
+    def begin_lazy(self, name: str, sink: Node) -> None:
+        """An action has returned whose tasks run later, in jobs that are not ours, if at all.
+
+        Of each of its partitions that has run by then, the next job that is noted tells.
+        """
+        running = scope.outermost()
+        lazy = _Lazy(name, sink, running.call_site if running is not None else scope.call_site())
+        with self._lock:
+            self._lazy[sink.name] = lazy
+        self._guard("note a job", lambda: self.api.job(name, [], sink.name, lazy.call_site))
+
+    def note_lazy(self) -> None:
+        """Jobs that are not ours may have run tasks of ours: their lineage is linked."""
+        if self._lazy:
+            self._guard("note a job", self._note_lazy)
+
+    def _note_lazy(self) -> None:
+        self.drain()
+        for lazy in list(self._lazy.values()):
+            with self._lock:
+                run, lazy.run = lazy.run, set()
+            if run:
+                self._note_job(lazy.action, lazy.sink, tuple(sorted(run)), lazy.call_site)
 
     @contextmanager
     def _holding(
@@ -280,7 +322,9 @@ class Session:
         finally:
             self._queue.put(release)
 
-    def _note_job(self, name: str, sink: Node, partitions: tuple[int, ...]) -> None:
+    def _note_job(
+        self, name: str, sink: Node, partitions: tuple[int, ...], call_site: str | None = None
+    ) -> None:
         self.drain()
         if self.problem and self.settings.on_error == "fail":
             raise CaptureFailedError(self.problem)
@@ -293,7 +337,9 @@ class Session:
                     node.expected = tuple(range(node.map_side.getNumPartitions()))
                 expected.append(Expected(node=node.name, partitions=node.expected))
         running = scope.outermost()
-        self.api.job(name, expected, sink.name, running.call_site if running is not None else "")
+        if call_site is None:
+            call_site = running.call_site if running is not None else ""
+        self.api.job(name, expected, sink.name, call_site)
 
     def _after_failure(self, sink: Node, culprits: list[list[Run]]) -> None:
         self.drain()
@@ -319,20 +365,24 @@ class Session:
 
     def _note_sources(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
-            if node.text_source is not None:
-                source, node.text_source = node.text_source, None
+            if node.files is not None:
+                source, node.files = node.files, None
                 self._note_splits(node, source)
 
-    def _note_splits(self, node: Node, source: Any) -> None:
+    def _note_splits(self, node: Node, source: FileSource) -> None:
         try:
-            splits = hadoop.text_splits(self.sc, source)
+            splits = hadoop.splits_of(self.sc, self.app, node.name, source)
         except Exception as problem:
-            self.unknown("textFile", f"its files could not be listed: {problem!r:.200}")
+            self.unknown(node.op, f"its files could not be listed: {problem!r:.200}")
             return
-        self._send(Splits(app=self.app, node=node.name, splits=tuple(splits)))
+        if splits is not None:
+            self._send(splits)
 
-    def note_sink_files(self, node: Node, path: str) -> None:
-        """Register the files that a sink has written (before the job is noted)."""
+    def note_sink_files(self, node: Node, path: str, unit: Unit = "line") -> None:
+        """Register the files that a sink has written (before the job is noted).
+
+        ``unit``: what its items are of these files.
+        """
 
         def note() -> None:
             self.drain()
@@ -340,7 +390,8 @@ class Session:
                 file.model_copy(update={"rows": self._rows.get((node.name, file.partition))})
                 for file in hadoop.sink_files(self.sc, path)
             )
-            self._send(SinkFiles(app=self.app, node=node.name, path=path, files=files))
+            kind = SinkFiles if unit == "line" else RecordFiles
+            self._send(kind(app=self.app, node=node.name, path=path, files=files))
 
         self._guard("note the files of a sink", note)
 
@@ -387,6 +438,10 @@ class Session:
     def _commit(self, marker: Marker) -> None:
         self._rows[(marker["node"], marker["partition"])] = marker["rows"]
         self.api.committed(marker)
+        lazy = self._lazy.get(marker["node"])
+        if lazy is not None:
+            with self._lock:
+                lazy.run.add(marker["partition"])
         self._unlinked_bytes += int(marker["bytes"])
         if self._unlinked_bytes >= LINK_BYTES:
             self._unlinked_bytes = 0
@@ -434,6 +489,7 @@ class Session:
             stack.callback(self._note_problem)
             stack.callback(self._guard, LINKING, self.api.linker.close)
             stack.callback(self._guard, "write the end", functools.partial(self.api.end, ended))
+            stack.callback(self.note_lazy)
 
     def _note_problem(self) -> None:
         """Say what went wrong, straight in the store where it is ours: the spool may be what failed.

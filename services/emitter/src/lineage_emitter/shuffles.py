@@ -17,6 +17,7 @@ from lineage_emitter import scope
 from lineage_emitter.combiner import CombineMapSide, Combiners, ReadKeys
 from lineage_emitter.operators import Exchange, ReadExchange, SortExchanged, SortInPlace
 from lineage_emitter.session import Node
+from lineage_emitter.spaces import space_of_split
 from lineage_emitter.stamps import PositionedSerializer, TracedSerializer
 
 if TYPE_CHECKING:
@@ -336,6 +337,5 @@ def _as_plain(rdd: LineageRDD) -> RDD[Any]:
 
 def split_spaces(rdd: LineageRDD) -> list[str]:
     """The source space of each split."""
-    if isinstance(rdd.spaces, list):
-        return rdd.spaces
-    return [f"{rdd.spaces}#{split}" for split in range(rdd.getNumPartitions())]
+    assert rdd.spaces is not None
+    return [space_of_split(rdd.spaces, split) for split in range(rdd.getNumPartitions())]

@@ -106,22 +106,31 @@ class TracedSerializer(AutoBatchedSerializer):
 
     def _batches(self, stream: Any, pieces: Pieces) -> Iterator[list[Any]]:
         count = 0
-        for frame in _Frames().load_stream(stream):
-            if frame.startswith(STAMP):
-                pieces.starts.append(count)
-                pieces.bases.append(0)
-                pieces.spaces.append(frame[len(STAMP) :].decode())
-                continue
-            if frame.startswith(POSITIONED):
-                end = frame.index(b"\x00", _POSITIONED_HEAD)
-                pieces.starts.append(count)
-                pieces.bases.append(struct.unpack_from("<Q", frame, len(POSITIONED))[0])
-                pieces.spaces.append(frame[_POSITIONED_HEAD:end].decode())
-                items = self.serializer.loads(frame[end + 1 :])
-            else:
-                items = self.serializer.loads(frame)
-            count += len(items)
-            yield items
+        for frame in Frames().load_stream(stream):
+            payload = payload_of(frame, count, pieces)
+            if payload is not None:
+                items = self.serializer.loads(payload)
+                count += len(items)
+                yield items
+
+
+def payload_of(frame: bytes, count: int, pieces: Pieces) -> bytes | None:
+    """The batch in a frame, None where it is a stamp; what the frame names is noted in ``pieces``.
+
+    ``count``: records before it.
+    """
+    if frame.startswith(STAMP):
+        pieces.starts.append(count)
+        pieces.bases.append(0)
+        pieces.spaces.append(frame[len(STAMP) :].decode())
+        return None
+    if not frame.startswith(POSITIONED):
+        return frame
+    end = frame.index(b"\x00", _POSITIONED_HEAD)
+    pieces.starts.append(count)
+    pieces.bases.append(struct.unpack_from("<Q", frame, len(POSITIONED))[0])
+    pieces.spaces.append(frame[_POSITIONED_HEAD:end].decode())
+    return frame[end + 1 :]
 
 
 class PositionedSerializer(BatchedSerializer):
@@ -154,7 +163,7 @@ class PositionedSerializer(BatchedSerializer):
         segment.finish()
 
 
-class _Frames(FramedSerializer):
+class Frames(FramedSerializer):
     """Frames as they are."""
 
     def loads(self, obj: bytes) -> bytes:
