@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.rddsampler import RDDSampler
 
 from tests.oracle import functions
-from tests.oracle.layout import file_partitions, list_partitions
+from tests.oracle.layout import file_partitions, list_partitions, records_of
 from tests.oracle.model import Program, Sink, Source, Step, Witness
 
 Witnesses = frozenset[Witness]
@@ -118,7 +118,14 @@ class Evaluation:
 
     def _source(self, source: Source) -> Bag:
         parts: list[list[tuple[str, int, Any]]]
-        if source.kind == "list":
+        placed = len(source.files) <= 1
+        if source.kind == "whole":
+            parts = [[(name, 0, (name, text.decode()))] for name, text in source.files]
+            placed = False
+        elif source.kind == "bytes":
+            ((name, content),) = source.files
+            parts = [[(name, row, value) for row, value in enumerate(records_of(content))]]
+        elif source.kind == "list":
             dealt = list_partitions(source.rows, source.partitions)
             parts = [[(source.name, row, value) for row, value in part] for part in dealt]
         else:
@@ -127,7 +134,6 @@ class Evaluation:
                 for name, content in source.files
                 for part in file_partitions(name, content, source.partitions)
             ]
-        placed = len(source.files) <= 1
         rows = [
             [
                 Rec(value, frozenset([(name, row)]), self.name(name, row))

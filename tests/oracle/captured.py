@@ -21,6 +21,7 @@ from lineage_core.message import (
     Commit,
     Job,
     Message,
+    RecordSplits,
     Register,
     SinkFiles,
     Splits,
@@ -29,7 +30,7 @@ from lineage_core.message import (
 )
 from tests.memory_graph import associations, outputs_of, space_of
 from tests.oracle.brute import Witnesses
-from tests.oracle.layout import lines_of, list_partitions
+from tests.oracle.layout import lines_of, list_partitions, records_of
 from tests.oracle.model import Program, Source, Witness
 
 Item = tuple[str, int]
@@ -104,6 +105,7 @@ class Lineage:
             node.node: source for node, source in zip(read, self.program.sources, strict=True)
         }
         self.splits = {m.node: m.splits for m in self.messages if isinstance(m, Splits)}
+        self._files = dict(self._records())
         self.rows: dict[str, dict[int, int]] = {}
         for m in self.messages:
             if isinstance(m, Commit):
@@ -172,6 +174,8 @@ class Lineage:
         node, source = space.name, self.sources[space.name]
         if source.kind == "list":
             return _of_list(source, space.partition, item[1])
+        if source.kind != "text":
+            return self._files[item]
         split = next(s for s in self.splits[node] if s.partition == space.partition)
         name = split.path.rpartition("/")[2]
         content = dict(source.files)[name]
@@ -180,9 +184,26 @@ class Lineage:
         assert before + item[1] < len(starts), f"{item} is past the end of {name}"
         return (name, before + item[1])
 
+    def _records(self) -> Iterator[tuple[Item, Witness]]:
+        """Items that are records of files, or files as a whole."""
+        for m in self.messages:
+            if not isinstance(m, RecordSplits) or m.node not in self.sources:
+                continue
+            source = self.sources[m.node]
+            assert m.whole == (source.kind == "whole")
+            for split in m.splits:
+                name, space = split.path.rpartition("/")[2], f"{m.node}#{split.partition}"
+                assert (split.start, split.length) == (0, len(dict(source.files)[name]))
+                if m.whole:
+                    yield (space, split.row), (name, 0)
+                else:
+                    assert split.first == 0
+                    for row in range(len(records_of(dict(source.files)[name]))):
+                        yield (space, row), (name, row)
+
     def source_items(self) -> dict[Item, Witness]:
         """Every item of every source that some job read."""
-        found: dict[Item, Witness] = {}
+        found = dict(self._files)
         for node, source in self.sources.items():
             if source.kind == "list":
                 dealt = list_partitions(source.rows, source.partitions)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 Element = Any
-"""None, bool, int, float, str or a tuple of these."""
+"""None, bool, int, float, str, bytes or a tuple of these."""
 
 KEYS_FLOAT: tuple[Element, ...] = (-1, -2, -1.0, 0.0, -0.0, 0.5, 2**61 - 1, True, 3.0, 1e18)
 KEYS_MIXED: tuple[Element, ...] = (
@@ -62,6 +62,11 @@ def integer(x: Element) -> int:
     """``x`` as an integer; what is none gets a small one."""
     form = canonical(x)
     return form if isinstance(form, int) else mark(x) % 97 - 48
+
+
+def named(file: tuple[str, str]) -> Element:
+    """A file as a whole, by its name alone: its folder is another one in each run."""
+    return (file[0].rpartition("/")[2], file[1])
 
 
 # map, keyBy, groupBy, sortBy ------------------------------------------------------------------

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeVar
 
+from tests.oracle.model import RECORD_BYTES
+
 T = TypeVar("T")
 SPLIT_SLOP = 1.1
 BATCH_ROWS_MAX = 1024
@@ -58,6 +60,11 @@ def file_partitions(name: str, content: bytes, partitions: int) -> list[list[tup
     if name.endswith(".gz"):
         return [[(row, text) for row, (_, text) in enumerate(lines_of(content))]]
     return text_partitions(content, partitions)
+
+
+def records_of(content: bytes) -> list[bytes]:
+    """Records of ``RECORD_BYTES``, in order; a file of them below Hadoop's block is one partition."""
+    return [content[at : at + RECORD_BYTES] for at in range(0, len(content), RECORD_BYTES)]
 
 
 def list_partitions(rows: Sequence[T], partitions: int) -> list[list[tuple[int, T]]]:

@@ -19,6 +19,7 @@ COMBINING = ("reduceByKey", "foldByKey", "aggregateByKey", "combineByKey", "grou
 JOINS = ("join", "leftOuterJoin", "rightOuterJoin", "fullOuterJoin")
 OUTER_JOINS = JOINS[1:]
 SETS = ("subtract", "intersection")
+RECORD_BYTES = 3
 
 
 class _Short:
@@ -41,7 +42,9 @@ class Source(_Short):
     """Rows to start from.
 
     ``kind`` "text": ``files`` are (file name, bytes); one file is read by its path, several as a
-    folder. ``kind`` "list": ``rows`` go to ``parallelize``. ``partitions`` is what is asked for.
+    folder. "whole": a folder whose files are rows as a whole, as (name, text). "bytes": one file of
+    records of ``RECORD_BYTES``. "list": ``rows`` go to ``parallelize``. ``partitions`` is what is
+    asked for.
     """
 
     name: str

@@ -75,9 +75,18 @@ def rows_of_lists(draw: st.DrawFn) -> tuple[Any, ...]:
 
 @st.composite
 def sources(draw: st.DrawFn, name: str) -> Source:
-    """One source; text is twice as likely as a list."""
+    """One source; text is more likely than any other."""
     partitions = draw(st.integers(1, 4))
-    kind = draw(st.sampled_from(("text", "text", "text", "folder", "gz", "list", "list")))
+    kinds = ("text", "text", "text", "folder", "gz", "list", "list", "whole", "bytes")
+    kind = draw(st.sampled_from(kinds))
+    if kind == "whole":
+        text = st.lists(st.sampled_from(WORDS), max_size=6).map("\n".join)
+        texts = draw(st.lists(text, min_size=1, max_size=5))
+        files = tuple((f"{name}-{n}.txt", one.encode()) for n, one in enumerate(texts))
+        return Source(name, "whole", partitions, files=files)
+    if kind == "bytes":
+        records = draw(st.lists(st.sampled_from((b"abc", b"\n\r\x00", b"\xff -")), min_size=1))
+        return Source(name, "bytes", partitions, files=((f"{name}.bin", b"".join(records)),))
     if kind == "list":
         return Source(name, "list", partitions, rows=draw(rows_of_lists()))
     names = {"text": ("t.txt",), "gz": ("t.txt.gz",), "folder": ("one.txt", "two.txt")}[kind]
@@ -304,6 +313,7 @@ def programs(draw: st.DrawFn, steps_max: int = 8, sinks_max: int = 2) -> Program
     draft = Drafting(Evaluation(chosen), draw)
     for i, source in enumerate(chosen):
         pairs = bool(source.rows) and all(_is_pair(row) for row in source.rows)
+        pairs |= source.kind == "whole"
         draft.add(Step("source", (i,)), pairs)
     count = draw(st.sampled_from(range(1, steps_max + 1)))
     meeting = draw(st.sampled_from(range(count))) if len(chosen) > 1 else -1

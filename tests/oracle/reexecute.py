@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.oracle.brute import Evaluation, Rec, Witnesses
-from tests.oracle.layout import lines_of
+from tests.oracle.layout import lines_of, records_of
 from tests.oracle.model import OUTER_JOINS, Program, Source
 
 BY_PLACE = ("sample", "zipWithIndex", "mapPartitionsWithIndex")
@@ -57,6 +57,12 @@ def _only(source: Source, keep: Witnesses) -> Source:
     if source.kind == "list":
         rows = tuple(x for row, x in enumerate(source.rows) if (source.name, row) in keep)
         return replace(source, rows=rows)
+    if source.kind == "whole":
+        return replace(source, files=tuple(one for one in source.files if (one[0], 0) in keep))
+    if source.kind == "bytes":
+        ((file, content),) = source.files
+        kept = [one for row, one in enumerate(records_of(content)) if (file, row) in keep]
+        return replace(source, files=((file, b"".join(kept)),))
     files = tuple(
         (
             name,

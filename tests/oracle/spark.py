@@ -10,24 +10,25 @@ from typing import Any
 
 from tests.oracle import functions
 from tests.oracle.brute import function_of
-from tests.oracle.model import Program, Sink, Source, Step
+from tests.oracle.model import RECORD_BYTES, Program, Sink, Source, Step
 
 Rdd = Any
 """An RDD, or what stands in for one."""
 
 
 def write_sources(program: Program, folder: Path) -> dict[str, str]:
-    """Write the text sources below ``folder``; source name -> path to read."""
+    """Write the sources that are files below ``folder``; source name -> path to read."""
     paths: dict[str, str] = {}
     for source in program.sources:
-        if source.kind != "text":
+        if source.kind == "list":
             continue
         home = folder / source.name
         home.mkdir(parents=True)
         for name, content in source.files:
             packed = gzip.compress(content, mtime=0) if name.endswith(".gz") else content
             (home / name).write_bytes(packed)
-        paths[source.name] = str(home / source.files[0][0] if len(source.files) == 1 else home)
+        one = source.kind != "whole" and len(source.files) == 1
+        paths[source.name] = str(home / source.files[0][0] if one else home)
     return paths
 
 
@@ -46,6 +47,10 @@ def build(program: Program, sc: Any, paths: Mapping[str, str]) -> list[Rdd]:
 def _read(source: Source, sc: Any, paths: Mapping[str, str]) -> Rdd:
     if source.kind == "list":
         return sc.parallelize(list(source.rows), source.partitions)
+    if source.kind == "whole":
+        return sc.wholeTextFiles(paths[source.name], source.partitions).map(functions.named)
+    if source.kind == "bytes":
+        return sc.binaryRecords(paths[source.name], RECORD_BYTES)
     return sc.textFile(paths[source.name], source.partitions)
 
 
