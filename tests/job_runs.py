@@ -9,7 +9,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -133,15 +133,27 @@ def _rows(asker: Asker, out: Path, app: str | None) -> Iterator[Row]:
             yield text, tuple(sorted(_locations(answer.to_json())))
 
 
-def traced_items(folder: Path, app: str, *places: str) -> list[str]:
-    """Source locations, or addresses where the source is no file, of items such as ``take#0#1``."""
+def traced_items(folder: Path, app: str, *places: str, forward: bool = False) -> list[str]:
+    """Source locations, or addresses where the source is no file, of items such as ``take#0#1``.
+
+    ``forward``: where they went.
+    """
+    direction = Direction.FORWARD if forward else Direction.BACKWARD
     with open_store(f"sqlite:///{folder / STORE}") as store:
         asker = Asker(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
-        answer = asker.ask(Question(Direction.BACKWARD, places, app=app, texts=False))
+        answer = asker.ask(Question(direction, places, app=app, texts=False))
         return sorted(_locations(answer.to_json()))
 
 
+def traced_each(folder: Path, app: str, places: Iterable[str]) -> list[list[str]]:
+    """The same of one item after the other."""
+    with open_store(f"sqlite:///{folder / STORE}") as store:
+        asker = Asker(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
+        asked = [Question(Direction.BACKWARD, (one,), app=app, texts=False) for one in places]
+        return [sorted(_locations(asker.ask(one).to_json())) for one in asked]
+
+
 def _locations(answer: dict[str, Any]) -> Iterator[str]:
-    for source in answer["sources"]:
-        for item in source["items"]:
+    for end in answer.get("sources", answer.get("sinks", ())):
+        for item in end["items"]:
             yield os.path.basename(item["location"] or item["address"])

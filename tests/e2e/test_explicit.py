@@ -135,7 +135,6 @@ UNSUPPORTED: dict[str, Callable[[Any], Any]] = {
     "top": lambda rdd: rdd.top(2),
     "countApprox": lambda rdd: rdd.countApprox(1000),
     "toLocalIterator": lambda rdd: rdd.toLocalIterator(),
-    "saveAsPickleFile": lambda rdd: rdd.saveAsPickleFile("/nowhere"),
     "checkpoint": lambda rdd: rdd.checkpoint(),
     "pipe": lambda rdd: rdd.pipe("cat"),
 }

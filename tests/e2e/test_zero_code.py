@@ -18,6 +18,7 @@ from tests.job_runs import (
     run_plain,
     run_program,
     traced,
+    traced_items,
     verify,
     write_job,
 )
@@ -393,8 +394,8 @@ def test_dataframe_work_is_named_in_the_verdict(tmp_path: Path, conf: dict[str, 
     assert not verdict["complete"]
     lines = path.read_text().splitlines()
     for line, named in (
-        ("createDataFrame", "SparkSession.createDataFrame"),
-        ("toDF", "RDD.toDF"),
+        ("createDataFrame", "DataFrame"),
+        ("toDF", "DataFrame"),
         ("collect", "DataFrame.collect"),
         ("count", "DataFrame.count"),
         ("count", "DataFrameReader.text"),
@@ -412,9 +413,82 @@ def test_dataframe_work_is_named_in_the_verdict(tmp_path: Path, conf: dict[str, 
     kinds = {node["node"]: node["kind"] for node in shown["nodes"]}
     by_op = {node["op"]: node["node"] for node in shown["nodes"]}
     assert kinds[by_op["DataFrame.collect"]] == kinds[by_op["DataFrameReader.text"]] == "unknown"
-    for reader in ("SparkSession.createDataFrame", "RDD.toDF"):
-        assert {"src": by_op["parallelize"], "dest": by_op[reader]} in shown["links"]
+    frames = {n["node"] for n in shown["nodes"] if n["op"] == "DataFrame"}
+    sinks = {n["node"] for n in shown["nodes"] if n["op"] == "toDF"}
+    links = {(link["src"], link["dest"]) for link in shown["links"]}
+    assert {src for src, dest in links if dest in frames} == sinks
+    assert {src for src, dest in links if dest in sinks} == {by_op["parallelize"]}
+    assert (len(frames), len(sinks)) == (2, 2)
     assert "unknown" in lineage(tmp_path, "graph", "--mermaid").stdout
+
+
+SOURCES_AND_SINKS = """
+import os
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+sc = spark.sparkContext
+WRITABLE, OLD, NEW = "org.apache.hadoop.io.", "org.apache.hadoop.mapred.", "org.apache.hadoop.mapreduce.lib."
+CLASSES = WRITABLE + "IntWritable", WRITABLE + "Text"
+FOLDER = {"mapreduce.input.fileinputformat.inputdir": os.path.abspath("pairs")}
+
+pairs = sc.range(3, numSlices=1).map(lambda n: (n, "ab"))
+pairs.saveAsSequenceFile("pairs")  # pairs#1
+pairs.saveAsPickleFile("pickles")  # pickles#1
+print(sorted(name[-1] + text for name, text in sc.wholeTextFiles("files", minPartitions=1).collect()))
+print(sorted(name[-1] + text.decode() for name, text in sc.binaryFiles("files", 1).collect()))
+print(sc.binaryRecords("records", 2).collect())
+print(sc.sequenceFile("pairs").keys().collect())
+print(sc.pickleFile("pickles", 1).collect()[1])
+print(sc.hadoopFile("pairs", OLD + "SequenceFileInputFormat", *CLASSES).keys().collect())
+print(sc.newAPIHadoopFile("pairs", NEW + "input.SequenceFileInputFormat", *CLASSES).keys().collect())
+print(sc.hadoopRDD(OLD + "SequenceFileInputFormat", *CLASSES, conf=FOLDER).keys().collect())
+print(sc.newAPIHadoopRDD(NEW + "input.SequenceFileInputFormat", *CLASSES, conf=FOLDER).keys().collect())
+print(sc.emptyRDD().union(sc.range(1, 9, 4, 2)).collect())
+print(sc.runJob(sc.parallelize([5, 6, 7], 3), lambda numbers: [sum(numbers)], [2]))
+frame = sc.range(4, numSlices=2).map(lambda n: (n, "ab")).toDF(["n", "text"])
+print(frame.rdd is frame.rdd, frame.rdd.map(lambda row: row.n * 10).collect())
+"""
+
+
+def test_every_source_and_sink_is_captured(tmp_path: Path, conf: dict[str, str]) -> None:
+    write_job(tmp_path, SOURCES_AND_SINKS)
+    (tmp_path / "files").mkdir()
+    for name, text in (("a", "one"), ("b", "two")):
+        (tmp_path / "files" / name).write_text(text)
+    (tmp_path / "records").write_bytes(b"aabbcc")
+    result = run_captured(tmp_path, "job.py", env=conf)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        *["['aone', 'btwo']"] * 2,
+        "[b'aa', b'bb', b'cc']",
+        "[0, 1, 2]",
+        "(1, 'ab')",
+        *["[0, 1, 2]"] * 4,
+        "[1, 5]",
+        "[7]",
+        "True [0, 10, 20, 30]",
+    ]
+    verdict = verify(tmp_path)
+    whats = [reason.split(":")[1].partition(" at ")[0].strip() for reason in verdict["reasons"]]
+    assert whats == ["DataFrame", "DataFrame.rdd"]
+    assert verdict["superset"] == {}
+    (app,) = (one["app"] for one in applications(tmp_path))
+    out = str(tmp_path / "pairs" / "part-00000")
+    assert traced_items(tmp_path, app, f"{out}#1") == ["range#0#1"]
+    assert traced_items(tmp_path, app, f"{tmp_path}/pickles/part-00000#2") == ["range#0#2"]
+    files = [traced_items(tmp_path, app, "collect#0#0", "collect#0#1")]
+    files += [traced_items(tmp_path, app, "collect:1#0#0", "collect:1#0#1")]
+    assert files == [["a", "b"]] * 2
+    assert traced_items(tmp_path, app, "collect:2#0#1") == ["records#1"]
+    for action in range(3, 9):
+        assert traced_items(tmp_path, app, f"collect:{action}#0#1") == ["part-00000#1"], action
+    assert traced_items(tmp_path, app, "collect:9#1#0") == ["range:1#1#0"]
+    assert traced_items(tmp_path, app, "runJob#2#0") == ["parallelize#2#0"]
+    (row,) = traced_items(tmp_path, app, "collect:10#1#1")
+    assert (row.split("#")[0], row.split("#")[2]) == ("df.rdd", "1")
+    assert row.split("#")[1].startswith("1.")
+    rows = [f"range:2#{n // 2}#{n % 2}" for n in range(4)]
+    assert traced_items(tmp_path, app, *(f"toDF#{n // 2}#{n % 2}" for n in range(4))) == rows
 
 
 def test_unsupported_operators_go_on_and_are_named(tmp_path: Path, conf: dict[str, str]) -> None:
@@ -427,20 +501,15 @@ def test_unsupported_operators_go_on_and_are_named(tmp_path: Path, conf: dict[st
         print(b.zip(b.map(str)).collect())  # zip
         print(b.max(), b.min())  # max
         print(b.top(2), b.takeOrdered(1))  # top
-        print([text for _, text in sc.wholeTextFiles("in.txt").collect()])  # wholeTextFiles
         print(list(b.toLocalIterator()))  # toLocalIterator
         print(b.pipe("cat").collect())  # pipe
         print(sc.union([b.pipe("cat").map(int), a.map(int)]).collect())  # pipe2
-        print(sc.runJob(b, lambda it: [sum(it)]))  # runJob
-        print(sc.range(3).collect(), sc.emptyRDD().collect())  # range
-        sc.parallelize([("k", 1)]).saveAsPickleFile("pickles")  # saveAsPickleFile
         print(a.map(int).map(lambda x: x + 1).collect())
         """
     path = write_job(tmp_path, source)
     (tmp_path / "in.txt").write_text("7\n8\n")
     plain = run_plain(tmp_path, "job.py", env=conf)
     assert plain.returncode == 0, plain.stderr
-    (tmp_path / "pickles").rename(tmp_path / "plain-pickles")
     captured = run_captured(tmp_path, "job.py", env=conf)
     assert captured.returncode == 0, captured.stderr
     assert captured.stdout == plain.stdout
@@ -451,13 +520,9 @@ def test_unsupported_operators_go_on_and_are_named(tmp_path: Path, conf: dict[st
         ("zip", ["RDD.zip"]),
         ("max", ["RDD.max", "RDD.min"]),
         ("top", ["RDD.top", "RDD.takeOrdered"]),
-        ("wholeTextFiles", ["SparkContext.wholeTextFiles"]),
         ("toLocalIterator", ["RDD.toLocalIterator"]),
         ("pipe", ["RDD.pipe"]),
         ("pipe2", ["RDD.pipe"]),
-        ("runJob", ["SparkContext.runJob"]),
-        ("range", ["SparkContext.range", "SparkContext.emptyRDD"]),
-        ("saveAsPickleFile", ["RDD.saveAsPickleFile"]),
     ):
         (number,) = (n for n, text in enumerate(lines, 1) if text.endswith(f"# {line}"))
         for name in names:

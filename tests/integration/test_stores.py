@@ -295,19 +295,21 @@ def test_attempts_that_agree_stay_exact(store: GraphStore) -> None:
 def test_what_is_not_matched_counts_unless_it_is_a_root(store: GraphStore) -> None:
     kinds: dict[str, Any] = {"1": "source", "4": "shuffle"}
     nodes = [Register(app=APP, node=node, kind=kind, op="op") for node, kind in kinds.items()]
-    ids = [BlockId("4", at, 1, 0) for at in range(3)]
+    ids = [BlockId("4", at, 1, 0) for at in range(4)]
     blocks = [
         block(ids[0], "1#0", [("4@0", [([1], 5)])]),
         block(ids[1], "4@0", [("6#0", [([1, 5, 7], 5)])]),
         block(ids[2], "7#0", [("7#0", [([1], 5)])]),
+        # A source whose records each run names anew.
+        block(ids[3], "1#0.9", [("4@0", [([1], 6)])]),
     ]
-    unmatched = {ids[0]: 1, ids[1]: 2, ids[2]: 1}
+    unmatched = {ids[0]: 1, ids[1]: 2, ids[2]: 1, ids[3]: 1}
     store.write(APP, [*nodes, commit("4", 1)], blocks, unmatched=unmatched)
     counts = store.counts(APP)
-    assert (counts.received, counts.unlinked, counts.unmatched, counts.flows) == (3, 2, 3, 3)
-    assert counts.claimed == {("4", 1), ("4", 2)}
-    assert counts.claimed_blocks == 2
-    assert [ref.unmatched for ref in store.graph(APP).blocks()] == [1, 2, 1]
+    assert (counts.received, counts.unlinked, counts.unmatched, counts.flows) == (4, 2, 3, 4)
+    assert counts.claimed == {("4", 1), ("4", 2), ("4", 3)}
+    assert counts.claimed_blocks == 3
+    assert [ref.unmatched for ref in store.graph(APP).blocks()] == [1, 2, 1, 1]
     assert verdict_of(store).unmatched == 3
 
 

@@ -1,11 +1,13 @@
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.errors import AddressError
-from lineage_core.graph import SinkFileRecord
+from lineage_core.graph import SinkFileRecord, SplitRecord
 from lineage_core.message import Link, Unknown
 from lineage_core.positions import text_positions
 from lineage_core.region import Region
@@ -333,10 +335,107 @@ def test_lines_of_output_rows(newlines: tuple[tuple[int, int], ...], expected: l
             assert found == {"3#0": Region.from_positions([row])}
 
 
+def split(partition: int, path: str, start: int = 0, **more: Any) -> SplitRecord:
+    length = more.pop("length", 40)
+    rows = more.pop("rows", None)
+    return SplitRecord("0", partition, path, start, length, 80, 1.0, False, rows, **more)
+
+
+def located(graph: MemoryGraph, space: str, *positions: int) -> list[str | None]:
+    found = Locations(graph, RowReader()).rows_of(space, Region.from_positions(positions))
+    assert all(rows.texts == [None] * len(rows.positions) for rows in found)
+    return [place for rows in found for place in rows.places(rows.path)]
+
+
+def items(graph: MemoryGraph, place: str) -> dict[str, list[int]]:
+    found = Locations(graph, RowReader()).items_at("0", parse_location(place))
+    return {space: region.positions().tolist() for space, region in found.items()}
+
+
+def source_of(*splits: SplitRecord) -> MemoryGraph:
+    return MemoryGraph([node("0", "source")], [], [], split_list=list(splits))
+
+
+def test_records_are_numbered_through_the_splits_of_their_file() -> None:
+    graph = source_of(
+        split(2, "/gone/b", unit="record", rows=2),
+        split(0, "/gone/a", 40, unit="record"),
+        split(1, "/gone/a", unit="record", rows=3),
+    )
+    assert located(graph, "0#1", 0, 2) == ["/gone/a#0", "/gone/a#2"]
+    assert located(graph, "0#0", 0, 9) == ["/gone/a#3", "/gone/a#12"]
+    assert located(graph, "0#2", 1) == ["/gone/b#1"]
+    assert located(graph, "0#0.7", 1) == []
+    assert items(graph, "/gone/a#2") == {"0#1": [2]}
+    assert items(graph, "/gone/a#5") == {"0#0": [2]}
+    with pytest.raises(LocationError, match=r"had 2 records .*; there is no record 2"):
+        items(graph, "/gone/b#2")
+    places = Locations(graph, RowReader())
+    assert places.unit("0", "/gone/a") == "record"
+    assert places.unit("0", "/gone/c") is None
+
+
+def test_a_record_behind_others_that_nobody_counted_has_no_number() -> None:
+    uncounted = [split(at, "/gone/a", 40 * at, unit="record") for at in (0, 1)]
+    graph = source_of(*uncounted)
+    assert located(graph, "0#0", 1) == ["/gone/a#1"]
+    assert located(graph, "0#1", 1) == [None]
+    with pytest.raises(RowsError, match="not all read"):
+        items(graph, "/gone/a#7")
+    # Where all are equally long, nobody has to count.
+    graph = source_of(*(replace(one, first=10 * one.partition) for one in uncounted))
+    assert located(graph, "0#1", 1) == ["/gone/a#11"]
+    assert items(graph, "/gone/a#11") == {"0#1": [1]}
+
+
+def test_a_partition_of_whole_files_has_an_item_each() -> None:
+    graph = source_of(
+        split(0, "/gone/b", row=1, unit="file", rows=1),
+        split(0, "/gone/a", row=0, unit="file", rows=1),
+        split(1, "/gone/c", row=0, unit="file", rows=1),
+    )
+    assert located(graph, "0#0", 0, 1, 2) == ["/gone/a", "/gone/b", None]
+    assert items(graph, "/gone/b") == {"0#0": [1]}
+    places = Locations(graph, RowReader())
+    places.check("0#0", Region.from_positions([1]), "read#0")
+    with pytest.raises(LocationError, match="has 2 rows"):
+        places.check("0#0", Region.from_positions([2]), "read#0")
+
+
+def test_a_file_that_is_read_twice_has_each_line_twice() -> None:
+    twice = [
+        split(2 * time + half, "/gone/a", 40 * half, rows=3) for time in (0, 1) for half in (0, 1)
+    ]
+    graph = source_of(*twice)
+    for partition in (1, 3):
+        assert located(graph, f"0#{partition}", 0, 2) == ["/gone/a:4", "/gone/a:6"]
+    assert items(graph, "/gone/a:4") == {"0#1": [0], "0#3": [0]}
+
+
+def test_records_of_an_output_are_counted_from_0() -> None:
+    file = SinkFileRecord("3", 0, "/gone/part-00000", 9, 1.0, 4, (), "record")
+    graph = MemoryGraph([node("3", "sink")], [], [], file_list=[file])
+    assert located(graph, "3#0", 0, 3) == ["/gone/part-00000#0", "/gone/part-00000#3"]
+    places = Locations(graph, RowReader())
+    found = places.items_at("3", parse_location("/gone/part-00000#3"))
+    assert found == {"3#0": Region.from_positions([3])}
+    with pytest.raises(LocationError, match="4 records, counted from 0; there is no record 4"):
+        places.items_at("3", parse_location("/gone/part-00000#4"))
+
+
+def test_a_place_must_fit_what_the_file_holds(url: str, tmp_path: Path) -> None:
+    run = store_run(url, tmp_path)
+    for place in (f"{run.source}#1", str(run.source)):
+        with pytest.raises(LocationError, match=r"names no row: give PATH:LINE as grep -n prints"):
+            ask(url, place, forward=True)
+
+
 def test_locations_are_read_as_grep_writes_them() -> None:
     assert parse_location("a:b/c:12").path == "a:b/c"
     assert parse_location("a:b/c:12").number == 12
-    assert str(parse_location("x:3")) == "x:3"
+    for text in ("x:3", "x#3", "x", "a:b", "a#b", "a:3#4", "a#3:4"):
+        assert str(parse_location(text)) == text
+    assert parse_location("a#3:4") == Location("a#3", 4, "line")
 
 
 def test_paths_are_shown_as_the_program_named_them(
