@@ -74,6 +74,8 @@ def run_job(
     with scope.operator("runJob"):
         captured = adopt(rdd, session)
         sink = session.register("sink", "runJob", [captured.node], alias="runJob")
+        if isinstance(partitions, Iterable):
+            partitions = list(partitions)
         several = partitions is not None and len(set(partitions)) < len(partitions)
         take = Collect(sink.detail, each_run=several)
         taken = captured.pipe_function(take, True, sink).ending(session.sc.serializer)

@@ -301,11 +301,12 @@ class Session:
 
     def _note_lazy(self) -> None:
         self.drain()
-        for lazy in list(self._lazy.values()):
-            with self._lock:
-                run, lazy.run = lazy.run, set()
-            if run:
-                self._note_job(lazy.action, lazy.sink, tuple(sorted(run)), lazy.call_site)
+        with self._lock:
+            ran = [(lazy, tuple(sorted(lazy.run))) for lazy in self._lazy.values() if lazy.run]
+            for lazy, _ in ran:
+                lazy.run = set()
+        for lazy, partitions in ran:
+            self._note_job(lazy.action, lazy.sink, partitions, lazy.call_site)
 
     @contextmanager
     def _holding(
