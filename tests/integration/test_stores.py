@@ -22,6 +22,7 @@ from lineage_core.message import (
     End,
     Heartbeat,
     Link,
+    Message,
     Read,
     RecordFiles,
     RecordSplit,
@@ -217,7 +218,7 @@ def test_the_graph_is_read_from_messages(store: GraphStore) -> None:
     files_of = SinkFiles(app=APP, node="6", path="out", files=tuple(files))
     splits_of = Splits(app=APP, node="1", splits=tuple(splits))
     pieces = [RecordSplit(partition=0, row=at, start=0, length=9, **where) for at in (1, 0)]
-    others = [
+    others: list[Message] = [
         RecordSplits(app=APP, node="2", whole=True, splits=tuple(pieces)),
         RecordFiles(app=APP, node="7", path="out", files=tuple(files)),
     ]
