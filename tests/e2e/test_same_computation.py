@@ -43,6 +43,7 @@ def write_files(root: Path) -> Files:
     (root / "text").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (root / "ragged").write_bytes(b"first\r\n\r\n\nlast without an end \xc3\xa9")
     (root / "empty").write_bytes(b"")
+    (root / "bytes").write_bytes(draw.randbytes(7 * 40))
     folder = root / "folder"
     folder.mkdir()
     for n in range(12):
@@ -139,6 +140,42 @@ def zipped(ctx: Context, files: Files) -> Any:
 def records_of_all_types(ctx: Context, files: Files) -> Any:
     rows = [None, 1, 2.5, "two\nlines", "crlf\r\n", "", b"\xffbytes\n", ("t", 1), ["白"], {"k": 1}]
     return ctx.parallelize(rows, 4)
+
+
+def stored(ctx: Context, files: Files) -> tuple[str, str]:
+    """Folders of pickles and of a sequence file's pairs, written by plain Spark."""
+    pickles, pairs = str(files.root / "pickles"), str(files.root / "pairs")
+    if not (files.root / "pairs").exists():
+        plain: Any = getattr(ctx, "sc", ctx)
+        numbers = plain.parallelize([(n, f"row {n}") for n in range(95)], 3)
+        numbers.saveAsPickleFile(pickles)
+        numbers.saveAsSequenceFile(pairs)
+    return pickles, pairs
+
+
+@program
+def files_as_a_whole(ctx: Context, files: Files) -> Any:
+    texts = ctx.wholeTextFiles(files.folder, 3)
+    return texts.union(ctx.binaryFiles(files.folder).mapValues(bytes.decode)).values()
+
+
+@program
+def records_moved(ctx: Context, files: Files) -> Any:
+    records = ctx.binaryRecords(files.bytes, recordLength=7)
+    return records.union(records).coalesce(1).repartition(3)
+
+
+@program
+def pickles_united_and_moved(ctx: Context, files: Files) -> Any:
+    pickles, pairs = stored(ctx, files)
+    read = [ctx.pickleFile(pickles, 5), ctx.sequenceFile(pairs)]
+    return ctx.union([*read, ctx.range(9, numSlices=2), ctx.emptyRDD()]).repartition(2)
+
+
+@program
+def pickles_cached(ctx: Context, files: Files) -> Any:
+    pickles, _ = stored(ctx, files)
+    return ctx.pickleFile(pickles).cache().union(ctx.pickleFile(pickles)).coalesce(2)
 
 
 @program
