@@ -1,6 +1,6 @@
 """What capture costs: python -m benchmarks [NAME ...] --size 100MB --pairs 7.
 
-One JSON line per row: job pairs (wordcount, grep, flights) and the codec. Without names: all.
+One JSON line per row: job pairs (wordcount, grep, flights), the codec and the SDK. Without names: all.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from benchmarks.lineage_rows import lineage_row
 from benchmarks.pairs import KAFKA, SPOOL, RunError, Setup, compared, over_kafka, run_pairs
 from benchmarks.pipeline import pipeline_row
 from benchmarks.provenance import provenance
+from benchmarks.sdk import WrongFlowsError, sdk_row
 from benchmarks.workloads import WORKLOADS, input_bytes
 
-CODEC = "codec"
-NAMES = (*WORKLOADS, CODEC)
+CODEC, SDK = "codec", "sdk"
+NAMES = (*WORKLOADS, CODEC, SDK)
 
 
 def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
@@ -43,6 +44,19 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--kafka", default="", help="HOST:PORT; default: a broker of its own")
     return parser.parse_args(words)
+
+
+def row_of(name: str, asked: argparse.Namespace) -> dict[str, Any]:
+    """Measure what a name stands for.
+
+    Raises:
+        RunError, WrongFlowsError: something is not as it must be; no figure counts then.
+    """
+    if name == CODEC:
+        return codec_row()
+    if name == SDK:
+        return sdk_row(asked.folder.resolve() / SDK)
+    return pair_row(name, asked)
 
 
 def pair_row(name: str, asked: argparse.Namespace) -> dict[str, Any]:
@@ -134,9 +148,8 @@ def main() -> int:
         targets.append(asked.json_out.open("a", encoding="utf-8"))
     try:
         for name in asked.names or NAMES:
-            rows = codec_row() if name == CODEC else pair_row(name, asked)
-            emit(rows, targets)
-    except RunError as error:
+            emit(row_of(name, asked), targets)
+    except (RunError, WrongFlowsError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

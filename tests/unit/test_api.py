@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def tell(api: LineageApi) -> None:
 
 
 def traced(folder: Path, *places: str, app: str | None = None, forward: bool = False) -> list[str]:
-    """Addresses that can be reached."""
+    """Addresses that can be reached; of opaque items their strings."""
     url = f"sqlite:///{folder / STORE}"
     direction = Direction.FORWARD if forward else Direction.BACKWARD
     with open_store(url) as store:
@@ -63,7 +64,7 @@ def traced(folder: Path, *places: str, app: str | None = None, forward: bool = F
         answer = asker.ask(Question(direction, places, app=app)).to_json()
     ends = answer["sinks" if forward else "sources"]
     items = [item for end in ends for item in end["items"]]
-    return [item["address"] if item["text"] is None else item["text"] for item in items]
+    return [item["text"] if item["address"].startswith("*@") else item["address"] for item in items]
 
 
 def test_what_is_told_can_be_asked(here: Path) -> None:
@@ -287,6 +288,22 @@ def test_threads_have_tasks_of_their_own(here: Path) -> None:
     assert (verdict.reasons, verdict.flows) == ((), 2 * threads * flows)
     for partition in range(threads):
         assert traced(here, f"total#{partition}#77") == [f"read#{partition}#77"]
+
+
+def test_a_spool_that_is_linked_as_soon_as_its_end_is_there_is_not_missed(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = LineageApi("quick", link=False)
+    api.register("step")
+    fsync = os.fsync
+
+    def link_and_remove(descriptor: int) -> None:
+        fsync(descriptor)
+        shutil.rmtree(api.dispatcher.folder)
+
+    monkeypatch.setattr(os, "fsync", link_and_remove)
+    api.close()
+    assert not api.dispatcher.folder.exists()
 
 
 def test_programs_share_a_store(here: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import sdk
 from benchmarks.generate import (
     VOCABULARY,
     WORDS_MAX,
@@ -16,6 +17,7 @@ from benchmarks.generate import (
 )
 from benchmarks.intervals import median_interval
 from benchmarks.pairs import RunError, check_same_output
+from benchmarks.sdk import RUN_LENGTH, WrongFlowsError, sdk_row
 from benchmarks.spark_events import read_times
 from benchmarks.workloads import WORKLOADS
 
@@ -115,6 +117,19 @@ def test_a_log_without_the_end_is_an_error(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match="has no event"):
         read_times(tmp_path)
+
+
+def test_the_sdk_row_counts_what_was_told_and_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = sdk_row(tmp_path / "sdk", flows=300, tasks=2)
+    assert [form["flows_found"] for form in row["calls"].values()] == [600] * 4
+    assert row["columns"]["regions"]["associations_found"] == 600 * RUN_LENGTH
+    assert 0 < row["calls_per_cpu_s_min"] <= row["calls"]["opaque"]["calls_per_cpu_s"]
+    found = sdk._flows_of
+    monkeypatch.setattr(sdk, "_flows_of", lambda block: list(found(block))[1:])
+    with pytest.raises(WrongFlowsError, match="2 flows are missing, 0 were never told"):
+        sdk_row(tmp_path / "sdk", flows=300, tasks=2)
 
 
 def test_every_workload_is_there() -> None:

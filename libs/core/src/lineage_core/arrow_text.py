@@ -62,6 +62,9 @@ def _bits(mask: Mask) -> Any:
 def texts_of(texts: Sequence[str | None]) -> pa.StringArray | None:
     """A column of texts; None when they are too long together for one column (2 GiB)."""
     lib, _ = _arrow()
+    plain = _ascii(texts)
+    if plain is not None:
+        return plain
     encoded = [b"" if text is None else text.encode() for text in texts]
     offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
     np.cumsum([len(text) for text in encoded], out=offsets[1:])
@@ -77,6 +80,53 @@ def texts_of(texts: Sequence[str | None]) -> pa.StringArray | None:
         lib.py_buffer(b"".join(encoded)),
         valid,
     )
+    return found
+
+
+def _ascii(texts: Sequence[str | None]) -> pa.StringArray | None:
+    """A column of texts that are all there and all ASCII, which is quick; else None."""
+    lib, _ = _arrow()
+    try:
+        content = "".join(texts)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+    if not content.isascii() or len(content) > np.iinfo(np.int32).max:
+        return None
+    offsets = np.zeros(len(texts) + 1, dtype=np.int32)
+    np.cumsum(np.fromiter(map(len, texts), np.int32, len(texts)), out=offsets[1:])  # type: ignore[arg-type]
+    found: pa.StringArray = lib.StringArray.from_buffers(
+        len(texts), lib.py_buffer(offsets), lib.py_buffer(content.encode("ascii"))
+    )
+    return found
+
+
+def split_last(texts: pa.StringArray, mark: str) -> tuple[pa.StringArray, pa.StringArray]:
+    """What stands before and behind the last ``mark`` of each text; each text has one."""
+    _, kernels = _arrow()
+    parts = kernels.split_pattern(texts, mark, max_splits=1, reverse=True, memory_pool=_pool())
+    if len(parts.values) != 2 * len(texts):
+        raise ValueError(f"a text without {mark!r}")
+    even = np.arange(0, 2 * len(texts), 2)
+    return parts.values.take(_column(even)), parts.values.take(_column(even + 1))
+
+
+def codes_of(texts: pa.StringArray) -> tuple[I64, list[str]]:
+    """Texts as numbers (int64, one each) of a list that holds each of them once."""
+    _, kernels = _arrow()
+    coded = kernels.dictionary_encode(texts, memory_pool=_pool())
+    codes = np.frombuffer(coded.indices.buffers()[1], np.int32)[: len(texts)].astype(np.int64)
+    return codes, coded.dictionary.to_pylist()
+
+
+def parsed(texts: pa.StringArray) -> U64:
+    """The whole numbers that texts are.
+
+    Raises:
+        ValueError: a text is none, or does not fit 64 bits.
+    """
+    lib, kernels = _arrow()
+    numbers = kernels.cast(texts, lib.uint64(), memory_pool=_pool())
+    found: U64 = np.frombuffer(numbers.buffers()[1], np.uint64)[: len(texts)]
     return found
 
 
@@ -130,13 +180,27 @@ def stack(parts: Sequence[pa.StringArray]) -> pa.StringArray:
 def quote(texts: pa.StringArray) -> pa.StringArray:
     """CSV cells: quoted where RFC 4180 needs it or where empty, and nothing for a null."""
     _, kernels = _arrow()
-    special = kernels.match_substring_regex(texts, '[",\r\n]')
-    special = kernels.or_(special, kernels.equal(kernels.binary_length(texts), 0))
-    if kernels.any(special).as_py():
-        doubled = kernels.replace_substring(texts, '"', '""')
+    content = bytes_of(texts)
+    empty = _lengths(texts) == 0
+    marked = any(mark in content for mark in (b'"', b",", b"\r", b"\n"))
+    if marked or empty.any():
+        # As masks: a plain number among the arguments would import pandas, as pa.array does.
+        special = _bits(empty)
+        if marked:
+            special = kernels.or_(special, kernels.match_substring_regex(texts, '[",\r\n]'))
+        doubled = kernels.replace_substring(texts, '"', '""') if b'"' in content else texts
         texts = kernels.if_else(special, join('"', doubled, '"'), texts)
-    found: pa.StringArray = kernels.fill_null(texts, "")
+    if not texts.null_count:
+        return texts
+    found: pa.StringArray = kernels.fill_null(texts, _text(""))
     return found
+
+
+def _lengths(texts: pa.StringArray) -> npt.NDArray[np.int32]:
+    """Bytes of each text."""
+    buffers: Any = texts.buffers()
+    offsets = np.frombuffer(buffers[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return np.diff(offsets)
 
 
 def bytes_of(texts: pa.StringArray) -> bytes:

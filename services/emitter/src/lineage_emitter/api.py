@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 NODE_MAX = 200
 """Characters of a node's name: it is part of file names."""
+NO_TASK = "no task has begun: with api.task(node, partition): ..."
 
 
 class LineageApi:
@@ -167,7 +168,11 @@ class LineageApi:
 
     def capture(self, flow_id: str, hash_in: str, hash_out: str, value: str | None = None) -> None:
         """One flow of the current task (see :meth:`TaskCapture.capture`)."""
-        self._task().capture(flow_id, hash_in, hash_out, value)
+        try:
+            task: TaskCapture = self._local.task
+        except AttributeError:
+            raise CaptureFailedError(NO_TASK) from None
+        task.capture(flow_id, hash_in, hash_out, value)
 
     def capture_columns(
         self,
@@ -214,7 +219,7 @@ class LineageApi:
     def _task(self) -> TaskCapture:
         task: TaskCapture | None = getattr(self._local, "task", None)
         if task is None or task.ended:
-            raise CaptureFailedError("no task has begun: with api.task(node, partition): ...")
+            raise CaptureFailedError(NO_TASK)
         return task
 
     # -- messages --------------------------------------------------------------------------------

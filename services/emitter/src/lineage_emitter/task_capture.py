@@ -2,98 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lineage_core.address import OPAQUE_SPACE, parse_space
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.csv_codec import clean_value
-from lineage_core.errors import BlockError, ConflictError, RegionError
-from lineage_core.positions import text_position
-from lineage_core.region import Region
-from lineage_emitter.errors import CaptureFailedError, DeliveryError
-from lineage_emitter.recorders import FLOWS_MAX, RUNS_MAX
+from lineage_core.block import BlockId, FlowBlock, Relation
+from lineage_core.errors import BlockError
+from lineage_emitter.errors import DeliveryError
+from lineage_emitter.flow_buffer import FlowBuffer
+from lineage_emitter.flow_columns import Flows
+from lineage_emitter.recorders import RUNS_MAX
 
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64
     from lineage_emitter.api import LineageApi
 
-_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*(?:#\d+(?:\.\d+)?|@\d+|#\*)#[\d -]*", re.ASCII)
 
-
-@dataclass
-class _Buffer:
-    """Flows of one input space, and of opaque or of addressed outputs."""
-
-    ptr: list[int] = field(default_factory=lambda: [0])
-    first: list[int] = field(default_factory=list)
-    last: list[int] = field(default_factory=list)
-    outs: list[tuple[str, int]] = field(default_factory=list)
-    values: list[str | None] = field(default_factory=list)
-    in_text: list[str] = field(default_factory=list)
-    out_text: list[str] = field(default_factory=list)
-
-
-class TaskCapture:
+class TaskCapture(FlowBuffer):
     """One attempt at one partition of a node. Use it in one thread, as a context manager."""
 
     def __init__(self, api: LineageApi, node: str, partition: int, attempt: int) -> None:
-        self.ended = False
+        super().__init__(api.dispatcher.folder)
         self._api = api
         self._node = node
         self._partition = partition
         self._attempt = attempt
         self._out = api.open_task(node, partition, attempt)
-        self._buffers: dict[tuple[str, bool], _Buffer] = {}
-        self._seen: dict[str, int] = {}
         self._digest = 0
-
-    def capture(self, flow_id: str, hash_in: str, hash_out: str, value: str | None = None) -> None:
-        """Note one flow.
-
-        Args:
-            flow_id: names the flow in this task: told again with the same content, it is no
-                second flow.
-            hash_in: an item address (``read#0#6``), a region (``read#0#0-3 7``) or any other,
-                opaque string.
-            hash_out: an item address or an opaque string.
-            value: what the record looked like.
-
-        Raises:
-            ConflictError: the same flow id with other content.
-            AddressError, RegionError: an address that can't be read.
-            OSError: the spool can't be written.
-        """
-        self._check_open()
-        content = hash((hash_in, hash_out, value))
-        told = self._seen.get(flow_id)
-        if told == content:
-            return
-        if told is not None:
-            raise ConflictError(f"flow {flow_id!r} was told before with other content")
-        in_space, region, in_text = _item(hash_in)
-        out_space, outs, out_text = _item(hash_out)
-        if outs.count != 1:
-            raise RegionError("a flow has one output", where="hash_out")
-        self._seen[flow_id] = content
-        buffer = self._buffers.setdefault((in_space, out_text is not None), _Buffer())
-        buffer.first += region.first.tolist()
-        buffer.last += region.last.tolist()
-        buffer.ptr.append(len(buffer.first))
-        buffer.outs.append((out_space, int(outs.first[0])))
-        buffer.values.append(None if value is None else clean_value(value))
-        if in_text is not None:
-            buffer.in_text.append(in_text)
-        if out_text is not None:
-            buffer.out_text.append(out_text)
-        if len(buffer.outs) >= FLOWS_MAX or len(buffer.first) >= RUNS_MAX:
-            self._flush(in_space, buffer)
-            del self._buffers[(in_space, out_text is not None)]
 
     def capture_columns(
         self,
@@ -126,21 +63,15 @@ class TaskCapture:
         rows = len(out)
         ptr = np.arange(rows + 1) if in_ptr is None else np.asarray(in_ptr, dtype=np.int64)
         _check_fit(ptr, in_first, in_last, rows, values)
-        start = 0
-        while start < rows:
-            stop = int(np.searchsorted(ptr, ptr[start] + RUNS_MAX, side="right")) - 1
-            stop = min(stop, start + FLOWS_MAX, rows)
-            low, high = int(ptr[start]), int(ptr[stop])
-            self._write(
-                in_space,
-                [Section(out_space, 0, stop - start)],
-                in_ptr=None if in_ptr is None else ptr[start : stop + 1] - low,
-                in_first=np.asarray(in_first[low:high], dtype=np.uint64),
-                in_last=None if in_last is None else np.asarray(in_last[low:high], dtype=np.uint64),
-                out_first=np.asarray(out[start:stop], dtype=np.uint64),
-                values=None if values is None else list(values[start:stop]),
-            )
-            start = stop
+        flows = Flows(
+            [(out_space, rows)],
+            np.asarray(out, dtype=np.uint64),
+            np.asarray(in_first, dtype=np.uint64),
+            None if in_ptr is None else ptr,
+            None if in_last is None else np.asarray(in_last, dtype=np.uint64),
+            values,
+        )
+        self._write(in_space, flows)
 
     def commit(self) -> None:
         """Make the flows durable, then visible.
@@ -152,11 +83,12 @@ class TaskCapture:
         self._end()
         out = self._out
         try:
-            for (in_space, _), buffer in self._buffers.items():
-                self._flush(in_space, buffer)
+            self._put_out()
         except BaseException:
             out.discard()
             raise
+        finally:
+            self._older.close()
         out.sync()
         if out.spooled and self._api.settings.on_error == "fail":
             raise DeliveryError(f"{out.spooled} blocks could not be sent: {out.spooled_reason}")
@@ -180,52 +112,33 @@ class TaskCapture:
     def fail(self, reason: str = "") -> None:
         """Drop what was captured."""
         self._end()
+        self._older.close()
         self._out.discard()
         self._api.failed(self._node, self._partition, self._attempt, reason)
 
-    def _end(self) -> None:
-        self._check_open()
-        self.ended = True
-
-    def _check_open(self) -> None:
-        if self.ended:
-            raise CaptureFailedError("the task has ended")
-
-    def _flush(self, in_space: str, buffer: _Buffer) -> None:
-        sections: list[Section] = []
-        for row, (space, _) in enumerate(buffer.outs):
-            if sections and sections[-1].space == space:
-                sections[-1] = Section(space, sections[-1].row_first, row + 1)
-            else:
-                sections.append(Section(space, row, row + 1))
-        self._write(
-            in_space,
-            sections,
-            in_ptr=np.array(buffer.ptr, dtype=np.int64),
-            in_first=np.array(buffer.first, dtype=np.uint64),
-            in_last=np.array(buffer.last, dtype=np.uint64),
-            out_first=np.array([position for _, position in buffer.outs], dtype=np.uint64),
-            values=buffer.values if any(v is not None for v in buffer.values) else None,
-            in_text=buffer.in_text or None,
-            out_text=buffer.out_text or None,
-        )
-
-    def _write(self, in_space: str, sections: list[Section], **columns: Any) -> None:
-        with np.errstate(over="ignore"):
-            told = int(columns["out_first"].sum(dtype=np.uint64))
-        self._digest = (self._digest + told) & (2**64 - 1)
-        seq = self._out.next_seq()
-        self._out.write(
-            FlowBlock(
-                block_id=BlockId(self._node, self._partition, self._attempt, seq),
-                relation=Relation.ROWS,
-                in_space=in_space,
-                out=tuple(sections),
-                app=self._api.app,
-                **columns,
-            ),
-            self._node,
-        )
+    def _write(self, in_space: str, flows: Flows) -> None:
+        for part in flows.blocks():
+            with np.errstate(over="ignore"):
+                told = int(part.outs.sum(dtype=np.uint64))
+            self._digest = (self._digest + told) & (2**64 - 1)
+            seq = self._out.next_seq()
+            self._out.write(
+                FlowBlock(
+                    block_id=BlockId(self._node, self._partition, self._attempt, seq),
+                    relation=Relation.ROWS,
+                    in_space=in_space,
+                    out=part.directory(),
+                    in_first=part.first,
+                    out_first=part.outs,
+                    in_ptr=part.ptr,
+                    in_last=part.last,
+                    values=part.values,
+                    in_text=part.in_text,
+                    out_text=part.out_text,
+                    app=self._api.app,
+                ),
+                self._node,
+            )
 
     def __enter__(self) -> TaskCapture:
         return self
@@ -260,13 +173,3 @@ def _check_fit(
         raise BlockError(f"{len(last)} entries for {len(first)} runs", where="in_last")
     if values is not None and len(values) != rows:
         raise BlockError(f"{len(values)} entries for {rows} flows", where="values")
-
-
-def _item(text: str) -> tuple[str, Region, str | None]:
-    """Space, positions and, when the text is opaque, the text itself."""
-    if _ADDRESS.fullmatch(text):
-        space, _, region = text.rpartition("#")
-        parse_space(space)
-        return space, Region.from_text(region), None
-    position = np.array([text_position(text)], dtype=np.uint64)
-    return OPAQUE_SPACE, Region.from_positions(position), text

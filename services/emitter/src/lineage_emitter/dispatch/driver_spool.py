@@ -73,9 +73,10 @@ class DriverSpool:
         """
         with self._lock:
             if self._file is not None:
+                # Before it is flushed: who links may remove the spool as soon as the end is in it.
+                self._check_there(self._file)
                 self._file.flush()
                 os.fsync(self._file.fileno())
-                self._check_there(self._file)
 
     def _check_there(self, file: IO[str]) -> None:
         """What is written to a file that was removed goes nowhere, and no write says so."""

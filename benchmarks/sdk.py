@@ -1,0 +1,195 @@
+"""Flows a second and core through ``LineageApi``: encoded and durable in the spool.
+
+python -m benchmarks sdk
+
+Each form is told in tasks of their own; the time is processor time from a task's begin to the end of
+its commit. Then the spool is read back: every flow must be there, once, as it was told.
+"""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from benchmarks.codec import one_core
+from lineage_core.block import FlowBlock
+from lineage_core.csv_codec import BlockHeader, decode_csv
+from lineage_core.frame import decompress, read_frames
+from lineage_emitter import LineageApi
+
+FLOWS = 400_000
+TASKS = 5
+"""Each form is told so often; figures are medians."""
+VALUES = 20_000
+RUN_LENGTH = 5
+NODE, READ = "total", "read#0"
+
+Told: TypeAlias = tuple[str, str, str, str | None]
+"""flow id, hashIn, hashOut, value."""
+
+
+class WrongFlowsError(Exception):
+    """The spool does not hold what was told."""
+
+
+def told_flows(flows: int) -> dict[str, list[Told]]:
+    """Flows by form: three rows of an input go into one of an output."""
+    ids = [f"f{n}" for n in range(flows)]
+    inputs = [f"{READ}#{n}" for n in range(flows)]
+    outputs = [f"{NODE}#0#{n // 3}" for n in range(flows)]
+    names = [f"orders.csv line {n}" for n in range(flows)]
+    totals = [f"total of customer {n // 3}" for n in range(flows)]
+    values = [f"customer {n % VALUES}, {n % 977}.50" for n in range(flows)]
+    none = [None] * flows
+    return {
+        "addresses": list(zip(ids, inputs, outputs, none, strict=True)),
+        "addresses and values": list(zip(ids, inputs, outputs, values, strict=True)),
+        "opaque": list(zip(ids, names, totals, none, strict=True)),
+        "opaque and values": list(zip(ids, names, totals, values, strict=True)),
+    }
+
+
+def sdk_row(folder: Path, flows: int = FLOWS, tasks: int = TASKS) -> dict[str, Any]:
+    """Measure every form.
+
+    Raises:
+        WrongFlowsError: the spool does not hold what was told.
+    """
+    forms: dict[str, Any] = {}
+    with one_core():
+        for form, told in told_flows(flows).items():
+            forms[form] = _single_calls(folder, told, tasks)
+        columns = {
+            "rows": _columns(folder, flows, tasks, 1),
+            "regions": _columns(folder, flows, tasks, RUN_LENGTH),
+        }
+    return {
+        "benchmark": "sdk",
+        "cores": 1,
+        "calls": forms,
+        "calls_per_cpu_s_min": min(form["calls_per_cpu_s"] for form in forms.values()),
+        "columns": columns,
+        "columns_per_cpu_s_min": min(form["associations_per_cpu_s"] for form in columns.values()),
+    }
+
+
+def _single_calls(folder: Path, told: list[Told], tasks: int) -> dict[str, Any]:
+    def tell(api: LineageApi) -> None:
+        capture = api.capture
+        for flow_id, hash_in, hash_out, value in told:
+            capture(flow_id, hash_in, hash_out, value)
+
+    measured = _measured(folder, tell, tasks)
+    found = sum((Counter(_flows_of(block)) for block in measured.blocks), Counter())
+    wanted = Counter({flow[1:]: tasks for flow in told})
+    return {
+        "flows_told": len(told) * tasks,
+        **_compared(found, wanted),
+        "calls_per_cpu_s": measured.per_cpu_s(len(told)),
+        "calls_per_s": measured.per_s(len(told)),
+        "spool_bytes": measured.spool_bytes,
+    }
+
+
+def _columns(folder: Path, flows: int, tasks: int, run_length: int) -> dict[str, Any]:
+    """``run_length`` positions that are not next to each other go into each output."""
+    first = np.arange(flows * run_length, dtype=np.uint64) * np.uint64(3)
+    out = np.arange(flows, dtype=np.uint64)
+    ptr = None if run_length == 1 else np.arange(flows + 1) * run_length
+
+    def tell(api: LineageApi) -> None:
+        api.capture_columns(READ, first, f"{NODE}#0", out, in_ptr=ptr)
+
+    measured = _measured(folder, tell, tasks)
+    found: Counter[tuple[int, int]] = Counter()
+    for block in measured.blocks:
+        counts = 1 if block.in_ptr is None else np.diff(block.in_ptr)
+        outs = np.repeat(block.out_first, counts)
+        found.update(zip(block.in_first.tolist(), outs.tolist(), strict=True))
+    pairs = zip(first.tolist(), np.repeat(out, run_length).tolist(), strict=True)
+    return {
+        "associations_told": len(first) * tasks,
+        **_compared(found, Counter(dict.fromkeys(pairs, tasks)), "associations"),
+        "associations_per_cpu_s": measured.per_cpu_s(len(first)),
+        "associations_per_s": measured.per_s(len(first)),
+        "spool_bytes": measured.spool_bytes,
+    }
+
+
+def _compared(found: Counter[Any], wanted: Counter[Any], what: str = "flows") -> dict[str, int]:
+    """How many were found, and how many of them were told.
+
+    Raises:
+        WrongFlowsError: some are missing, or were not told.
+    """
+    if found != wanted:
+        missing, strange = wanted - found, found - wanted
+        raise WrongFlowsError(
+            f"{missing.total()} {what} are missing, {strange.total()} were never told: "
+            f"{[*missing, *strange][:3]}"
+        )
+    return {f"{what}_found": found.total()}
+
+
+class _Measured:
+    """Tasks that told the same flows, and what they left in the spool."""
+
+    def __init__(self, cpu_s: list[float], wall_s: list[float], blocks_dir: Path) -> None:
+        self._cpu_s, self._wall_s = cpu_s, wall_s
+        files = sorted(blocks_dir.iterdir())
+        self.spool_bytes = sum(file.stat().st_size for file in files)
+        self.blocks = [block for file in files for block in _blocks_in(file)]
+
+    def per_cpu_s(self, units: int) -> int:
+        return round(units / statistics.median(self._cpu_s))
+
+    def per_s(self, units: int) -> int:
+        return round(units / statistics.median(self._wall_s))
+
+
+def _measured(folder: Path, tell: Callable[[LineageApi], None], tasks: int) -> _Measured:
+    shutil.rmtree(folder, ignore_errors=True)
+    store = f"sqlite:///{folder / 'lineage.db'}"
+    api = LineageApi("sdk", store=store, spool=str(folder / "spool"), link=False)
+    cpu_s, wall_s = [], []
+    with api:
+        api.register(NODE, kind="sink")
+        for partition in range(tasks):
+            gc.collect()
+            began = time.process_time(), time.perf_counter()
+            with api.task(NODE, partition):
+                tell(api)
+            cpu_s.append(time.process_time() - began[0])
+            wall_s.append(time.perf_counter() - began[1])
+    measured = _Measured(cpu_s, wall_s, folder / "spool" / api.app / "blocks")
+    shutil.rmtree(folder)
+    return measured
+
+
+def _blocks_in(file: Path) -> Iterator[FlowBlock]:
+    with file.open("rb") as stream:
+        for frame in read_frames(stream):
+            yield decode_csv(decompress(frame.payload), BlockHeader.from_json(frame.header))
+
+
+def _flows_of(block: FlowBlock) -> Iterator[tuple[str, str, str | None]]:
+    """hashIn, hashOut and value of each flow of single positions, as a program tells them."""
+    inputs = block.in_text or [f"{block.in_space}#{at}" for at in block.in_first.tolist()]
+    outputs = list(block.out_text or [])
+    if block.out_text is None:
+        at = block.out_first.tolist()
+        for section in block.out:
+            rows = range(section.row_first, section.row_stop)
+            outputs += [f"{section.space}#{at[row]}" for row in rows]
+    values = block.values or [None] * block.rows
+    assert block.in_ptr is None
+    assert block.in_last is None
+    return zip(inputs, outputs, values, strict=True)
