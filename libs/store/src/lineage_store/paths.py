@@ -7,6 +7,7 @@ Local files are read directly, everything else through fsspec and its plugins (`
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import os
 import re
@@ -111,6 +112,8 @@ def state_of(path: str) -> FileState | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ImportError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            return None
         raise RowsError(f"{path}: {error}") from error
     when = next((info[k] for k in ("mtime", "LastModified", "last_modified") if info.get(k)), None)
     mtime = when.timestamp() if isinstance(when, datetime) else when

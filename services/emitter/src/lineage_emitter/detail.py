@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.block import FlowBlock, Relation, Section
 from lineage_emitter import segment as segments
 from lineage_emitter.recorders import FLOWS_MAX, DenseRecorder, home_space
 from lineage_emitter.segment import LEFT_OUT, Frame, Segment
@@ -224,9 +224,7 @@ class TextRecorder:
         for space, rows, positions in self.frame.resolve(ordinals):
             segment.emit(
                 FlowBlock(
-                    block_id=BlockId(
-                        self.node, segment.partition, segment.incarnation, segment.next_seq()
-                    ),
+                    block_id=segment.next_block(self.node),
                     relation=Relation.ROWS,
                     in_space=home_space(segment, self.frame),
                     out=(Section(space, 0, len(rows)),),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.block import FlowBlock, Relation, Section
 from lineage_core.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
 from lineage_core.limits import LIMITED_REASON
 from lineage_emitter.segment import LEFT_OUT, NOTHING_READ
@@ -118,12 +118,7 @@ class DenseRecorder:
         self._identity = None
         self._emit(
             FlowBlock(
-                block_id=BlockId(
-                    self.node,
-                    self.segment.partition,
-                    self.segment.incarnation,
-                    self.segment.next_seq(),
-                ),
+                block_id=self.segment.next_block(self.node),
                 relation=Relation.IDENTITY,
                 in_space=space,
                 out=(Section(self.space, 0, 1),),
@@ -149,12 +144,7 @@ class DenseRecorder:
         _, first, last = runs_of(outs, np.array([len(outs)], dtype=np.int64))
         self._emit(
             FlowBlock(
-                block_id=BlockId(
-                    self.node,
-                    self.segment.partition,
-                    self.segment.incarnation,
-                    self.segment.next_seq(),
-                ),
+                block_id=self.segment.next_block(self.node),
                 relation=Relation.ROWS,
                 in_space=home_space(self.segment, self.frame),
                 out=(Section(self.space, 0, len(first)),),
@@ -182,12 +172,7 @@ class DenseRecorder:
     def _emit_rows(self, space: str, first: U64, last: U64 | None, outs: U64) -> None:
         self._emit(
             FlowBlock(
-                block_id=BlockId(
-                    self.node,
-                    self.segment.partition,
-                    self.segment.incarnation,
-                    self.segment.next_seq(),
-                ),
+                block_id=self.segment.next_block(self.node),
                 relation=Relation.ROWS,
                 in_space=space,
                 out=(Section(self.space, 0, len(outs)),),
@@ -354,7 +339,7 @@ def emit_csr(
         take = np.repeat(low[start:stop] - in_ptr[:-1], sizes) + np.arange(in_ptr[-1])
         segment.emit(
             FlowBlock(
-                block_id=BlockId(node, segment.partition, segment.incarnation, segment.next_seq()),
+                block_id=segment.next_block(node),
                 relation=Relation.ROWS,
                 in_space=in_space,
                 out=_directory(sections, section_of[start:stop]),
@@ -494,12 +479,7 @@ class GivenRecorder:
             del self.outs[:FLOWS_MAX]
             self.segment.emit(
                 FlowBlock(
-                    block_id=BlockId(
-                        self.node,
-                        self.segment.partition,
-                        self.segment.incarnation,
-                        self.segment.next_seq(),
-                    ),
+                    block_id=self.segment.next_block(self.node),
                     relation=Relation.ROWS,
                     in_space=self.in_space,
                     out=(Section(self.space, 0, len(outs)),),

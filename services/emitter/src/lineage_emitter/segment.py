@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lineage_core.address import INCARNATION_MAX, ORDINAL_BITS
+from lineage_core.block import BlockId
 from lineage_emitter.errors import CaptureFailedError
 
 if TYPE_CHECKING:
@@ -268,11 +269,11 @@ class Segment:
         if self._out is not None:
             self._out.write(block, self.end_node)
 
-    def next_seq(self) -> int:
-        """Sequence number of the next block."""
-        if self._out is None and not self.failed:
-            assert self.incarnation >= 0
-        return self._out.next_seq() if self._out is not None else 0
+    def next_block(self, node: str) -> BlockId:
+        """The id of the next block, which holds flows of ``node``."""
+        incarnation = self.incarnation
+        seq = self._out.next_seq() if self._out is not None else 0
+        return BlockId(node, self.partition, incarnation, seq)
 
     # -- end ---------------------------------------------------------------------------------
 
