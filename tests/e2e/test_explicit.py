@@ -15,7 +15,7 @@ from pyspark import SparkContext, StorageLevel
 
 from lineage_core.message import Commit, Unknown
 from lineage_emitter import LineageContext, LineageRDD
-from lineage_emitter.errors import SettingsError, UnsupportedOperatorError
+from lineage_emitter.errors import SettingsError, TracingError, UnsupportedOperatorError
 from lineage_store.opening import open_store
 from tests.job_runs import (
     STORE,
@@ -281,6 +281,32 @@ def test_settings_of_a_second_context_come_too_late(
 def test_a_setting_that_can_not_be_used_is_refused(capture: Capture) -> None:
     with pytest.raises(SettingsError, match="stroe is not a setting"):
         capture(stroe="x")
+
+
+def test_tracing_from_the_program_tells_what_is_missing(
+    capture: Capture, tmp_path: Path, spark_context: SparkContext
+) -> None:
+    with capture() as lc:
+        rdd: Any = lc.parallelize([1, 2, 0], 3)
+        with pytest.raises(Exception, match="ZeroDivisionError"):
+            rdd.map(lambda n: 1 // n).collect()
+        doubled = rdd.map(lambda n: 2 * n)
+        two = doubled.getLineage().filter(lambda n: n == 2)
+        rows = two.goBackAll()
+        assert [item.value for item in rows.collect()] == [1]
+        assert not rows.complete
+        assert "the action failed" in " ".join(rows.gaps)
+        assert "<b>incomplete</b>: " in rows._repr_html_()
+        app = lc.app
+    # What was asked before the end can be asked after it.
+    assert [item.value for item in two.goBackAll().collect()] == [1]
+    with pytest.raises(TracingError, match="has ended"):
+        rdd.map(str).getLineage()
+    assert [one for one in judged(tmp_path, app).reasons if "unknown part" not in one] == []
+    with pytest.raises(TracingError, match="not captured by this"):
+        lc.getLineage(spark_context.parallelize([1]))
+    with capture(enabled=False) as off, pytest.raises(TracingError, match="switched off"):
+        off.getLineage(off.parallelize([1]))
 
 
 # -- actions -----------------------------------------------------------------------------------

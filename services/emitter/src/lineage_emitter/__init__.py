@@ -8,10 +8,17 @@ if TYPE_CHECKING:
     from lineage_emitter.api import LineageApi
     from lineage_emitter.context import LineageContext
     from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.tracing import TracedItem, TracedItems
 
-__all__ = ["LineageApi", "LineageContext", "LineageRDD"]
+__all__ = ["LineageApi", "LineageContext", "LineageRDD", "TracedItem", "TracedItems"]
 
-_HOMES = {"LineageApi": "api", "LineageContext": "context", "LineageRDD": "rdd"}
+_HOMES = {
+    "LineageApi": "api",
+    "LineageContext": "context",
+    "LineageRDD": "rdd",
+    "TracedItem": "tracing",
+    "TracedItems": "tracing",
+}
 
 
 def __getattr__(name: str) -> Any:

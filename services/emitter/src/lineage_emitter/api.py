@@ -270,6 +270,11 @@ class LineageApi:
         self.dispatcher.sync()
         self.linker.wake()
 
+    @property
+    def jobs(self) -> int:
+        """Pieces of work that have returned."""
+        return self._jobs
+
     # -- end ---------------------------------------------------------------------------------------
 
     def close(self, status: EndStatus = "ok") -> None:

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD, SparkContext
 
 from lineage_emitter import actions, scope, shuffles, sources
-from lineage_emitter.rdd import adopt
+from lineage_emitter.drawing import ProgramGraph
+from lineage_emitter.errors import TracingError
+from lineage_emitter.lookups import looking
+from lineage_emitter.rdd import LineageRDD, adopt
+from lineage_emitter.recipes import Call, note
 from lineage_emitter.session import Session, forget, latest_app, session_of
 from lineage_emitter.sources import SOURCES
+from lineage_emitter.tracing import TracedItems, lineage_at
+from lineage_emitter.waiting import LINKED_S
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,6 +67,36 @@ class LineageContext:
             return self.sc.union(list(rdds))
         return union(self.session, rdds)
 
+    def getLineage(
+        self, of: RDD[Any] | str, *more: str, timeout_s: float = LINKED_S
+    ) -> TracedItems:
+        """The lineage of a captured RDD, or of rows that this program read or wrote.
+
+        Rows are named as for ``lineage back``: ``out/part-00000:2``, or by addresses.
+
+        Raises:
+            TracingError: nothing is captured, the RDD is not, or capture has ended.
+            LocationError, AddressError, RowsError: a place names no row, or can't be looked at.
+        """
+        if self.session is None:
+            raise TracingError("capture is switched off, or could not begin: there is no lineage")
+        if isinstance(of, str):
+            return lineage_at(self.session, (of, *more), timeout_s)
+        if not isinstance(of, LineageRDD) or of.session is not self.session:
+            raise TracingError("the RDD is not captured by this LineageContext")
+        return of.getLineage(timeout_s=timeout_s)
+
+    def graph(self, *, timeout_s: float = LINKED_S) -> ProgramGraph:
+        """The program so far; a notebook draws it.
+
+        Raises:
+            TracingError: nothing is captured.
+        """
+        if self.session is None:
+            raise TracingError("capture is switched off, or could not begin: there is no lineage")
+        with looking(self.session, timeout_s) as look:
+            return ProgramGraph.of(tuple(look.nodes.values()), look.links)
+
     def close(self) -> None:
         """End the application's lineage; ``sc.stop()`` and the end of the program do so too."""
         if self.session is not None:
@@ -87,7 +123,18 @@ def union(session: Session, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
     """A captured ``SparkContext.union``."""
     with scope.operator("union"):
         captured = [adopt(rdd, session) for rdd in rdds]
-        return captured[0] if len(captured) == 1 else shuffles.union(captured)
+        united = captured[0] if len(captured) == 1 else shuffles.union(captured)
+    note(united, Call("union", _unite, (list(rdds),)))
+    return united
+
+
+def _unite(rdds: list[RDD[Any]]) -> RDD[Any]:
+    captured = [rdd for rdd in rdds if isinstance(rdd, LineageRDD)]
+    if captured:
+        return union(captured[0].session, rdds)
+    with scope.suspended():
+        return rdds[0].ctx.union(rdds)
+
 
 
 OF_RDDS: dict[str, Callable[..., Any]] = {"union": union, "runJob": actions.run_job}

@@ -5,10 +5,15 @@ LineageError (lineage_core)
 ├── DeliveryError              Kafka did not take lineage; it waits in the spool
 ├── UnsupportedOperatorError   an operator that capture can't follow soundly
 ├── UnfitExecutorsError        executors can't run captured functions; the job runs without capture
+├── TracingError               a question from inside the program that has no answer
+│   ├── ChoiceError            several nodes are meant: say which
+│   └── NotLinkedError         the store does not have the lineage yet; ask again
 └── SettingsError              a setting that can't be used
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from lineage_core.errors import LineageError
 
@@ -38,3 +43,24 @@ class UnfitExecutorsError(LineageError):
 
 class SettingsError(LineageError):
     """A setting that can't be used."""
+
+
+class TracingError(LineageError):
+    """A question from inside the program that has no answer; the message says what does."""
+
+
+class ChoiceError(TracingError):
+    """There are several ways to go, or several nodes of a name.
+
+    ``choices``: what can be said instead, one text for each.
+    """
+
+    def __init__(self, what: str, choices: Sequence[str]) -> None:
+        super().__init__(
+            f"{what}: say which, by the RDD or by the name in front: " + "; ".join(choices)
+        )
+        self.choices = tuple(choices)
+
+
+class NotLinkedError(TracingError):
+    """The store does not have the lineage yet: it may later."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from lineage_core.message import RecordSplit, RecordSplits, SinkFile, Split, Spl
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+    from lineage_core.graph import SplitRecord
 
 _PART = re.compile(r"part-(?:[a-z]-)?(\d+)")
 _SPARK = "org.apache.spark.rdd"
@@ -181,3 +183,19 @@ def sink_files(sc: SparkContext, folder: str) -> list[SinkFile]:
                 )
             )
     return sorted(files, key=lambda file: file.partition)
+
+
+def changed_file(sc: SparkContext, splits: Iterable[SplitRecord]) -> str | None:
+    """The first file of some splits that is not any more as it was when it was read; None: all are."""
+    assert sc._jvm is not None
+    configuration = sc._jsc.hadoopConfiguration()
+    for name, split in {split.path: split for split in splits}.items():
+        path = sc._jvm.org.apache.hadoop.fs.Path(name)
+        file_system = path.getFileSystem(configuration)
+        if not file_system.exists(path):
+            return name
+        status = file_system.getFileStatus(path)
+        state = (status.getLen(), status.getModificationTime() / 1000)
+        if state != (split.file_size, split.mtime):
+            return name
+    return None

@@ -5,8 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lineage_emitter.settings import Settings
+
+if TYPE_CHECKING:
+    from lineage_store.ingest import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +57,15 @@ class BackgroundLinker:
         if self._settings.links_here:
             self._pass()
 
+    def catch_up(self, progress: Progress | None = None) -> None:
+        """Link all that is in the spool now, here; what the thread links is waited for.
+
+        Raises:
+            StoreError: the store can't be written.
+            OSError: the spool can't be read.
+        """
+        self._pass(progress)
+
     def _run(self) -> None:
         while not self._closing:
             self._wake.wait()
@@ -65,12 +78,12 @@ class BackgroundLinker:
                 logger.exception("linking stopped; `lineage link` goes on from here")
                 return
 
-    def _pass(self) -> None:
+    def _pass(self, progress: Progress | None = None) -> None:
         from lineage_store.ingest import ingest
         from lineage_store.sqlite import SqliteStore
 
         store = SqliteStore(self._settings.store_file())
         try:
-            ingest(store, self._folder)
+            ingest(store, self._folder, progress=progress)
         finally:
             store.close()

@@ -7,8 +7,9 @@ compositions of them, recognised by name where a whole-partition function works 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from pyspark import RDD
 from pyspark.core.rdd import Partitioner, PipelinedRDD, portable_hash
@@ -16,11 +17,15 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerial
 
 from lineage_emitter import actions, joins, saving, scope, shuffles
 from lineage_emitter.by_record import Filter, FlatMap, Map, MapValues
+from lineage_emitter.numbering import Numbered
 from lineage_emitter.operators import Chain, EndsIn, Glom, Opaque, Read
+from lineage_emitter.recipes import Recipe, Source, noted
 from lineage_emitter.recorders import PREFIX_REASON
 from lineage_emitter.session import Node, Session
 from lineage_emitter.spaces import Spaces
 from lineage_emitter.stamps import TracedSerializer
+from lineage_emitter.tracing import TracedItems, lineage_of
+from lineage_emitter.waiting import LINKED_S
 
 T = TypeVar("T")
 MAKES_FRAMES = "pyspark.sql.session._create_dataframe"
@@ -36,6 +41,10 @@ class LineageRDD(RDD[Any]):
     batched: int
     """Records a batch where PySpark's own RDD would move whole batches (0: unknown). A later
     repartition deals out batches, so it must find the same ones."""
+    recipe: Recipe | None = None
+    """How it was made; None for what PySpark and capture make for themselves."""
+    numbered: Numbered | None = None
+    """Its records as :meth:`getLineage` numbered them."""
 
     @classmethod
     def wrap(
@@ -55,11 +64,19 @@ class LineageRDD(RDD[Any]):
         if isinstance(rdd, PipelinedRDD) and rdd._is_pipelinable() and spaces is not None:
             read = node.detail.around(Read(session.config, node.name, spaces))
             renamed = session.register("operator", "named", [node])
-            return LineagePipelinedRDD(rdd, read, True, session, renamed)
+            piped = LineagePipelinedRDD(rdd, read, True, session, renamed)
+            return piped.of_source(rdd, spaces)
         found = cls(rdd._jrdd, rdd.ctx, deserializer or rdd._jrdd_deserializer)
         found.partitioner = rdd.partitioner
         found.session, found.node, found.spaces, found.batched = session, node, spaces, batched
-        return found
+        return found.of_source(rdd, spaces)
+
+    def of_source(self, plain: RDD[Any], spaces: Spaces) -> Self:
+        """This RDD, known to hold the rows of a source where ``spaces`` names one."""
+        if isinstance(spaces, str):
+            self.recipe = Source(spaces, plain)
+            self.session.records[spaces] = self.recipe
+        return self
 
     @property
     def named_by_node(self) -> bool:
@@ -273,6 +290,22 @@ class LineageRDD(RDD[Any]):
             self.session.unknown(caller, "a library in the JVM reads the RDD", [self.node])
         with scope.suspended():
             return RDD._to_java_object_rdd(self)
+
+    # -- tracing ---------------------------------------------------------------------------------
+
+    def getLineage(self, *, timeout_s: float = LINKED_S) -> TracedItems:
+        """Where the records of this RDD came from and went to, as Titian's ``getLineage``.
+
+        The first call runs the RDD once, to number its records, and keeps them on the disks of
+        the executors; what Spark holds already (shuffles, caches) is not computed again. Of a
+        source nothing is run. ``timeout_s``: how long a question waits for the store where the
+        lineage goes over Kafka.
+
+        Raises:
+            TracingError: capture has ended.
+            NotLinkedError: the store did not have the lineage in time.
+        """
+        return lineage_of(self, timeout_s)
 
     # -- actions ---------------------------------------------------------------------------------
 
@@ -541,6 +574,10 @@ def _install() -> None:
         own = name in LineageRDD.__dict__ or name in UNTOUCHED
         if not own and not name.startswith("_") and callable(getattr(RDD, name)):
             setattr(LineageRDD, name, _refused(name))
+    for name in (*(one for one in dir(RDD) if not one.startswith("_")), "__add__"):
+        method = LineageRDD.__dict__.get(name)
+        if inspect.isfunction(method):
+            setattr(LineageRDD, name, noted(name, method))
 
 
 _install()

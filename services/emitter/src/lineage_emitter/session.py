@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -114,6 +115,8 @@ class Session:
         self._noted: dict[tuple[str, str], Node | None] = {}
         self._linked: set[tuple[str, str]] = set()
         self._lazy: dict[str, _Lazy] = {}
+        self.records: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        """What gives the records of a node again, by node, while the program holds its RDD."""
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self.details = details
         self._held = HeldMarkers()
@@ -331,7 +334,7 @@ class Session:
             raise CaptureFailedError(self.problem)
         expected = [Expected(node=sink.name, partitions=partitions)]
         above = _upstream(sink)
-        self._note_sources(above)
+        self.note_sources(above)
         for node in above:
             if node.map_side is not None and partitions:
                 if not node.expected:
@@ -345,7 +348,7 @@ class Session:
     def _after_failure(self, sink: Node, culprits: list[list[Run]]) -> None:
         self.drain()
         above = _upstream(sink)
-        self._note_sources(above)
+        self.note_sources(above)
         for runs in culprits:
             names = {parse_space(space).name for space, _, _ in runs}
             crash = self.register(
@@ -364,7 +367,8 @@ class Session:
         self.api.dispatcher.sync()
         self.api.linker.wake()
 
-    def _note_sources(self, nodes: Iterable[Node]) -> None:
+    def note_sources(self, nodes: Iterable[Node]) -> None:
+        """Note once which files sources read; nothing for other nodes."""
         for node in nodes:
             if node.files is not None:
                 source, node.files = node.files, None
@@ -473,6 +477,11 @@ class Session:
                 raise CaptureFailedError(self.problem) from problem
 
     # -- end ---------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is captured any more."""
+        return self._closed
 
     def close(self, status: EndStatus | None = None) -> None:
         """Send the end of the application and link what is left. May be called again."""

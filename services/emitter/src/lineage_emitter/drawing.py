@@ -1,0 +1,134 @@
+"""A program's graph drawn as SVG: no scripts, no styles or fonts from elsewhere."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from lineage_core.graph import LinkRecord, NodeRecord
+from lineage_core.topology import Topology
+from lineage_store.names import Names
+
+WIDTH, HEIGHT = 200, 44
+"""A box, in pixels."""
+GAP_X, GAP_Y, MARGIN = 44, 18, 8
+LETTERS = 30
+"""Letters that fit a line of a box."""
+FILLS = {"source": "#d7e8d4", "sink": "#f3dfc1", "shuffle": "#d5dff2", "unknown": "#f2d0d0"}
+FILL = "#eeeeee"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramGraph:
+    """Nodes and links of a program; ``marked`` nodes are drawn with a thick edge."""
+
+    nodes: Sequence[NodeRecord]
+    links: Sequence[LinkRecord]
+    marked: Collection[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        nodes: Iterable[NodeRecord],
+        links: Iterable[LinkRecord],
+        marked: Collection[str] = (),
+    ) -> ProgramGraph:
+        """The graph of some records; links to other nodes are left out."""
+        known = {node.node: node for node in nodes}
+        pairs = dict.fromkeys((link.src, link.dest) for link in links)
+        inside = [LinkRecord(a, b) for a, b in pairs if a in known and b in known and a != b]
+        return cls(tuple(known.values()), tuple(inside), frozenset(marked))
+
+    def svg(self) -> str:
+        """The drawing, sources on the left."""
+        places = _places(self.nodes, self.links)
+        across = max((x for x, _ in places.values()), default=-1) + 1
+        down = max((y for _, y in places.values()), default=-1) + 1
+        width = 2 * MARGIN + max(across * (WIDTH + GAP_X) - GAP_X, 0)
+        height = 2 * MARGIN + max(down * (HEIGHT + GAP_Y) - GAP_Y, 0)
+        names = Names(self.nodes)
+        edges = [_edge(places[link.src], places[link.dest]) for link in self.links]
+        boxes = [
+            _box(node, names.label(node.node), places[node.node], marked=node.node in self.marked)
+            for node in self.nodes
+        ]
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">'
+            + "".join((*edges, *boxes))
+            + "</svg>"
+        )
+
+    def _repr_html_(self) -> str:
+        return f'<div style="overflow-x:auto">{self.svg()}</div>'
+
+    def __str__(self) -> str:
+        above: defaultdict[str, list[str]] = defaultdict(list)
+        for link in self.links:
+            above[link.dest].append(link.src)
+        return "\n".join(
+            f"{'*' if node.node in self.marked else ' '} {node.node}: {_what(node)}"
+            + (f" <- {', '.join(above[node.node])}" if above[node.node] else "")
+            for node in self.nodes
+        )
+
+
+def _places(nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]) -> dict[str, tuple[int, int]]:
+    """Column and row of each node: behind all that it reads from, near their rows."""
+    order = Topology(nodes, links)
+    above: defaultdict[str, list[str]] = defaultdict(list)
+    for link in links:
+        if order.rank(link.src) < order.rank(link.dest):
+            above[link.dest].append(link.src)
+    places: dict[str, tuple[int, int]] = {}
+    taken: defaultdict[int, set[int]] = defaultdict(set)
+    for node in sorted((one.node for one in nodes), key=order.rank):
+        parents = [places[parent] for parent in above[node]]
+        column = max((x for x, _ in parents), default=-1) + 1
+        row = round(sum(y for _, y in parents) / len(parents)) if parents else 0
+        while row in taken[column]:
+            row += 1
+        taken[column].add(row)
+        places[node] = (column, row)
+    return places
+
+
+def _corner(place: tuple[int, int]) -> tuple[int, int]:
+    return MARGIN + place[0] * (WIDTH + GAP_X), MARGIN + place[1] * (HEIGHT + GAP_Y)
+
+
+def _edge(source: tuple[int, int], target: tuple[int, int]) -> str:
+    x1, y1 = _corner(source)
+    x2, y2 = _corner(target)
+    x1, y1, y2 = x1 + WIDTH, y1 + HEIGHT // 2, y2 + HEIGHT // 2
+    bend = x1 + GAP_X // 2
+    path = f"M{x1} {y1}C{bend} {y1} {bend} {y2} {bend + GAP_X // 2} {y2}L{x2} {y2}"
+    arrow = f"M{x2 - 6} {y2 - 4}L{x2} {y2}L{x2 - 6} {y2 + 4}"
+    return f'<path d="{path}{arrow}" fill="none" stroke="#888888"/>'
+
+
+def _box(node: NodeRecord, label: str, place: tuple[int, int], *, marked: bool) -> str:
+    x, y = _corner(place)
+    first = label if label == _what(node) else f"{label}: {_what(node)}"
+    second = node.path or node.call_site
+    edge = 'stroke="#222222" stroke-width="3"' if marked else 'stroke="#888888"'
+    told = [first, node.path or "", node.call_site, "" if node.exact else node.reason]
+    title = "\n".join(dict.fromkeys(text for text in told if text))
+    return (
+        f"<g><title>{escape(title)}</title>"
+        f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="4" '
+        f'fill="{FILLS.get(node.kind, FILL)}" {edge}/>'
+        f'<text x="{x + 8}" y="{y + 18}">{escape(_cut(first))}</text>'
+        f'<text x="{x + 8}" y="{y + 35}" fill="#555555">{escape(_cut(second))}</text></g>'
+    )
+
+
+def _what(node: NodeRecord) -> str:
+    name = node.name or node.op
+    return f"{name} ({node.description})" if node.description else name
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LETTERS else f"{text[: LETTERS - 1]}…"

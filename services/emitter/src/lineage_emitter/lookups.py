@@ -1,0 +1,182 @@
+"""One look into the stored lineage of a running program."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from lineage_core.address import parse_space
+from lineage_core.errors import AddressError
+from lineage_core.region import Region
+from lineage_core.tracing import Tracer
+from lineage_emitter.numbering import OPERATOR
+from lineage_emitter.waiting import settle, so_far, store_url
+from lineage_store.answers import Composer
+from lineage_store.locations import LocationError, Locations, parse_location
+from lineage_store.names import Names, looks_like_address
+from lineage_store.opening import index_folder, open_store
+from lineage_store.paths import canonical
+from lineage_store.rows import RowReader
+
+if TYPE_CHECKING:
+    from lineage_emitter.session import Session
+    from lineage_store.port import GraphStore
+
+Items: TypeAlias = Mapping[str, Region]
+"""Items by space."""
+
+
+@contextmanager
+def looking(session: Session, timeout_s: float) -> Iterator[Look]:
+    """Look at the lineage of all that a program has captured so far.
+
+    Raises:
+        TracingError, NotLinkedError, StoreError, OSError: see :func:`settle`.
+    """
+    settle(session, timeout_s)
+    url = store_url(session)
+    with open_store(url) as store:
+        yield Look(store, session.app, _reader(url))
+
+
+@functools.cache
+def _reader(url: str) -> RowReader:
+    """It keeps the indexes of the files that it has read."""
+    return RowReader(index_folder(url))
+
+
+class Look:
+    """The graph of one application as it stands."""
+
+    def __init__(self, store: GraphStore, app: str, reader: RowReader) -> None:
+        self._store = store
+        self._app = app
+        self.graph = store.graph(app)
+        records = self.graph.nodes()
+        self.links = self.graph.links()
+        self.nodes = {record.node: record for record in records}
+        self.names = Names(records)
+        self.tracer = Tracer(self.graph)
+        self.topology = self.tracer.topology
+        self.locations = Locations(self.graph, reader)
+        self._above: defaultdict[str, list[str]] = defaultdict(list)
+        self._below: defaultdict[str, list[str]] = defaultdict(list)
+        for link in self.links:
+            self._above[link.dest].append(link.src)
+            self._below[link.src].append(link.dest)
+
+    def composer(self) -> Composer:
+        """What shows items with their files' lines."""
+        return Composer(self.graph, self.names, self.locations)
+
+    def gaps(self) -> tuple[str, ...]:
+        """Why lineage of the program is missing; nothing where it is all there."""
+        messages = self._store.messages(self._app)
+        if not any(message.type == "job" for message in messages):
+            return ()
+        return so_far(self._app, messages, self._store.counts(self._app)).reasons
+
+    # -- nodes -------------------------------------------------------------------------------
+
+    def parents(self, node: str) -> list[str]:
+        """The nodes that a node reads from."""
+        return self._above[node]
+
+    def children(self, node: str) -> list[str]:
+        """The nodes that read from a node."""
+        return self._below[node]
+
+    def is_numbering(self, node: str) -> bool:
+        """Whether ``getLineage`` made the node."""
+        record = self.nodes.get(node)
+        return record is not None and record.op == OPERATOR
+
+    def rdd_node(self, node: str) -> str:
+        """The node of the RDD whose records a node of ``getLineage`` holds; others are their own."""
+        while self.is_numbering(node):
+            node = self._above[node][0]
+        return node
+
+    def has_items(self, node: str) -> bool:
+        """Whether items of a node are recorded: nodes inside a segment have none."""
+        record = self.nodes.get(node)
+        kept = record is not None and record.kind in ("source", "sink", "shuffle")
+        return kept or bool(self.graph.spaces_of(node))
+
+    def text(self, node: str) -> str:
+        """What a node is called, does, and where the program made it."""
+        node = self.rdd_node(node)
+        record = self.nodes.get(node)
+        if record is None:
+            return node
+        label = self.names.label(node)
+        name = record.name or record.op
+        parts = [] if label == name else [name]
+        parts += [f"at {record.call_site}"] if record.call_site else []
+        parts += [f"({record.description})"] if record.description else []
+        return f"{label}: {' '.join(parts)}" if parts else label
+
+    def called(self, name: str) -> set[str]:
+        """Nodes that an id, an alias, a label or the name of an operator means.
+
+        Raises:
+            AddressError: there is none; the message lists those that go by a name of their own.
+        """
+        try:
+            return {self.names.node(name)}
+        except AddressError:
+            found = {n.node for n in self.nodes.values() if name in (n.name, n.op)}
+            if not found:
+                raise
+            return found
+
+    # -- rows --------------------------------------------------------------------------------
+
+    def at(self, place: str) -> dict[str, Region]:
+        """The items that ``path:line`` or an address names; of a file, what was written before read.
+
+        Raises:
+            LocationError: there is no such row.
+            AddressError: there is no such address.
+            RowsError: rows must be counted in a file that can't be read.
+        """
+        if looks_like_address(place):
+            named = self.names.find(place, self.graph)
+            for space, region in named.items():
+                self.locations.check(space, region, self.names.space(space))
+            return named
+        location = parse_location(place)
+        path = canonical(location.path)
+        for kind in ("sink", "source"):
+            found: dict[str, Region] = {}
+            for node in (one.node for one in self.nodes.values() if one.kind == kind):
+                found |= self.locations.items_at(node, path, location.line)
+            if found:
+                return found
+        raise LocationError(f"{place}: this program has not read or written the file")
+
+
+def by_node(items: Items) -> dict[str, dict[str, Region]]:
+    """Items by node and space."""
+    found: dict[str, dict[str, Region]] = {}
+    for space, region in items.items():
+        if region:
+            found.setdefault(parse_space(space).name, {})[space] = region
+    return found
+
+
+def by_split(spaces: Items) -> dict[int, Region]:
+    """Items of one source or sink by partition."""
+    return {parse_space(space).partition: region for space, region in spaces.items()}
+
+
+def joined(parts: Iterable[Items]) -> dict[str, Region]:
+    """Items that are in any of the parts."""
+    found: dict[str, list[Region]] = {}
+    for part in parts:
+        for space, region in part.items():
+            found.setdefault(space, []).append(region)
+    return {space: Region.union(regions) for space, regions in found.items()}

@@ -1,0 +1,176 @@
+"""The records of an RDD as items: numbered once by an action, and given again when asked for.
+
+``getLineage`` numbers the records of an RDD and keeps them on the executors' disks with the names
+of where they came from. Whoever reads them later finds by these names that they are the very ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from pyspark import RDD, StorageLevel
+
+from lineage_core.address import ORDINAL_BITS
+from lineage_core.region import Region
+from lineage_emitter import scope
+from lineage_emitter.errors import TracingError
+from lineage_emitter.picking import Kept, Names, Number, Select, as_they_are, count
+from lineage_emitter.recipes import Source
+from lineage_emitter.session import Node, Session
+from lineage_emitter.shuffles import same
+
+if TYPE_CHECKING:
+    from lineage_emitter.rdd import LineageRDD
+
+OPERATOR = "getLineage"
+"""The operator of the nodes that numbering adds to the graph."""
+
+Placed: TypeAlias = tuple[int, int, Any]
+"""A record with its split and its ordinal there."""
+
+
+@dataclass(eq=False)
+class Numbered:
+    """The numbered records of one RDD: items ``sink#split#ordinal``.
+
+    ``kept``: a persisted RDD of them, whose stream of each split carries ``names``.
+    """
+
+    sink: Node
+    kept: RDD[Any]
+    counts: Mapping[int, int]
+    names: Mapping[int, Names]
+
+    def items(self) -> dict[str, Region]:
+        """All items, by space."""
+        return _all_items(self.sink.name, self.counts)
+
+    def pick(self, kept: Kept) -> list[Placed]:
+        """The records at some ordinals, by split and ordinal.
+
+        Raises:
+            TracingError: they are not there any more.
+        """
+        return _picked(self.kept, kept, self.names)
+
+    def choose(self, kept: Kept, function: Callable[[Any], Any]) -> dict[int, Region]:
+        """Of some ordinals, those whose record ``function`` holds of; it runs on the executors.
+
+        Raises:
+            TracingError: they are not there any more.
+        """
+        return _chosen(self.kept, kept, function, self.names)
+
+
+class SourceRows:
+    """The rows of a source as items: nothing has to be kept, they can be read again."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def items(self) -> dict[str, Region]:
+        """All items, by space. Runs a job that counts them."""
+        with scope.suspended():
+            counted = self.source.plain.mapPartitionsWithIndex(count).collect()
+        return _all_items(self.source.node, dict(counted))
+
+    def whole(self) -> dict[str, Region]:
+        """All items that there may be, by space, without counting them."""
+        with scope.suspended():
+            splits = range(self.source.plain.getNumPartitions())
+        return _all_items(self.source.node, dict.fromkeys(splits, 1 << ORDINAL_BITS))
+
+    def pick(self, kept: Kept) -> list[Placed]:
+        """The records at some ordinals, by split and ordinal."""
+        return _picked(self.source.plain, kept, None)
+
+    def choose(self, kept: Kept, function: Callable[[Any], Any]) -> dict[int, Region]:
+        """Of some ordinals, those whose record ``function`` holds of; it runs on the executors."""
+        return _chosen(self.source.plain, kept, function, None)
+
+
+def numbered(rdd: LineageRDD) -> Numbered:
+    """The numbered records of an RDD; an action numbers them when it is asked for the first time.
+
+    Raises:
+        TracingError: capture has ended.
+    """
+    if rdd.numbered is None:
+        rdd.numbered = _number(rdd, rdd.session)
+        rdd.session.records[rdd.numbered.sink.name] = rdd.numbered
+    return rdd.numbered
+
+
+def _number(rdd: LineageRDD, session: Session) -> Numbered:
+    if session.closed:
+        raise TracingError(
+            f"capture of {session.app} has ended: call getLineage before, or ask for a row of a file"
+        )
+    with scope.operator(OPERATOR):
+        kept = rdd if rdd.is_cached and rdd.spaces is None else _kept(rdd)
+        sink = session.register("sink", OPERATOR, [kept.node], alias=OPERATOR)
+        counting = kept.pipe_function(Number(sink.name), True, sink).ending(rdd.ctx.serializer)
+        splits = range(rdd.getNumPartitions())
+        with session.action(OPERATOR, sink, lambda: splits), scope.suspended():
+            found = RDD.collect(counting)
+    return Numbered(
+        sink,
+        kept,
+        {split: rows for split, rows, _ in found},
+        {split: names for split, _, names in found},
+    )
+
+
+def _kept(rdd: LineageRDD) -> LineageRDD:
+    """The RDD's records with their names, on the disks of the executors when they are read."""
+    node = rdd.session.register("operator", OPERATOR, [rdd.node])
+    named = rdd.pipe_function(same, True, node)
+    with scope.suspended():
+        named.persist(StorageLevel.DISK_ONLY)
+    return named
+
+
+def _all_items(node: str, counts: Mapping[int, int]) -> dict[str, Region]:
+    return {
+        f"{node}#{split}": Region(np.zeros(1, np.uint64), np.array([rows - 1], np.uint64))
+        for split, rows in counts.items()
+        if rows
+    }
+
+
+def _picked(rdd: RDD[Any], kept: Kept, names: Mapping[int, Names] | None) -> list[Placed]:
+    return [
+        (split, ordinal, record)
+        for split, ordinals, records in _selected(rdd, Select(kept, names))
+        for ordinal, record in zip(ordinals, records, strict=True)
+    ]
+
+
+def _chosen(
+    rdd: RDD[Any],
+    kept: Kept,
+    function: Callable[[Any], Any],
+    names: Mapping[int, Names] | None,
+) -> dict[int, Region]:
+    chosen = _selected(rdd, Select(kept, names, function))
+    return {split: Region.from_positions(np.array(ordinals)) for split, ordinals, _ in chosen}
+
+
+def _selected(rdd: RDD[Any], select: Select) -> list[tuple[int, Any, Any]]:
+    splits = sorted(select.keep.kept)
+    if not splits:
+        return []
+    with scope.suspended():
+        # The plain class's own method: what reads a captured RDD here is not captured.
+        selecting = RDD.mapPartitionsWithIndex(rdd, select, True)
+        found = rdd.ctx.runJob(selecting, as_they_are, splits)
+    lost = [split for split, ordinals, _ in found if ordinals is None]
+    if lost:
+        raise TracingError(
+            f"the records of partition {lost[0]} were lost and made again, perhaps in another "
+            "order: call unpersist() and getLineage() again"
+        )
+    return found

@@ -1,0 +1,78 @@
+"""Running a program again from chosen rows of its sources, in the partitions where they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark import RDD
+
+from lineage_core.region import Region
+from lineage_emitter import scope
+from lineage_emitter.picking import KeepRows, Kept
+from lineage_emitter.recipes import Source, made_again
+
+Rows = Mapping[str, Kept]
+"""Rows by source node."""
+
+
+def rows_alone(source: Source, kept: Kept) -> RDD[Any]:
+    """Some rows of a source, in its partitions, as PySpark's own RDD.
+
+    Partitions without any begin and end at once: they read nothing.
+    """
+    with scope.suspended():
+        return source.plain.mapPartitionsWithIndex(KeepRows(kept), True)
+
+
+def replayed(goal: RDD[Any], rows: Rows) -> RDD[Any]:
+    """``goal`` as plain PySpark makes it when the sources in ``rows`` hold just those rows.
+
+    Other sources keep all of theirs.
+
+    Raises:
+        TracingError: it is not known how an RDD on the way was made.
+    """
+
+    def cut(rdd: RDD[Any], source: Source) -> RDD[Any]:
+        kept = rows.get(source.node, source.kept)
+        return source.plain if kept is None else rows_alone(source, kept)
+
+    with scope.suspended():
+        return made_again(goal, cut)
+
+
+def replayed_with_lineage(goal: RDD[Any], rows: Rows) -> RDD[Any]:
+    """As :func:`replayed`, captured: its rows trace to those of the very sources.
+
+    Raises:
+        TracingError: it is not known how an RDD on the way was made.
+    """
+
+    def cut(rdd: RDD[Any], source: Source) -> RDD[Any]:
+        whole = source.whole or rdd
+        kept = rows.get(source.node, source.kept)
+        return whole if kept is None else _captured(whole, replace(source, kept=kept, whole=whole))
+
+    return made_again(goal, cut)
+
+
+def _captured(whole: Any, cut: Source) -> RDD[Any]:
+    assert cut.kept is not None
+    with scope.operator("replay"):
+        node = whole.session.register("operator", "replay", [whole.node])
+        rdd: RDD[Any] = whole.pipe_function(KeepRows(cut.kept), True, node)
+        rdd.recipe = cut  # type: ignore[attr-defined]
+        return rdd
+
+
+def without(rows: Rows, left_out: Rows) -> dict[str, dict[int, Region]]:
+    """Rows but for those that are left out."""
+    return {
+        node: {
+            split: region - left_out.get(node, {}).get(split, Region())
+            for split, region in kept.items()
+        }
+        for node, kept in rows.items()
+    }

@@ -1,0 +1,168 @@
+"""Some of a set of items, and their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from lineage_core.address import parse_space
+from lineage_core.region import Region
+from lineage_core.trace_result import NodeItems
+from lineage_emitter import hadoop
+from lineage_emitter.errors import TracingError
+from lineage_emitter.lookups import Items, Look, by_split
+from lineage_emitter.numbering import Numbered, SourceRows
+from lineage_emitter.picking import Kept
+from lineage_emitter.recipes import Source
+from lineage_emitter.showing import Shown, record_text
+from lineage_store.answers import Group
+from lineage_store.paths import plain_path
+
+if TYPE_CHECKING:
+    from lineage_emitter.session import Session
+
+
+def in_order(look: Look, items: Items) -> list[tuple[str, Region]]:
+    """Spaces and their items in the order in which they are shown: by node, then partition."""
+    nodes = {node: at for at, node in enumerate(look.nodes)}
+
+    def place(space: str) -> tuple[int, int, int, str]:
+        parsed = parse_space(space)
+        return nodes.get(parsed.name, -1), parsed.partition, parsed.incarnation or 0, space
+
+    return [(space, items[space]) for space in sorted(items, key=place)]
+
+
+def at_ordinals(ordered: Iterable[tuple[str, Region]], ordinals: Iterable[int]) -> Items:
+    """The items at some places (from 0) of an order.
+
+    Raises:
+        IndexError: there is no such place.
+    """
+    left = sorted(set(ordinals))
+    if left and left[0] < 0:
+        raise IndexError(f"ordinals count from 0; there is no item {left[0]}")
+    found: dict[str, Region] = {}
+    first, at = 0, 0
+    for space, region in ordered:
+        here = []
+        while at < len(left) and left[at] < first + region.count:
+            here.append(int(region.slice(left[at] - first, 1).first[0]))
+            at += 1
+        if here:
+            found[space] = Region.from_positions(here)
+        first += region.count
+    if at < len(left):
+        raise IndexError(f"there is no item {left[at]}: {first} items, counted from 0")
+    return found
+
+
+class Records:
+    """What gives the records of items: those that ``getLineage`` numbered, and rows of sources."""
+
+    def __init__(self, look: Look, session: Session) -> None:
+        self._look = look
+        self._session = session
+
+    def of(self, node: str, splits: Iterable[int]) -> Numbered | SourceRows | None:
+        """What gives the records of a node; None: there is nothing that does.
+
+        Raises:
+            TracingError: a file of the partitions has changed since it was read.
+        """
+        held = self._session.records.get(node)
+        if isinstance(held, Source):
+            self.refuse_changed(node, splits)
+            return SourceRows(held)
+        return held if isinstance(held, Numbered) else None
+
+    def refuse_changed(self, node: str, splits: Iterable[int]) -> None:
+        """Refuse to read rows again where they are not any more what they were.
+
+        Raises:
+            TracingError: a file of the partitions has changed since it was read.
+        """
+        wanted = set(splits)
+        noted = [one for one in self._look.graph.splits(node) if one.partition in wanted]
+        changed = hadoop.changed_file(self._session.sc, noted)
+        if changed is not None:
+            raise TracingError(
+                f"{plain_path(changed)} has changed since the program read it: its rows can't "
+                "be read again"
+            )
+
+    def choose(self, node: str, spaces: Items, function: Callable[[Any], Any]) -> dict[str, Region]:
+        """The items whose value ``function`` holds of.
+
+        Raises:
+            TracingError: records of theirs are lost, or a file has changed.
+        """
+        kept = by_split(spaces)
+        records = self.of(node, kept)
+        if records is not None:
+            chosen = records.choose(kept, function)
+            return {f"{node}#{split}": region for split, region in chosen.items()}
+        found: dict[str, list[int]] = {}
+        for space, position, value in self._shown(node, spaces):
+            if function(value):
+                found.setdefault(space, []).append(position)
+        return {space: Region.from_positions(positions) for space, positions in found.items()}
+
+    def group(self, node: str, spaces: Items, limit: int | None, *, texts: bool) -> Group:
+        """The items with their lines and, if asked for, texts."""
+        return self._look.composer().group(NodeItems(node, spaces), limit, texts=texts)
+
+    def values(self, node: str, spaces: Items, limit: int | None = None) -> list[Any] | None:
+        """The records of the first items, in order; None where they can't be had.
+
+        Raises:
+            TracingError: records are lost, or a file has changed.
+        """
+        kept: Kept = by_split(spaces)
+        if limit is not None:
+            kept = by_split(_first(in_order(self._look, spaces), limit))
+        records = self.of(node, kept)
+        return None if records is None else [record for _, _, record in records.pick(kept)]
+
+    def shown(self, node: str, spaces: Items, limit: int) -> tuple[Shown, dict[str, None]]:
+        """The first items as a person sees them, and what is to be warned of.
+
+        Rows of text files are looked up in the files; what can't be is asked of Spark.
+        """
+        composer = self._look.composer()
+        group = composer.group(NodeItems(node, spaces), limit, texts=True)
+        texts = [item.text for item in group.items]
+        if None in texts and not group.changed:
+            records = self.values(node, spaces, limit)
+            texts = texts if records is None else [record_text(record) for record in records]
+        places = [item.location or item.address for item in group.items]
+        rows = list(zip(places, texts, strict=True))
+        shown = Shown(self._heading(node, group), rows, group.count - len(rows))
+        return shown, dict.fromkeys(composer.warnings)
+
+    def _heading(self, node: str, group: Group) -> str:
+        noun = "item" if group.count == 1 else "items"
+        changed = ", gone since" if group.gone else ", changed since" if group.changed else ""
+        of = f" in {group.path}" if group.path else ""
+        return f"{group.count:,} {noun} of node {self._look.text(node)}{of}{changed}"
+
+    def _shown(self, node: str, spaces: Items) -> Iterator[tuple[str, int, str]]:
+        group = self.group(node, spaces, None, texts=True)
+        items = iter(group.items)
+        for space, region in in_order(self._look, spaces):
+            for position in region.positions().tolist():
+                item = next(items)
+                yield space, position, item.address if item.text is None else item.text
+
+
+def _first(ordered: list[tuple[str, Region]], limit: int) -> dict[str, Region]:
+    found: dict[str, Region] = {}
+    for space, region in ordered:
+        found[space] = region.slice(0, limit)
+        limit -= found[space].count
+    return found
+
+
+def counted(items: Items) -> int:
+    """Number of items."""
+    return sum(region.count for region in items.values())
