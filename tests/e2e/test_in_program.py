@@ -9,6 +9,7 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark import RDD, SparkContext
 
@@ -20,7 +21,7 @@ from lineage_store.asking import Asker, Question
 from lineage_store.locations import LocationError
 from lineage_store.opening import open_store
 from lineage_store.rows import RowReader
-from tests.job_runs import STORE
+from tests.job_runs import STORE, judged
 
 pytestmark = pytest.mark.e2e
 
@@ -55,6 +56,8 @@ def program(
     made = Program(spark_context, tmp_path_factory.mktemp("program"))
     with made.lc:
         yield made
+    verdict = judged(made.folder, made.lc.app)
+    assert verdict.reasons == ()
 
 
 def values(items: TracedItems) -> list[Any]:
@@ -127,7 +130,7 @@ def test_rows_are_the_records_of_the_source_as_a_plain_rdd(program: Program) -> 
     assert women.goBackAll("read:people").rows().collect() == ["ann,F"]
     with pytest.raises(ChoiceError, match="read:orders"):
         women.rows()
-    pairs = program.lc.parallelize([(n, {n}) for n in range(25)], 3)
+    pairs: Any = program.lc.parallelize([(n, {n}) for n in range(25)], 3)
     (chosen,) = pairs.filter(lambda pair: pair[0] == 17).getLineage().rows().collect()
     assert chosen == (17, {17})
 
@@ -210,6 +213,8 @@ def test_rows_that_a_file_names_are_traced_as_by_the_command(program: Program) -
         program.lc.getLineage(f"{program.folder / STORE}:1")
     with pytest.raises(TracingError, match=r"say up to which RDD"):
         two.replay()
+    with pytest.raises(TracingError, match="not captured"):
+        two.replay(until=two.rows())
 
 
 def test_what_is_shown(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,7 +227,7 @@ def test_what_is_shown(program: Program, capsys: pytest.CaptureFixture[str]) -> 
     shown = capsys.readouterr().out.splitlines()
     assert [line.rpartition(": ")[2] for line in shown[1:3]] == ["1,ann,5", "2,bob,7"]
     assert shown[3] == "... and 2 more"
-    evil = program.lc.parallelize(["<script>alert(1)</script>", ("<b>", 2)], 2)
+    evil: Any = program.lc.parallelize(["<script>alert(1)</script>", ("<b>", 2)], 2)
     html = evil.getLineage()._repr_html_()
     assert "&lt;script&gt;alert(1)" in html
     assert "(&#x27;&lt;b&gt;&#x27;, 2)" in html
@@ -324,7 +329,7 @@ def test_titian_finds_the_row_that_made_an_average_wrong(program: Program) -> No
 
 
 def test_a_superset_says_why(program: Program) -> None:
-    buffered = program.lines.mapPartitions(lambda lines: list(lines))
+    buffered = program.lines.mapPartitions(list)
     rows = buffered.getLineage().filter(1).goBackAll()
     assert values(rows) == ["1,ann,5", "2,bob,7", "3,ann,100"]
     assert not rows.exact
@@ -344,15 +349,21 @@ def test_records_that_were_made_again_in_the_meantime_are_not_passed_off(
         every.collect()
     every.unpersist()
     assert values(shuffled.getLineage()) == listed
-    cached = program.orders.repartition(2).cache()
-    assert sorted(values(cached.getLineage())) == sorted(cached.collect())
+    assert values(shuffled.getLineage().filter(np.int64(0))) == listed[:1]
+    with pytest.raises(TracingError, match="were dropped"):
+        every.filter(bool)
+    assert "were dropped" in every._repr_html_()
+    cached = program.orders.map(lambda kv: kv[::-1]).cache()
+    assert values(cached.getLineage()) == cached.collect()
     assert cached.numbered.kept is cached
+    cached.getLineage().unpersist()
+    assert cached.is_cached
 
 
 def test_a_file_that_has_changed_is_not_read_again(program: Program) -> None:
     path = program.folder / "changing.txt"
     path.write_text("a\nb\n")
-    lines = program.lc.textFile(str(path), 1)
+    lines: Any = program.lc.textFile(str(path), 1)
     b = lines.map(str.upper).getLineage().filter(lambda line: line == "B")
     assert b.rows().collect() == ["b"]
     path.write_text("b\na\nc\n")

@@ -1,4 +1,4 @@
-"""The demo over the whole pipeline: emitted to Kafka, linked, and traced from Neo4j."""
+"""The demo, and a program that traces itself, over the whole pipeline: traced from Neo4j."""
 
 from __future__ import annotations
 
@@ -7,11 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.job_runs import run_program
+from tests.job_runs import run_program, write_job
 from tests.pipeline import Pipeline, pipeline
 from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
 
 pytestmark = pytest.mark.integration
+
+IN_PROGRAM = """
+from operator import add
+from pyspark import SparkConf, SparkContext
+from lineage_emitter import LineageContext
+
+conf = SparkConf().set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
+with SparkContext("local[2]", "traced", conf=conf) as sc:
+    lc = LineageContext(sc)
+    words = lc.textFile("in.txt", 2).flatMap(str.split).map(lambda word: (word, 1))
+    counts = words.reduceByKey(add, 2)
+    c = counts.getLineage(timeout_s=120).filter(lambda kv: kv[0] == "c")
+    rows = c.goBackAll()
+    print(rows.exact, rows.gaps, rows.rows().collect(), c.replay().collect())
+"""
 
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "flights" / "demo.py"
 
@@ -26,6 +41,12 @@ def test_its_traces_are_answered_from_neo4j(
         assert "$ lineage forward data/weather.csv:" in done.stdout
         (application,) = _applications(whole)
         assert whole.verdict(application).complete
+        (tmp_path / "in.txt").write_text("a b c\nb c\nc a\nx\nlast c\n")
+        job = write_job(tmp_path, IN_PROGRAM)
+        done = run_program(tmp_path, [sys.executable, str(job)], whole.settings)
+        assert done.returncode == 0, done.stderr[-2_000:]
+        assert done.stdout.startswith("True () ['a b c', 'b c', 'c a', 'last c'] [")
+        assert "('c', 4)" in done.stdout
     assert not (tmp_path / "work" / ".lineage" / "lineage.db").exists()
 
 

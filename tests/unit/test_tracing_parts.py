@@ -18,7 +18,7 @@ from lineage_emitter.errors import NotLinkedError, TracingError
 from lineage_emitter.progress import SHOWN_AFTER_S, progress_bar
 from lineage_emitter.selecting import at_ordinals
 from lineage_emitter.settings import read_settings
-from lineage_emitter.showing import Shown, Showing, html_of, text_of
+from lineage_emitter.showing import Showing, Shown, html_of, text_of
 from lineage_emitter.waiting import SETTLED_S, store_url, wait_for
 from lineage_store.errors import StoreUnavailableError
 from tests.memory_graph import node
@@ -165,10 +165,9 @@ def test_only_work_that_takes_long_shows_progress_and_only_where_somebody_looks(
 ) -> None:
     for terminal, expected in (("", False), ("1", True)):
         monkeypatch.setenv("FORCE_COLOR", terminal)
-        now = 0.0
-        with progress_bar("linking", clock=lambda: now) as show:
+        times = iter([0.0, 0.0, SHOWN_AFTER_S])
+        with progress_bar("linking", clock=times.__next__) as show:
             show(1, 2)
             assert capsys.readouterr().err == ""
-            now = SHOWN_AFTER_S
             show(2, 2)
         assert ("linking" in capsys.readouterr().err) is expected

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from pyspark import RDD, StorageLevel
+from pyspark.core.rdd import PipelinedRDD
 
 from lineage_core.address import ORDINAL_BITS
 from lineage_core.region import Region
@@ -110,7 +111,8 @@ def _number(rdd: LineageRDD, session: Session) -> Numbered:
             f"capture of {session.app} has ended: call getLineage before, or ask for a row of a file"
         )
     with scope.operator(OPERATOR):
-        kept = rdd if rdd.is_cached and rdd.spaces is None else _kept(rdd)
+        # What a JVM operator made carries many names a partition, a chain of functions just one.
+        kept = rdd if rdd.is_cached and isinstance(rdd, PipelinedRDD) else _kept(rdd)
         sink = session.register("sink", OPERATOR, [kept.node], alias=OPERATOR)
         counting = kept.pipe_function(Number(sink.name), True, sink).ending(rdd.ctx.serializer)
         splits = range(rdd.getNumPartitions())

@@ -65,16 +65,22 @@ class Records:
         self._session = session
 
     def of(self, node: str, splits: Iterable[int]) -> Numbered | SourceRows | None:
-        """What gives the records of a node; None: there is nothing that does.
+        """What gives the records of a node; None: it is none whose records can be had.
 
         Raises:
-            TracingError: a file of the partitions has changed since it was read.
+            TracingError: they could be had, but a file has changed or the RDD was dropped.
         """
         held = self._session.records.get(node)
         if isinstance(held, Source):
             self.refuse_changed(node, splits)
             return SourceRows(held)
-        return held if isinstance(held, Numbered) else None
+        if isinstance(held, Numbered):
+            return held
+        if self._look.is_numbering(node):
+            raise TracingError(
+                f"the records of node {self._look.text(node)} were dropped: call getLineage() again"
+            )
+        return None
 
     def refuse_changed(self, node: str, splits: Iterable[int]) -> None:
         """Refuse to read rows again where they are not any more what they were.
@@ -133,8 +139,11 @@ class Records:
         group = composer.group(NodeItems(node, spaces), limit, texts=True)
         texts = [item.text for item in group.items]
         if None in texts and not group.changed:
-            records = self.values(node, spaces, limit)
-            texts = texts if records is None else [record_text(record) for record in records]
+            try:
+                records = self.values(node, spaces, limit)
+                texts = texts if records is None else [record_text(record) for record in records]
+            except TracingError as gone:
+                composer.warnings[str(gone)] = None
         places = [item.location or item.address for item in group.items]
         rows = list(zip(places, texts, strict=True))
         shown = Shown(self._heading(node, group), rows, group.count - len(rows))

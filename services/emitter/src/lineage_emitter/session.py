@@ -117,6 +117,8 @@ class Session:
         self._lazy: dict[str, _Lazy] = {}
         self.records: WeakValueDictionary[str, Any] = WeakValueDictionary()
         """What gives the records of a node again, by node, while the program holds its RDD."""
+        self.settled_jobs = -1
+        """Of the jobs that have returned, how many the store was last seen to have."""
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self.details = details
         self._held = HeldMarkers()

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from pyspark import RDD
 
@@ -21,7 +22,7 @@ from lineage_emitter.errors import TracingError
 from lineage_emitter.lookups import Items, Look, by_node, by_split, joined, looking
 from lineage_emitter.moving import Moved, Mover
 from lineage_emitter.numbering import SourceRows, numbered
-from lineage_emitter.recipes import Source, upstream
+from lineage_emitter.recipes import Source, recipe_of, upstream
 from lineage_emitter.replaying import (
     Rows,
     replayed,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from lineage_emitter.rdd import LineageRDD
     from lineage_emitter.session import Session
 
-Chosen: TypeAlias = "TracedItems | Callable[[Any], Any] | int | Iterable[int]"
+Chosen: TypeAlias = "TracedItems | Callable[[Any], Any] | SupportsIndex | Iterable[int]"
 """Items, or what :meth:`TracedItems.filter` takes."""
 SHOWN = 20
 
@@ -172,7 +173,7 @@ class TracedItems:
             within = None if self._within is None else self._within & {node}
             return self._with(by_node(self._items)[node], within=within)
 
-    def filter(self, chosen: Callable[[Any], Any] | int | Iterable[int]) -> TracedItems:
+    def filter(self, chosen: Callable[[Any], Any] | SupportsIndex | Iterable[int]) -> TracedItems:
         """Some of the items: those that a function holds of, or those at some ordinals (from 0).
 
         The function gets each item's value, as :meth:`collect` gives it: the record (then it runs
@@ -184,7 +185,7 @@ class TracedItems:
         """
         with self._look() as look:
             if not callable(chosen):
-                ordinals = [chosen] if isinstance(chosen, int) else chosen
+                ordinals = [index(chosen)] if isinstance(chosen, SupportsIndex) else chosen
                 found = at_ordinals(in_order(look, self._items), ordinals)
                 return self._with(found, within=self._within)
             some: dict[str, Region] = {}
@@ -349,6 +350,8 @@ class TracedItems:
 
     def _goal(self, look: Look, until: RDD[Any] | str | None) -> RDD[Any]:
         if isinstance(until, RDD):
+            if recipe_of(until) is None:
+                raise TracingError("the RDD is not captured: it can't be made again")
             return until
         if self._origin is None:
             raise TracingError("say up to which RDD: replay(until=RDD)")

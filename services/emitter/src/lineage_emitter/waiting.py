@@ -58,8 +58,11 @@ def settle(session: Session, timeout_s: float) -> None:
         with progress_bar("linking") as show:
             session.api.linker.catch_up(lambda at: show(at.bytes_done, at.bytes_total))
         return
-    with progress_bar("waiting for the lineage") as show, open_store(url) as store:
-        wait_for(store, session.app, session.api.jobs, timeout_s, show)
+    jobs = session.api.jobs
+    if session.settled_jobs < jobs:
+        with progress_bar("waiting for the lineage") as show, open_store(url) as store:
+            wait_for(store, session.app, jobs, timeout_s, show)
+        session.settled_jobs = jobs
 
 
 def wait_for(
