@@ -123,7 +123,12 @@ def test_no_text_of_a_record_is_taken_for_html() -> None:
     lines = text_of(showing, width=20).splitlines()
     assert lines[1] == f"{EVIL[:19]}…"
     assert lines[2:4] == ["4#0#1", "... and 1,000 more"]
-    assert text_of(Showing([], (), (), ())) == "no items\n"
+    assert lines[4].startswith("warning: ")
+    assert lines[5].startswith("superset: ")
+    assert lines[6].startswith("incomplete: ")
+    assert text_of(Showing([], (), (), ())) == "no items\nexact\n"
+    assert "<p>exact</p>" in html_of(Showing([], (), (), ()))
+    assert "exact" not in html
 
 
 def test_a_drawn_graph_is_svg_with_a_box_for_each_node() -> None:

@@ -46,7 +46,7 @@ def text_of(showing: Showing, width: int | None = None) -> str:
     if not showing.groups:
         lines.append("no items")
     lines += [f"warning: {warning}" for warning in showing.warnings]
-    lines += [f"superset: {reason}" for reason in showing.reasons]
+    lines += [f"superset: {reason}" for reason in showing.reasons] or ["exact"]
     lines += [f"incomplete: {gap}" for gap in showing.gaps]
     return "\n".join(lines) + "\n"
 
@@ -66,6 +66,7 @@ def html_of(showing: Showing) -> str:
         ("incomplete", showing.gaps),
     ):
         parts += [f"<p><b>{word}</b>: {escape(line)}</p>" for line in lines]
+    parts += [] if showing.reasons else ["<p>exact</p>"]
     return "<div>" + "".join(parts) + "</div>"
 
 
