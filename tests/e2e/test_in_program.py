@@ -303,6 +303,8 @@ def test_replays_up_to_other_rdds_and_with_lineage_of_their_own(program: Program
     small = women.goBackAll("read:orders").filter(lambda line: line.endswith(",5"))
     assert small.replay().collect() == [("F", 5)]
     assert small.replay(exclude=0).collect() == []
+    nobody = program.totals.getLineage().filter(lambda kv: kv[0] == "X")
+    assert (nobody.count, nobody.replay().collect()) == (0, [])
     captured: Any = small.replay(capture=True)
     assert isinstance(captured, LineageRDD)
     assert values(captured.getLineage()) == [("F", 5)]

@@ -117,8 +117,9 @@ class TracedItems:
     @property
     def nodes(self) -> tuple[TracedNode, ...]:
         """The nodes of the items, in the order of the program."""
+        here = set(self._nodes)
         with self._look() as look:
-            return tuple(_node(look, node) for node in look.nodes if node in self._nodes)
+            return tuple(_node(look, node) for node in look.nodes if node in here)
 
     @property
     def node(self) -> TracedNode:
@@ -336,8 +337,11 @@ class TracedItems:
         """The sources whose rows behind the items are all told by going back."""
         if self._within is not None:
             return self._within
+        starts = self._nodes
+        if not starts and self._origin is not None:
+            starts = [_captured_node(self._origin)]
         above: set[str] = set()
-        for node in self._nodes:
+        for node in starts:
             above |= look.topology.around(node, upstream=True)
         return frozenset(node for node in above if look.topology.is_source(node))
 
