@@ -92,6 +92,20 @@ def lines(tmp_path: Path) -> str:
     return str(path)
 
 
+def test_the_program_itself_steps_over_every_operator(capture: Capture, lines: str) -> None:
+    with capture() as lc:
+        words = lc.textFile(lines, 2).flatMap(str.split)
+        totals: Any = words.map(lambda word: (word, 1)).reduceByKey(lambda a, b: a + b, 2)
+        a = totals.getLineage().filter(lambda total: total[0] == "a")
+        pairs = a.goBack().goBack()
+        assert (pairs.node.operator, pairs.exact) == ("map", True)
+        assert [item.value for item in pairs.collect()] == ["('a', 1)"] * 3
+        assert pairs.goBack().node.operator == "flatMap"
+        assert a.goBackAll(words).filter(lambda text: text == "'a'").count == 3
+        assert pairs.filter(0).goBackAll().rows().collect() == ["a b"]
+        assert a.goBackAll().goNextAll(totals).filter(lambda total: total[0] == "a").count == 1
+
+
 def test_a_trace_can_stop_at_every_operator_and_sees_values(
     capture: Capture, tmp_path: Path, lines: str
 ) -> None:

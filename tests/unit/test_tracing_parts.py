@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -152,6 +153,9 @@ def test_a_drawn_graph_is_svg_with_a_box_for_each_node() -> None:
     assert "<script" not in graph._repr_html_()
     assert str(graph).splitlines()[2].startswith("* 2: ")
     assert ET.fromstring(ProgramGraph.of([], []).svg()) is not None
+    turns = [replace(node(str(turn)), call_path="loop") for turn in range(3)]
+    loop = ProgramGraph.of(turns, [LinkRecord("0", "1"), LinkRecord("1", "2")], {"2"})
+    assert str(loop) == "* 0: map x3"
 
 
 def test_ordinals_count_over_all_partitions() -> None:

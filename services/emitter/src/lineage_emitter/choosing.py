@@ -123,7 +123,9 @@ def _meant(look: Look, session: Session, which: Which) -> set[str]:
     if node is None or getattr(which, "session", None) is not session:
         raise TracingError("the RDD is not captured by this LineageContext")
     recipe = recipe_of(which)
-    name = recipe.node if isinstance(recipe, Source) and recipe.whole is None else node.name
+    name = node.name
+    if isinstance(recipe, Source) and recipe.whole is None:
+        name = recipe.node
     numbered = getattr(which, "numbered", None)
     return {name} if numbered is None else {name, numbered.sink.name}
 

@@ -136,7 +136,6 @@ def _unite(rdds: list[RDD[Any]]) -> RDD[Any]:
         return rdds[0].ctx.union(rdds)
 
 
-
 OF_RDDS: dict[str, Callable[..., Any]] = {"union": union, "runJob": actions.run_job}
 """Methods of SparkContext that take RDDs."""
 CAPTURED = SOURCES | OF_RDDS

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from lineage_core.folding import Fold, folded, links_between
 from lineage_core.graph import LinkRecord, NodeRecord
 from lineage_core.topology import Topology
 from lineage_store.names import Names
@@ -22,9 +23,9 @@ FILL = "#eeeeee"
 
 @dataclass(frozen=True, slots=True)
 class ProgramGraph:
-    """Nodes and links of a program; ``marked`` nodes are drawn with a thick edge."""
+    """Nodes and links of a program, those of a loop as one; ``marked`` ones have a thick edge."""
 
-    nodes: Sequence[NodeRecord]
+    folds: Sequence[Fold]
     links: Sequence[LinkRecord]
     marked: Collection[str] = ()
 
@@ -36,23 +37,28 @@ class ProgramGraph:
         marked: Collection[str] = (),
     ) -> ProgramGraph:
         """The graph of some records; links to other nodes are left out."""
-        known = {node.node: node for node in nodes}
-        pairs = dict.fromkeys((link.src, link.dest) for link in links)
-        inside = [LinkRecord(a, b) for a, b in pairs if a in known and b in known and a != b]
-        return cls(tuple(known.values()), tuple(inside), frozenset(marked))
+        folds = folded(tuple(nodes))
+        between = links_between(folds, tuple(links))
+        marked_folds = {
+            fold.first.node for fold in folds if any(node.node in marked for node in fold.nodes)
+        }
+        return cls(
+            tuple(folds), tuple(link for link in between if link.src != link.dest), marked_folds
+        )
 
     def svg(self) -> str:
         """The drawing, sources on the left."""
-        places = _places(self.nodes, self.links)
+        nodes = [fold.first for fold in self.folds]
+        places = _places(nodes, self.links)
         across = max((x for x, _ in places.values()), default=-1) + 1
         down = max((y for _, y in places.values()), default=-1) + 1
         width = 2 * MARGIN + max(across * (WIDTH + GAP_X) - GAP_X, 0)
         height = 2 * MARGIN + max(down * (HEIGHT + GAP_Y) - GAP_Y, 0)
-        names = Names(self.nodes)
+        names = Names([node for fold in self.folds for node in fold.nodes])
         edges = [_edge(places[link.src], places[link.dest]) for link in self.links]
         boxes = [
-            _box(node, names.label(node.node), places[node.node], marked=node.node in self.marked)
-            for node in self.nodes
+            _box(fold, names.label(node.node), places[node.node], marked=node.node in self.marked)
+            for fold, node in zip(self.folds, nodes, strict=True)
         ]
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -69,9 +75,9 @@ class ProgramGraph:
         for link in self.links:
             above[link.dest].append(link.src)
         return "\n".join(
-            f"{'*' if node.node in self.marked else ' '} {node.node}: {_what(node)}"
-            + (f" <- {', '.join(above[node.node])}" if above[node.node] else "")
-            for node in self.nodes
+            f"{'*' if node in self.marked else ' '} {node}: {_what(fold)}"
+            + (f" <- {', '.join(above[node])}" if above[node] else "")
+            for fold, node in ((fold, fold.first.node) for fold in self.folds)
         )
 
 
@@ -109,9 +115,10 @@ def _edge(source: tuple[int, int], target: tuple[int, int]) -> str:
     return f'<path d="{path}{arrow}" fill="none" stroke="#888888"/>'
 
 
-def _box(node: NodeRecord, label: str, place: tuple[int, int], *, marked: bool) -> str:
+def _box(fold: Fold, label: str, place: tuple[int, int], *, marked: bool) -> str:
     x, y = _corner(place)
-    first = label if label == _what(node) else f"{label}: {_what(node)}"
+    node, what = fold.total, _what(fold)
+    first = label if label == what else f"{label}: {what}"
     second = node.path or node.call_site
     edge = 'stroke="#222222" stroke-width="3"' if marked else 'stroke="#888888"'
     told = [first, node.path or "", node.call_site, "" if node.exact else node.reason]
@@ -125,8 +132,10 @@ def _box(node: NodeRecord, label: str, place: tuple[int, int], *, marked: bool) 
     )
 
 
-def _what(node: NodeRecord) -> str:
+def _what(fold: Fold) -> str:
+    node = fold.first
     name = node.name or node.op
+    name = f"{name} x{len(fold.nodes)}" if fold.nodes[1:] else name
     return f"{name} ({node.description})" if node.description else name
 
 

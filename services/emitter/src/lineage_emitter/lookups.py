@@ -6,6 +6,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from lineage_core.address import parse_space
@@ -15,10 +16,11 @@ from lineage_core.tracing import Tracer
 from lineage_emitter.numbering import OPERATOR
 from lineage_emitter.waiting import settle, so_far, store_url
 from lineage_store.answers import Composer
-from lineage_store.locations import LocationError, Locations, parse_location
+from lineage_store.locations import Locations
 from lineage_store.names import Names, looks_like_address
 from lineage_store.opening import index_folder, open_store
 from lineage_store.paths import canonical
+from lineage_store.places import LocationError, parse_location
 from lineage_store.rows import RowReader
 
 if TYPE_CHECKING:
@@ -136,7 +138,9 @@ class Look:
     # -- rows --------------------------------------------------------------------------------
 
     def at(self, place: str) -> dict[str, Region]:
-        """The items that ``path:line`` or an address names; of a file, what was written before read.
+        """The items that a place in a file or an address names.
+
+        Of a file that the program wrote and read they are those that it wrote.
 
         Raises:
             LocationError: there is no such row.
@@ -148,15 +152,16 @@ class Look:
             for space, region in named.items():
                 self.locations.check(space, region, self.names.space(space))
             return named
-        location = parse_location(place)
-        path = canonical(location.path)
+        typed = parse_location(place)
+        where = replace(typed, path=canonical(typed.path))
         for kind in ("sink", "source"):
             found: dict[str, Region] = {}
             for node in (one.node for one in self.nodes.values() if one.kind == kind):
-                found |= self.locations.items_at(node, path, location.line)
+                if self.locations.unit(node, where.path) == where.unit:
+                    found |= self.locations.items_at(node, where)
             if found:
                 return found
-        raise LocationError(f"{place}: this program has not read or written the file")
+        raise LocationError(f"{place}: this program has read or written no such row")
 
 
 def by_node(items: Items) -> dict[str, dict[str, Region]]:

@@ -158,7 +158,8 @@ class Mover:
         """Whether all that reads the items' node reads these very items."""
         if self.look.is_numbering(node):
             return False
-        if all(_outlasts(space) for space in spaces):
+        # A source whose rows come in another order each time has items of one run, and no others.
+        if self.topology.is_source(node) or all(_outlasts(space) for space in spaces):
             return True
         partitions = {parse_space(space).partition for space in spaces}
         computed = [parse_space(space).partition for space in self.look.graph.spaces_of(node)]
@@ -170,6 +171,12 @@ class Mover:
         """Forward on the ways through ``node``, from what the items were made of."""
         through = self.look.rdd_node(node)
         before = self._lasting_before(spaces, moved)
+        for space in before:
+            if not _outlasts(space):
+                raise TracingError(
+                    f"{self.look.text(node)} comes from {self.look.text(parse_space(space).name)}, "
+                    "which numbers its rows anew each time: where they went can't be told"
+                )
         above = self.topology.around(through, upstream=True)
         below = self.topology.around(through, upstream=False) - {through}
         if step:

@@ -22,7 +22,7 @@ from lineage_emitter.operators import Chain, EndsIn, Glom, Opaque, Read
 from lineage_emitter.recipes import Recipe, Source, noted
 from lineage_emitter.recorders import PREFIX_REASON
 from lineage_emitter.session import Node, Session
-from lineage_emitter.spaces import Spaces
+from lineage_emitter.spaces import EACH_RUN, Spaces
 from lineage_emitter.stamps import TracedSerializer
 from lineage_emitter.tracing import TracedItems, lineage_of
 from lineage_emitter.waiting import LINKED_S
@@ -74,8 +74,9 @@ class LineageRDD(RDD[Any]):
     def of_source(self, plain: RDD[Any], spaces: Spaces) -> Self:
         """This RDD, known to hold the rows of a source where ``spaces`` names one."""
         if isinstance(spaces, str):
-            self.recipe = Source(spaces, plain)
-            self.session.records[spaces] = self.recipe
+            node = spaces.removesuffix(EACH_RUN)
+            self.recipe = Source(node, plain, lasting=spaces == node)
+            self.session.records[node] = self.recipe
         return self
 
     @property

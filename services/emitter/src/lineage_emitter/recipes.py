@@ -28,11 +28,13 @@ SEEDED = {"sample": sys.maxsize, "sampleByKey": sys.maxsize, "randomSplit": 2**3
 class Source:
     """Rows that come from outside: ``plain`` gives those of the source ``node``, in its splits.
 
-    ``kept``: the RDD reads just these of ``whole`` (a captured replay does so); None: all.
+    ``lasting``: they come in the same order each time. ``kept``: the RDD reads just these of
+    ``whole`` (a captured replay does so); None: all.
     """
 
     node: str
     plain: RDD[Any]
+    lasting: bool = True
     kept: Kept | None = None
     whole: RDD[Any] | None = None
 

@@ -10,6 +10,7 @@ from pyspark import RDD
 
 from lineage_core.region import Region
 from lineage_emitter import scope
+from lineage_emitter.errors import TracingError
 from lineage_emitter.picking import KeepRows, Kept
 from lineage_emitter.recipes import Source, made_again
 
@@ -20,8 +21,12 @@ Rows = Mapping[str, Kept]
 def rows_alone(source: Source, kept: Kept) -> RDD[Any]:
     """Some rows of a source, in its partitions, as PySpark's own RDD.
 
-    Partitions without any begin and end at once: they read nothing.
+    Partitions without any end at once.
+
+    Raises:
+        TracingError: the source gives its rows in another order each time.
     """
+    _refuse_unlasting(source)
     with scope.suspended():
         return source.plain.mapPartitionsWithIndex(KeepRows(kept), True)
 
@@ -32,7 +37,8 @@ def replayed(goal: RDD[Any], rows: Rows) -> RDD[Any]:
     Other sources keep all of theirs.
 
     Raises:
-        TracingError: it is not known how an RDD on the way was made.
+        TracingError: it is not known how an RDD on the way was made, or a source that is to be cut
+            down gives its rows in another order each time.
     """
 
     def cut(rdd: RDD[Any], source: Source) -> RDD[Any]:
@@ -47,7 +53,8 @@ def replayed_with_lineage(goal: RDD[Any], rows: Rows) -> RDD[Any]:
     """As :func:`replayed`, captured: its rows trace to those of the very sources.
 
     Raises:
-        TracingError: it is not known how an RDD on the way was made.
+        TracingError: it is not known how an RDD on the way was made, or a source that is to be cut
+            down gives its rows in another order each time.
     """
 
     def cut(rdd: RDD[Any], source: Source) -> RDD[Any]:
@@ -60,11 +67,20 @@ def replayed_with_lineage(goal: RDD[Any], rows: Rows) -> RDD[Any]:
 
 def _captured(whole: Any, cut: Source) -> RDD[Any]:
     assert cut.kept is not None
+    _refuse_unlasting(cut)
     with scope.operator("replay"):
         node = whole.session.register("operator", "replay", [whole.node])
         rdd: RDD[Any] = whole.pipe_function(KeepRows(cut.kept), True, node)
         rdd.recipe = cut  # type: ignore[attr-defined]
         return rdd
+
+
+def _refuse_unlasting(source: Source) -> None:
+    if not source.lasting:
+        raise TracingError(
+            f"node {source.node} may give its rows in another order each time: the very rows can't "
+            "be read again; name another source (goBackAll) and this one is read whole"
+        )
 
 
 def without(rows: Rows, left_out: Rows) -> dict[str, dict[int, Region]]:

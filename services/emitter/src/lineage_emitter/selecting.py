@@ -73,7 +73,7 @@ class Records:
         held = self._session.records.get(node)
         if isinstance(held, Source):
             self.refuse_changed(node, splits)
-            return SourceRows(held)
+            return SourceRows(held) if held.lasting else None
         if isinstance(held, Numbered):
             return held
         if self._look.is_numbering(node):

@@ -229,13 +229,14 @@ class TracedItems:
         with self._look() as look:
             node = one_of(look, self._session, rows._nodes, which)
             kept = by_split(by_node(rows._items)[node])
-            held = Records(look, self._session).of(node, kept)
-            if not isinstance(held, SourceRows):
+            source = self._session.records.get(node)
+            if not isinstance(source, Source):
                 raise TracingError(
                     f"the rows of {look.text(node)} can't be read again: the program has dropped "
                     "the RDDs that were made from it"
                 )
-            return rows_alone(held.source, kept)
+            Records(look, self._session).refuse_changed(node, kept)
+            return rows_alone(source, kept)
 
     # -- replay ------------------------------------------------------------------------------
 
@@ -406,7 +407,7 @@ def lineage_of(rdd: LineageRDD, timeout_s: float) -> TracedItems:
         TracingError: capture has ended.
     """
     source = rdd.recipe
-    if isinstance(source, Source) and source.whole is None:
+    if isinstance(source, Source) and source.lasting and source.whole is None:
         rdd.session.note_sources([rdd.node])
         rows = SourceRows(source)
         return TracedItems(rdd.session, None, origin=rdd, timeout_s=timeout_s, whole=rows)
