@@ -388,6 +388,8 @@ def test_rows_of_a_frame_are_named_by_each_run(
         assert (name, int(partition) * 50 + int(position)) == ("df.rdd", int(text))
         runs.add((partition, incarnation))
     assert sum(found.values()) == 30
+    (end,) = traced_items(tmp_path, app, place, forward=True)
+    assert end.startswith("part-")
     # Each of two partitions was read for each side of the union: four numberings.
     assert len(runs) == 4
     with open_store(f"sqlite:///{tmp_path / STORE}") as store:

@@ -26,7 +26,7 @@ from lineage_store.finding import (
 from lineage_store.locations import Locations
 from lineage_store.names import Names, looks_like_address
 from lineage_store.opaque import find_opaque
-from lineage_store.paths import canonical, plain_path
+from lineage_store.paths import RowsError, canonical, plain_path
 from lineage_store.places import LocationError, parse_location
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
@@ -131,7 +131,7 @@ class Asker:
             if not looks_like_address(place):
                 try:
                     found[place] = self._uses(place, question)
-                except (LocationError, NotFoundError):
+                except (LocationError, NotFoundError, RowsError):
                     if not self._is_opaque(place, question):
                         raise
         return found

@@ -53,6 +53,6 @@ def parse_location(text: str) -> Location:
     record = _RECORD.fullmatch(text)
     if record is not None:
         return Location(record["path"], int(record["number"]), "record")
-    if not text:
-        raise LocationError("'' names no row: give PATH:LINE as grep -n prints it")
+    if not text or "\0" in text:
+        raise LocationError(f"{text!r} names no row: give PATH:LINE as grep -n prints it")
     return Location(text, None, "file")

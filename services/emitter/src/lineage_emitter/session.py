@@ -47,6 +47,7 @@ from lineage_emitter.errors import (
 from lineage_emitter.executors import check_executors
 from lineage_emitter.failures import error_type
 from lineage_emitter.hadoop import FileSource
+from lineage_emitter.lazy_sinks import LazySink, LazySinks
 from lineage_emitter.rules import Details
 from lineage_emitter.settings import Settings, read_settings
 from lineage_emitter.task_config import TaskConfig
@@ -80,19 +81,6 @@ class Node:
     detail: Detail = field(default_factory=lambda: Detail(""))
 
 
-@dataclass(eq=False)
-class _Lazy:
-    """A sink whose tasks run in jobs that are not ours, or never.
-
-    ``run``: partitions with commits that no job was noted for.
-    """
-
-    action: str
-    sink: Node
-    call_site: str
-    run: set[int] = field(default_factory=set)
-
-
 class Session:
     """Capture of one SparkContext. Make it by :func:`session_of`; thread-safe."""
 
@@ -114,7 +102,7 @@ class Session:
         self._rows: dict[tuple[str, int], int] = {}
         self._noted: dict[tuple[str, str], Node | None] = {}
         self._linked: set[tuple[str, str]] = set()
-        self._lazy: dict[str, _Lazy] = {}
+        self._lazy = LazySinks()
         self.records: WeakValueDictionary[str, Any] = WeakValueDictionary()
         """What gives the records of a node again, by node, while the program holds its RDD."""
         self.settled_jobs = -1
@@ -294,10 +282,9 @@ class Session:
         Of each of its partitions that has run by then, the next job that is noted tells.
         """
         running = scope.outermost()
-        lazy = _Lazy(name, sink, running.call_site if running is not None else scope.call_site())
-        with self._lock:
-            self._lazy[sink.name] = lazy
-        self._guard("note a job", lambda: self.api.job(name, [], sink.name, lazy.call_site))
+        site = running.call_site if running is not None else scope.call_site()
+        self._lazy.add(LazySink(name, sink.name, site, sink))
+        self._guard("note a job", lambda: self.api.job(name, [], sink.name, site))
 
     def note_lazy(self) -> None:
         """Jobs that are not ours may have run tasks of ours: their lineage is linked."""
@@ -306,12 +293,12 @@ class Session:
 
     def _note_lazy(self) -> None:
         self.drain()
-        with self._lock:
-            ran = [(lazy, tuple(sorted(lazy.run))) for lazy in self._lazy.values() if lazy.run]
-            for lazy, _ in ran:
-                lazy.run = set()
-        for lazy, partitions in ran:
-            self._note_job(lazy.action, lazy.sink, partitions, lazy.call_site)
+        for lazy, partitions in self._lazy.taken():
+            if lazy.sink is not None:
+                sink, lazy.sink = lazy.sink, None
+                lazy.above = tuple(self._expected_above(sink))
+            expected = [Expected(node=lazy.node, partitions=partitions), *lazy.above]
+            self.api.job(lazy.action, expected, lazy.node, lazy.call_site)
 
     @contextmanager
     def _holding(
@@ -328,24 +315,27 @@ class Session:
         finally:
             self._queue.put(release)
 
-    def _note_job(
-        self, name: str, sink: Node, partitions: tuple[int, ...], call_site: str | None = None
-    ) -> None:
+    def _note_job(self, name: str, sink: Node, partitions: tuple[int, ...]) -> None:
         self.drain()
         if self.problem and self.settings.on_error == "fail":
             raise CaptureFailedError(self.problem)
         expected = [Expected(node=sink.name, partitions=partitions)]
+        if partitions:
+            expected += self._expected_above(sink)
+        else:
+            self.note_sources(_upstream(sink))
+        running = scope.outermost()
+        self.api.job(name, expected, sink.name, running.call_site if running is not None else "")
+
+    def _expected_above(self, sink: Node) -> Iterator[Expected]:
+        """What a job that computes partitions of a sink needs besides; notes the files it reads."""
         above = _upstream(sink)
         self.note_sources(above)
         for node in above:
-            if node.map_side is not None and partitions:
+            if node.map_side is not None:
                 if not node.expected:
                     node.expected = tuple(range(node.map_side.getNumPartitions()))
-                expected.append(Expected(node=node.name, partitions=node.expected))
-        running = scope.outermost()
-        if call_site is None:
-            call_site = running.call_site if running is not None else ""
-        self.api.job(name, expected, sink.name, call_site)
+                yield Expected(node=node.name, partitions=node.expected)
 
     def _after_failure(self, sink: Node, culprits: list[list[Run]]) -> None:
         self.drain()
@@ -445,10 +435,7 @@ class Session:
     def _commit(self, marker: Marker) -> None:
         self._rows[(marker["node"], marker["partition"])] = marker["rows"]
         self.api.committed(marker)
-        lazy = self._lazy.get(marker["node"])
-        if lazy is not None:
-            with self._lock:
-                lazy.run.add(marker["partition"])
+        self._lazy.ran(marker["node"], marker["partition"])
         self._unlinked_bytes += int(marker["bytes"])
         if self._unlinked_bytes >= LINK_BYTES:
             self._unlinked_bytes = 0
