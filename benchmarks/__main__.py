@@ -1,6 +1,6 @@
 """What capture costs: python -m benchmarks [NAME ...] --size 100MB --pairs 7.
 
-One JSON line per row: job pairs (wordcount, grep, flights), the codec and the SDK. Without names: all.
+One JSON line per row: job pairs (wordcount, grep, ...), the codec and the SDK. Without names: all.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
+from benchmarks.catalog import WORKLOADS, Workload, input_bytes
 from benchmarks.codec import codec_row
 from benchmarks.generate import parse_size
 from benchmarks.kafka import broker
@@ -19,7 +20,6 @@ from benchmarks.pairs import KAFKA, SPOOL, RunError, Setup, compared, over_kafka
 from benchmarks.pipeline import pipeline_row
 from benchmarks.provenance import provenance
 from benchmarks.sdk import WrongFlowsError, sdk_row
-from benchmarks.workloads import WORKLOADS, input_bytes
 
 CODEC, SDK = "codec", "sdk"
 NAMES = (*WORKLOADS, CODEC, SDK)
@@ -30,12 +30,16 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*NAMES, []], metavar="NAME", default=[])
     parser.add_argument("--size", type=parse_size, default=parse_size("100MB"))
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of join and pagerank")
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--partitions", type=int, default=8)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path("benchmarks/out"))
     parser.add_argument("--json-out", type=Path, help="append the rows to this file, too")
     parser.add_argument("--control", action="store_true", help="compare plain with plain")
+    parser.add_argument(
+        "--detailed", action="store_true", help="capture every operator, and values"
+    )
     parser.add_argument(
         "--dispatcher", choices=[KAFKA], help="compare what emission costs: Kafka with the spool"
     )
@@ -68,11 +72,14 @@ def pair_row(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     folder = asked.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     workload = WORKLOADS[name]
-    source = workload.prepare(folder / "inputs", asked.size)
+    source = workload.prepare(folder / "inputs", asked.rows if workload.by_rows else asked.size)
+    if asked.detailed:
+        workload = workload.with_settings(f"{name}-detailed", LINEAGE_DETAILED="true")
+    name = workload.name
     if asked.dispatcher == KAFKA:
-        return kafka_row(name, asked, source)
+        return kafka_row(workload, asked, source)
     if asked.pipeline:
-        return whole_row(name, asked, source)
+        return whole_row(workload, asked, source)
     setup = Setup(
         workload, source, folder / name, asked.partitions, asked.cores, control=asked.control
     )
@@ -87,25 +94,25 @@ def pair_row(name: str, asked: argparse.Namespace) -> dict[str, Any]:
         "outputs_identical": True,
         **compared(plain, captured),
     }
-    return row if asked.control else row | lineage_row(captured, size)
+    return row if asked.control else row | lineage_row(setup, captured, size)
 
 
-def kafka_row(name: str, asked: argparse.Namespace, source: Path) -> dict[str, Any]:
+def kafka_row(workload: Workload, asked: argparse.Namespace, source: Path) -> dict[str, Any]:
     """Pairs of captured runs that only emit: to the spool, and to Kafka.
 
     Raises:
         RunError: a run failed, its output differs, or Kafka did not take all.
     """
-    folder = asked.folder.resolve() / f"{name}-kafka"
+    folder = asked.folder.resolve() / f"{workload.name}-kafka"
     with broker(folder / "broker", asked.kafka) as bootstrap:
         setup = Setup(
-            *(WORKLOADS[name], source, folder, asked.partitions, asked.cores),
+            *(workload, source, folder, asked.partitions, asked.cores),
             kinds=(SPOOL, KAFKA),
             settings=over_kafka(bootstrap),
         )
         spool, kafka = run_pairs(setup, asked.pairs)
     return {
-        "benchmark": f"{name}-kafka",
+        "benchmark": f"{workload.name}-kafka",
         "input_bytes": input_bytes(source),
         "pairs": asked.pairs,
         "partitions": asked.partitions,
@@ -115,17 +122,17 @@ def kafka_row(name: str, asked: argparse.Namespace, source: Path) -> dict[str, A
     }
 
 
-def whole_row(name: str, asked: argparse.Namespace, source: Path) -> dict[str, Any]:
+def whole_row(workload: Workload, asked: argparse.Namespace, source: Path) -> dict[str, Any]:
     """One run through a pipeline of its own.
 
     Raises:
         RunError: the run failed, or its lineage never became complete.
     """
-    folder = asked.folder.resolve() / f"{name}-pipeline"
-    setup = Setup(WORKLOADS[name], source, folder, asked.partitions, asked.cores)
+    folder = asked.folder.resolve() / f"{workload.name}-pipeline"
+    setup = Setup(workload, source, folder, asked.partitions, asked.cores)
     size = input_bytes(source)
     return {
-        "benchmark": f"{name}-pipeline",
+        "benchmark": f"{workload.name}-pipeline",
         "input_bytes": size,
         "partitions": asked.partitions,
         "local_cores": asked.cores,

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.correctness import witness_counts
 from benchmarks.intervals import median_interval
-from benchmarks.pairs import Run, RunError
+from benchmarks.pairs import Run, RunError, Setup
 from lineage_core.address import parse_space
 from lineage_core.graph import FlowGraph
 from lineage_core.region import Region
@@ -27,17 +28,20 @@ SEED = 17
 ROWS_ASKED = 200
 WITNESSES_MAX = 1_000
 CANDIDATES_MAX = 10_000
+CANDIDATES_S = 30.0
+"""Looking for rows to ask about stops then: where each has a million witnesses, few are counted."""
+WIDE_ROWS = 5
 
 
-def lineage_row(captured: Sequence[Run], input_bytes: int) -> dict[str, Any]:
+def lineage_row(setup: Setup, captured: Sequence[Run], input_bytes: int) -> dict[str, Any]:
     """Figures of the lineage itself.
 
     Raises:
-        RunError: the last run's lineage is not complete.
+        RunError: the last run's lineage is not complete, or a trace is wrong.
     """
     last = captured[-1]
     size = sum(path.stat().st_size for path in last.lineage.rglob("*") if path.is_file())
-    store = SqliteStore(last.lineage / "lineage.db")
+    store, index = SqliteStore(last.lineage / "lineage.db"), last.lineage / "index"
     try:
         (application,) = store.applications()
         verdict = judge(
@@ -51,7 +55,8 @@ def lineage_row(captured: Sequence[Run], input_bytes: int) -> dict[str, Any]:
             "associations": application.associations,
             **_verdict(verdict),
             **queryable(captured),
-            "trace": trace_times(store, application.app, last.lineage / "index"),
+            "witnesses": witness_counts(setup, last.output, store, application.app, index),
+            "trace": trace_times(store, application.app, index),
         }
     finally:
         store.close()
@@ -83,29 +88,40 @@ def trace_times(store: GraphStore, app: str, index: Path) -> dict[str, Any]:
     """Times of backward traces in this process, in milliseconds.
 
     ``positions``: rows of the output chosen at random among those with up to ``WITNESSES_MAX``
-    witnesses. ``texts``: the same with the text of each witness; the first of them, which builds
-    the index of the input, is given apart. ``top``: the row with the most witnesses, counts only.
+    witnesses; where none has so few, some are asked all the same, without texts. ``texts``: the same
+    with the text of each witness; the first of them, which builds the index of the input, is given
+    apart. ``top``: the row with the most witnesses, counts only.
     """
     graph = store.graph(app)
     sink = next(node.node for node in graph.nodes() if node.kind == "sink")
     rows = _output_rows(graph, sink)
     random.Random(SEED).shuffle(rows)
     counts = _counted(graph, rows[:CANDIDATES_MAX])
-    asked = [row for row, count in counts.items() if count <= WITNESSES_MAX][:ROWS_ASKED]
+    narrow = [row for row, count in counts.items() if count <= WITNESSES_MAX][:ROWS_ASKED]
+    asked = narrow or list(counts)[:WIDE_ROWS]
     top = max(counts, key=lambda row: counts[row])
     tracer = Tracer(graph)
-    asker = Asker(store, RowReader(index))
-    fresh = _milliseconds(lambda: _ask(Asker(store, RowReader(index)), app, asked[0]))
     return {
         "rows": len(asked),
         "witnesses_p50": statistics.median(counts[row] for row in asked),
         "witnesses_max": max(counts[row] for row in asked),
         "positions": _percentiles([_milliseconds(partial(_back, tracer, r)) for r in asked]),
-        "texts_first_ms": round(fresh, 2),
-        "texts": _percentiles([_milliseconds(partial(_ask, asker, app, r)) for r in asked]),
+        **(_texts(store, app, index, narrow) if narrow else {}),
         "top_witnesses": counts[top],
         "top_counts_first_ms": round(_milliseconds(lambda: _back(Tracer(graph), top)), 2),
         "top_counts": _percentiles([_milliseconds(lambda: _back(tracer, top)) for _ in range(20)]),
+    }
+
+
+def _texts(
+    store: GraphStore, app: str, index: Path, rows: Sequence[tuple[str, int]]
+) -> dict[str, Any]:
+    """Times of traces with the text of each witness."""
+    fresh = _milliseconds(lambda: _ask(Asker(store, RowReader(index)), app, rows[0]))
+    asker = Asker(store, RowReader(index))
+    return {
+        "texts_first_ms": round(fresh, 2),
+        "texts": _percentiles([_milliseconds(partial(_ask, asker, app, r)) for r in rows]),
     }
 
 
@@ -121,8 +137,13 @@ def _output_rows(graph: FlowGraph, sink: str) -> list[tuple[str, int]]:
 
 
 def _counted(graph: FlowGraph, rows: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    tracer = Tracer(graph)
-    return {row: _back(tracer, row).count for row in rows}
+    tracer, stop_at = Tracer(graph), time.monotonic() + CANDIDATES_S
+    found: dict[tuple[str, int], int] = {}
+    for row in rows:
+        found[row] = _back(tracer, row).count
+        if time.monotonic() > stop_at:
+            break
+    return found
 
 
 def _back(tracer: Tracer, row: tuple[str, int]) -> TraceResult:

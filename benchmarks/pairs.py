@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.catalog import ROOT, Workload
 from benchmarks.intervals import median_interval
 from benchmarks.spark_events import AppTimes, read_times, submit_arguments
-from benchmarks.workloads import ROOT, Workload
 
 PLAIN, CAPTURED, WARM = "plain", "captured", "warm"
 SPOOL, KAFKA = "spool", "kafka"
@@ -100,8 +100,10 @@ def run_once(
     (home / "events").mkdir(parents=True)
     script = setup.workload.arguments(setup.source, home / "out", setup.partitions)
     captured = kind not in (PLAIN, WARM) and not setup.control
-    environment = _environment(home, setup) | dict(setup.settings.get(kind, {}))
-    environment |= dict(settings or {})
+    environment = _environment(home, setup)
+    if captured:
+        environment |= setup.workload.settings
+    environment |= {**setup.settings.get(kind, {}), **(settings or {})}
     launcher = ["-m", "lineage_emitter.autorun"] if captured else []
     report = home / "measured.json"
     command = [sys.executable, "-m", "benchmarks.measure", str(report), "--"]

@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 import redis
 
+from benchmarks.correctness import witness_counts
 from benchmarks.lineage_rows import trace_times
 from benchmarks.pairs import KAFKA, RunError, Setup, run_once
 from lineage_core.verdict import Verdict, judge
@@ -144,6 +145,7 @@ def pipeline_row(setup: Setup, input_bytes: int) -> dict[str, Any]:
                 "complete": verdict.complete,
                 **_rates(before, after, associations, _pairs(store, app)),
                 "redis_peak_ratio": round((peak - base) / input_bytes, 4),
+                "witnesses": witness_counts(setup, run.output, store, app, setup.folder / "index"),
                 "trace": trace_times(store, app, setup.folder / "index"),
             }
         stored = servers.stored_bytes()

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -5,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import sdk
+from benchmarks.catalog import WORKLOADS
 from benchmarks.generate import (
     VOCABULARY,
     WORDS_MAX,
@@ -15,11 +17,12 @@ from benchmarks.generate import (
     write_flights,
     write_text,
 )
+from benchmarks.generate_records import VILLAGE, write_graph, write_records, write_tweets
 from benchmarks.intervals import median_interval
 from benchmarks.pairs import RunError, check_same_output
 from benchmarks.sdk import RUN_LENGTH, WrongFlowsError, sdk_row
 from benchmarks.spark_events import read_times
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.tweets import ANY, TITLES, is_about_films, title_in, votes_in
 
 pytestmark = pytest.mark.unit
 
@@ -133,5 +136,47 @@ def test_the_sdk_row_counts_what_was_told_and_found(
 
 
 def test_every_workload_is_there() -> None:
-    assert sorted(WORKLOADS) == ["flights", "grep", "wordcount"]
+    assert set(WORKLOADS) == {
+        *("wordcount", "grep", "flights", "tweets", "join", "join-key"),
+        *("sort", "distinct", "group", "pagerank"),
+    }
     assert all(workload.script.exists() for workload in WORKLOADS.values())
+    assert WORKLOADS["join-key"].settings == {"LINEAGE_GRANULARITY": "key"}
+    detailed = WORKLOADS["tweets"].with_settings("tweets-detailed", LINEAGE_DETAILED="true")
+    assert (detailed.script, detailed.settings) == (
+        WORKLOADS["tweets"].script,
+        {"LINEAGE_DETAILED": "true"},
+    )
+
+
+@pytest.mark.parametrize(("write", "size"), [(write_tweets, 900_000), (write_records, 90_000)])
+def test_lines_are_the_same_for_the_same_size_and_as_large_as_asked(
+    tmp_path: Path, write: Callable[[Path, int], None], size: int
+) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / name, size)
+    content = (tmp_path / "a").read_bytes()
+    assert content == (tmp_path / "b").read_bytes()
+    assert size <= len(content) < size + 600
+    assert content.endswith(b"\n")
+
+
+def test_one_tweet_in_100_is_about_films(tmp_path: Path) -> None:
+    write_tweets(tmp_path / "a", 2_000_000)
+    lines = (tmp_path / "a").read_text().splitlines()
+    assert np.mean(list(map(len, lines))) == pytest.approx(420, rel=0.03)
+    about = [json.loads(line)["text"].lower() for line in lines if is_about_films(line)]
+    assert len(about) / len(lines) == pytest.approx(0.01, rel=0.3)
+    assert {title_in(text) for text in about} == {*TITLES, ANY}
+    assert {votes_in(text) for text in about} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+
+def test_villages_have_no_edges_between_them(tmp_path: Path) -> None:
+    write_graph(tmp_path / "a", 4_000)
+    edges = [
+        tuple(int(name[1:]) for name in line.split(" "))
+        for line in (tmp_path / "a").read_text().splitlines()
+    ]
+    assert len(edges) == 4_000
+    town = 4_000 // 10 // 2
+    assert all((a < town and b < town) or a // VILLAGE == b // VILLAGE for a, b in edges)
