@@ -339,6 +339,8 @@ class Session:
 
     def _after_failure(self, sink: Node, culprits: list[list[Run]]) -> None:
         self.drain()
+        # Before more is written: where the spool is gone, this says so best.
+        self.api.dispatcher.sync()
         above = _upstream(sink)
         self.note_sources(above)
         for runs in culprits:
