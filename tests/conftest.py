@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,8 +53,10 @@ def spark_context() -> Iterator[SparkContext]:
     conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
     sc = SparkContext(conf=conf)
     sc.setLogLevel("ERROR")
-    yield sc
-    sc.stop()
+    with tempfile.TemporaryDirectory() as checkpoints:
+        sc.setCheckpointDir(checkpoints)
+        yield sc
+        sc.stop()
     if before is None:
         del os.environ["PYTHONPATH"]
     else:

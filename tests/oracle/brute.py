@@ -16,7 +16,7 @@ from pyspark.rddsampler import RDDSampler
 
 from tests.oracle import functions
 from tests.oracle.layout import file_partitions, list_partitions, records_of
-from tests.oracle.model import Program, Sink, Source, Step, Witness
+from tests.oracle.model import KEPT, Program, Sink, Source, Step, Witness
 
 Witnesses = frozenset[Witness]
 NOTHING: Witnesses = frozenset()
@@ -100,7 +100,7 @@ class Evaluation:
         self._values.pop()
 
     def sink_rows(self, sink: Sink) -> list[Rec]:
-        """The rows that an action gives the user; for take and first: what it takes from."""
+        """The rows that an action gives the user; where it gives some: what it chooses from."""
         rows = self.bags[sink.step].rows
         if sink.action not in ("count", "reduce"):
             return rows
@@ -111,6 +111,13 @@ class Evaluation:
         for row in rows[1:]:
             value = functions.add(value, row.value)
         return [Rec(value, witnesses, -1)]
+
+    def ranked(self, sink: Sink) -> list[Rec]:
+        """The rows that max, min, top or takeOrdered gives, in order; among equals the first."""
+        rows, key = self.bags[sink.step].rows, _rank
+        largest = sink.action in ("max", "top")
+        count = sink.rows if sink.action in ("top", "takeOrdered") else 1
+        return sorted(rows, key=key, reverse=largest)[:count]
 
     def name(self, *how: Any) -> int:
         """A number for one derivation in the step being added; the same one in a run like it."""
@@ -157,6 +164,10 @@ class Evaluation:
         kept = Bag(parts, bag.placed, bag.ordered)
         self.dropped += len(bag.rows) - len(kept.rows)
         return kept
+
+
+def _rank(row: Rec) -> str:
+    return functions.order_key(row.value)
 
 
 def evaluate(program: Program) -> Evaluation:
@@ -375,6 +386,34 @@ def _pair(run: Evaluation, key: Any, a: Rec | None, b: Rec | None) -> Rec:
     )
 
 
+def _cartesian(run: Evaluation, step: Step, inputs: list[Bag]) -> Bag:
+    left, right = inputs
+    return Bag([[_couple(run, a, b) for a in left.rows for b in right.rows]])
+
+
+def _zip(run: Evaluation, step: Step, inputs: list[Bag]) -> Bag:
+    left, right = inputs
+    _need_placement(left, step)
+    _need_placement(right, step)
+    sides = inputs if run.like is None else [run.like.bags[i] for i in step.inputs]
+    pairs = zip(*(side.rows for side in sides), strict=True)
+    partner_of = {a.origin: b.origin for a, b in pairs}
+    here = {row.origin: row for row in right.rows}
+    parts = [
+        [
+            _couple(run, row, here[partner_of[row.origin]])
+            for row in part
+            if partner_of[row.origin] in here
+        ]
+        for part in left.parts
+    ]
+    return Bag(parts, placed=True, ordered=True)
+
+
+def _couple(run: Evaluation, a: Rec, b: Rec) -> Rec:
+    return Rec((a.value, b.value), _union((a, b)), run.name("pair", a.origin, b.origin))
+
+
 def _cogroup(run: Evaluation, step: Step, inputs: list[Bag]) -> Bag:
     sides = [_grouped(bag.rows, _first) for bag in inputs]
     keys = dict.fromkeys(key for side in sides for key in side)
@@ -484,6 +523,8 @@ _OPERATORS: dict[str, Callable[[Evaluation, Step, list[Bag]], Bag]] = {
     "rightOuterJoin": _join,
     "fullOuterJoin": _join,
     "cogroup": _cogroup,
+    "cartesian": _cartesian,
+    "zip": _zip,
     "subtract": _subtract,
     "subtractByKey": _subtract,
     "intersection": _intersection,
@@ -494,6 +535,6 @@ _OPERATORS: dict[str, Callable[[Evaluation, Step, list[Bag]], Bag]] = {
     "coalesce": _elsewhere,
     "partitionBy": _elsewhere,
     "repartitionAndSortWithinPartitions": _elsewhere,
-    "cache": _same,
+    **dict.fromkeys(KEPT, _same),
 }
 OPERATORS = tuple(_OPERATORS)

@@ -7,7 +7,7 @@ from collections import Counter
 from tests.oracle.brute import Evaluation
 from tests.oracle.captured import Item, Lineage, Traced, given_items, saved_items
 from tests.oracle.functions import render
-from tests.oracle.model import Sink
+from tests.oracle.model import CHOOSING, RANKING, Sink
 from tests.oracle.spark import Outcome
 
 
@@ -26,11 +26,13 @@ def sink_items(lineage: Lineage, sink: str, outcome: Outcome) -> list[tuple[str,
 
 def assert_witnesses(run: Evaluation, sink: Sink, traced: list[tuple[str, Traced]]) -> None:
     """The same rows with the same witnesses; more witnesses only where lineage says so."""
+    if sink.action in RANKING:
+        _assert_ranked(run, sink, traced)
     foreach = sink.action == "foreach"
     wanted = [("" if foreach else render(r.value), r.witnesses) for r in run.sink_rows(sink)]
-    if sink.action in ("take", "first"):
-        assert len(traced) == min(sink.rows if sink.action == "take" else 1, len(wanted))
-    else:
+    if sink.action in CHOOSING:
+        assert len(traced) == min(1 if sink.action == "first" else sink.rows, len(wanted))
+    elif sink.action not in RANKING:
         assert Counter(text for text, _ in traced) == Counter(text for text, _ in wanted)
     exact = Counter((text, one.witnesses) for text, one in traced if one.exact)
     left = Counter(wanted)
@@ -39,3 +41,12 @@ def assert_witnesses(run: Evaluation, sink: Sink, traced: list[tuple[str, Traced
     for text, one in traced:
         if not one.exact:
             assert any(t == text and w <= one.witnesses for t, w in left)
+
+
+def _assert_ranked(run: Evaluation, sink: Sink, traced: list[tuple[str, Traced]]) -> None:
+    """The rows of the first ranks, in order; which of equal ones, where Spark's order is known."""
+    wanted = [(render(row.value), row.witnesses) for row in run.ranked(sink)]
+    assert [text for text, _ in traced] == [text for text, _ in wanted]
+    if run.bags[sink.step].ordered:
+        for (_, one), (_, witnesses) in zip(traced, wanted, strict=True):
+            assert one.witnesses == witnesses if one.exact else one.witnesses >= witnesses

@@ -25,6 +25,7 @@ def main() -> None:
     """Run every program in one SparkContext."""
     programs, home = Path(sys.argv[1]), Path(sys.argv[2])
     sc = SparkContext(appName="generated programs")
+    sc.setCheckpointDir(str(home / "checkpoints"))
     outcomes = [
         run(sc, program, home / f"program-{number}")
         for number, program in enumerate(pickle.loads(programs.read_bytes()))

@@ -19,6 +19,11 @@ COMBINING = ("reduceByKey", "foldByKey", "aggregateByKey", "combineByKey", "grou
 JOINS = ("join", "leftOuterJoin", "rightOuterJoin", "fullOuterJoin")
 OUTER_JOINS = JOINS[1:]
 SETS = ("subtract", "intersection")
+KEPT = ("cache", "checkpoint", "localCheckpoint")
+CHOOSING = ("take", "first", "takeSample", "toLocalIterator")
+"""Actions that give some of the rows, as many as are asked for."""
+RANKING = ("max", "min", "top", "takeOrdered")
+"""Actions that give the first rows by ``functions.order_key``."""
 RECORD_BYTES = 3
 
 
@@ -72,7 +77,10 @@ class Step(_Short):
 
 @dataclass(frozen=True, repr=False)
 class Sink(_Short):
-    """One action on a step: save, collect, take, first, count, reduce or foreach."""
+    """One action on a step: save, collect, count, reduce, foreach, one of CHOOSING or RANKING.
+
+    ``rows``: how many a take, takeSample, toLocalIterator, top or takeOrdered is asked for.
+    """
 
     action: str
     step: int

@@ -15,7 +15,19 @@ from hypothesis import strategies as st
 
 from tests.oracle.brute import Bag, Evaluation
 from tests.oracle.functions import KEYS_MIXED, order_key
-from tests.oracle.model import COMBINING, ELEMENTWISE, JOINS, SETS, Program, Sink, Source, Step
+from tests.oracle.model import (
+    CHOOSING,
+    COMBINING,
+    ELEMENTWISE,
+    JOINS,
+    KEPT,
+    RANKING,
+    SETS,
+    Program,
+    Sink,
+    Source,
+    Step,
+)
 
 ROWS_MAX = 150
 TEXT_MAX = 300
@@ -247,6 +259,37 @@ def _set_step(draft: Drafting) -> None:
     draft.add(Step(op, (left, right), partitions=partitions), draft.pairs[left])
 
 
+def _product_step(draft: Drafting) -> None:
+    def size(step: int) -> int:
+        return len(draft.run.bags[step].rows)
+
+    here = draft.pick(lambda i: size(i) <= ROWS_MAX // 4)
+    steps = range(len(draft.pairs))
+    fitting = [i for i in steps if here is not None and size(i) * size(here) <= ROWS_MAX]
+    if here is None or not fitting:
+        return
+    other = draft.draw(st.sampled_from(fitting))
+    # One partition: a product of many would take most of the time of all programs.
+    draft.add(Step("coalesce", (other,), partitions=1), draft.pairs[other])
+    sides = (here, len(draft.pairs) - 1)
+    draft.add(Step("cartesian", sides if draft.draw(st.booleans()) else sides[::-1]), True)
+
+
+def _two_at_once_step(draft: Drafting) -> None:
+    draft.draw(st.sampled_from((_product_step, _zip_step)))(draft)
+
+
+def _zip_step(draft: Drafting) -> None:
+    here = draft.pick(lambda i: draft.run.bags[i].placed)
+    if here is None or not draft.add(
+        Step("map", (here,), draft.draw(st.sampled_from(TO_ANY + TO_PAIR))), False
+    ):
+        return
+    # PySpark itself can't zip any two: what has just been mapped fits whatever is as long.
+    sides = (here, len(draft.pairs) - 1)
+    draft.add(Step("zip", sides if draft.draw(st.booleans()) else sides[::-1]), True)
+
+
 def _union_step(draft: Drafting) -> None:
     count = draft.draw(st.integers(2, 3))
     steps = st.sampled_from(range(len(draft.pairs)))
@@ -276,10 +319,10 @@ def _comparable(bag: Bag) -> bool:
 
 
 def _moving_step(draft: Drafting) -> None:
-    op = draft.draw(st.sampled_from(("repartition", "coalesce", "partitionBy", "cache", "cache")))
+    op = draft.draw(st.sampled_from(("repartition", "coalesce", "partitionBy", *KEPT)))
     here = draft.paired() if op == "partitionBy" else draft.pick()
     assert here is not None, "a draft starts with its sources"
-    partitions = None if op == "cache" else draft.partitions()
+    partitions = None if op in KEPT else draft.partitions()
     draft.add(Step(op, (here,), partitions=partitions), draft.pairs[here])
 
 
@@ -296,6 +339,7 @@ _STEPS = (
     _join_step,
     _set_step,
     _union_step,
+    _two_at_once_step,
     _sort_step,
     _sort_step,
     _moving_step,
@@ -348,10 +392,12 @@ def _is_pair(row: Any) -> bool:
 
 
 def _sink(draft: Drafting) -> Sink:
-    actions = ("save", "collect", "take", "first", "count", "reduce", "foreach")
+    actions = ("save", "collect", "count", "reduce", "foreach", *CHOOSING, *RANKING)
     action = draft.draw(st.sampled_from(actions))
     here = draft.pick()
     assert here is not None, "a draft starts with its sources"
-    if action in ("first", "reduce") and not draft.run.bags[here].rows:
+    if action in ("first", "reduce", "max", "min") and not draft.run.bags[here].rows:
         action = "count"
-    return Sink(action, here, draft.draw(st.integers(0, 5)) if action == "take" else 0)
+    counted = action in ("take", "takeSample", "toLocalIterator", "top", "takeOrdered")
+    least = 1 if action == "toLocalIterator" else 0
+    return Sink(action, here, draft.draw(st.integers(least, 5)) if counted else 0)

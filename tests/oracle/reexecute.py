@@ -16,7 +16,7 @@ from tests.oracle.brute import Evaluation, Rec, Witnesses
 from tests.oracle.layout import lines_of, records_of
 from tests.oracle.model import OUTER_JOINS, Program, Source
 
-BY_PLACE = ("sample", "zipWithIndex", "mapPartitionsWithIndex")
+BY_PLACE = ("glom", "sample", "zip", "zipWithIndex", "zipWithUniqueId", "mapPartitionsWithIndex")
 BY_COMPANY = ("running", "total")
 
 

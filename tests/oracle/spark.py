@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +118,11 @@ def _sample(step: Step, inputs: list[Rdd], sc: Any) -> Rdd:
     return inputs[0].sample(False, step.fraction, step.seed)
 
 
+def _checkpoint(step: Step, inputs: list[Rdd], sc: Any) -> Rdd:
+    getattr(inputs[0], step.op)()
+    return inputs[0]
+
+
 _BUILDERS: dict[str, Callable[[Step, list[Rdd], Any], Rdd]] = {
     "union": _union,
     "cogroup": _cogroup,
@@ -130,6 +136,8 @@ _BUILDERS: dict[str, Callable[[Step, list[Rdd], Any], Rdd]] = {
     "sortByKey": _sort_by_key,
     "repartitionAndSortWithinPartitions": _sort_within,
     "sample": _sample,
+    "checkpoint": _checkpoint,
+    "localCheckpoint": _checkpoint,
 }
 
 
@@ -160,6 +168,14 @@ def run_sink(sink: Sink, rdds: list[Rdd], output: Path) -> Outcome:
             values = rdd.take(sink.rows)
         case "first":
             values = [rdd.first()]
+        case "takeSample":
+            values = rdd.takeSample(False, sink.rows, seed=11)
+        case "toLocalIterator":
+            values = list(itertools.islice(rdd.toLocalIterator(), sink.rows))
+        case "max" | "min":
+            values = [getattr(rdd, sink.action)(key=functions.order_key)]
+        case "top" | "takeOrdered":
+            values = getattr(rdd, sink.action)(sink.rows, key=functions.order_key)
         case "count":
             values = [rdd.count()]
         case "reduce":

@@ -11,7 +11,7 @@ from pyspark import SparkContext
 from tests.oracle.brute import Evaluation, evaluate
 from tests.oracle.budget import examples
 from tests.oracle.functions import render
-from tests.oracle.model import Program, Sink
+from tests.oracle.model import CHOOSING, RANKING, Program, Sink
 from tests.oracle.program import programs
 from tests.oracle.spark import Outcome, build, run_sink, write_sources
 
@@ -32,10 +32,12 @@ def assert_same(run: Evaluation, outcome: Outcome) -> None:
     match sink.action:
         case "foreach":
             assert outcome.rows == []
-        case "take" | "first":
-            count = min(sink.rows if sink.action == "take" else 1, len(wanted))
+        case _ if sink.action in RANKING:
+            assert outcome.rows == [render(row.value) for row in run.ranked(sink)]
+        case _ if sink.action in CHOOSING:
+            count = min(1 if sink.action == "first" else sink.rows, len(wanted))
             assert len(outcome.rows) == count
-            if bag.ordered:
+            if bag.ordered and sink.action != "takeSample":
                 assert outcome.rows == wanted[:count]
             else:
                 assert not Counter(outcome.rows) - Counter(wanted)

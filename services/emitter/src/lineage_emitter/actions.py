@@ -10,8 +10,9 @@ from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 from pyspark.util import _load_from_socket
 
-from lineage_emitter import scope
+from lineage_emitter import driver_sinks, scope
 from lineage_emitter.operators import Absorb, Collect, SaveText, Take
+from lineage_emitter.pairs import errors_of_the_driver
 from lineage_emitter.session import Node, Session
 
 if TYPE_CHECKING:
@@ -33,12 +34,23 @@ def under_way(
 
 def collect(rdd: LineageRDD, partitions: Sequence[int] | None = None) -> list[Any]:
     """``collect``; just some partitions where ``partitions`` are given."""
+    if rdd.checkpointed_locally and partitions is None:
+        return driver_sinks.collect(rdd)
     sink = rdd.session.register("sink", "collect", [rdd.node], alias="collect")
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
-    with under_way(rdd, "collect", sink, partitions):
+    with under_way(rdd, "collect", sink, partitions), errors_of_the_driver(rdd):
         if partitions is None:
             return RDD.collect(collected)
         return _from_partitions(collected, partitions)
+
+
+def collect_with_job_group(rdd: LineageRDD, *arguments: Any) -> list[Any]:
+    """``collectWithJobGroup``: as ``collect``."""
+    name = "collectWithJobGroup"
+    sink = rdd.session.register("sink", name, [rdd.node], alias=name)
+    collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
+    with under_way(rdd, name, sink), errors_of_the_driver(rdd):
+        return RDD.collectWithJobGroup(collected, *arguments)
 
 
 def foreach(rdd: LineageRDD, function: Callable[[Any], Any], method: Callable[..., None]) -> None:

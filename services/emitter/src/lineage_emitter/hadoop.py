@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import is_instance_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lineage_core.graph import SplitRecord
 
 _PART = re.compile(r"part-(?:[a-z]-)?(\d+)")
-_SPARK = "org.apache.spark.rdd"
+_OLD_RDD, _NEW_RDD = "org.apache.spark.rdd.HadoopRDD", "org.apache.spark.rdd.NewHadoopRDD"
 _OLD, _NEW = "org.apache.hadoop.mapred", "org.apache.hadoop.mapreduce.lib.input"
 _FOLDERS_IN = ("mapreduce.input.fileinputformat.inputdir", "mapred.input.dir")
 _FOLDERS_OUT = ("mapreduce.output.fileoutputformat.outputdir", "mapred.output.dir")
@@ -71,15 +71,24 @@ def splits_of(
     return RecordSplits(app=app, node=node, whole=source.unit == "file", splits=splits)
 
 
+def pinned(sc: SparkContext, source: FileSource) -> FileSource:
+    """The same source, whose Java RDD reads the files itself."""
+    return replace(source, jrdd=_reading(sc, source.jrdd.rdd()).toJavaRDD())
+
+
+def _reading(sc: SparkContext, rdd: Any) -> Any:
+    """The RDD that reads: Spark maps what Hadoop reads, partition by partition."""
+    while not any(is_instance_of(sc._gateway, rdd, name) for name in (_OLD_RDD, _NEW_RDD)):
+        rdd = rdd.dependencies().apply(0).rdd()
+    return rdd
+
+
 def _pieces(sc: SparkContext, rdd: Any) -> Iterator[_Piece]:
     def is_a(one: Any, name: str) -> bool:
         return bool(is_instance_of(sc._gateway, one, name))
 
-    new = is_a(rdd, f"{_SPARK}.NewHadoopRDD")
-    if not new and not is_a(rdd, f"{_SPARK}.HadoopRDD"):
-        # Spark maps what Hadoop reads, partition by partition.
-        yield from _pieces(sc, rdd.dependencies().apply(0).rdd())
-        return
+    rdd = _reading(sc, rdd)
+    new = is_a(rdd, _NEW_RDD)
     for index, partition in enumerate(rdd.partitions()):
         split = (partition.serializableHadoopSplit() if new else partition.inputSplit()).value()
         if is_a(split, f"{_NEW}.CombineFileSplit"):

@@ -7,6 +7,7 @@ begun the segment by the time an outer function asks for :func:`segment.current`
 
 from __future__ import annotations
 
+import threading
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +26,7 @@ from lineage_emitter.spaces import Spaces, read_split
 from lineage_emitter.stamps import TracedRecords
 from lineage_emitter.task_config import TaskConfig
 
+_END = object()
 Records = Iterable[Any]
 PartitionFunction = Callable[[int, Records], Records]
 
@@ -95,16 +97,31 @@ class Opaque:
         before = segment.frame.whole or segment.frame
         after = before.derived()
         segment.frame = after
-        return self.function(split, _noting_first(iterator, before, after))
+        return self.function(split, _noting_first(iterator, before, after, segment))
 
 
-def _noting_first(records: Records, before: Frame, after: Frame) -> Iterator[Any]:
+def _noting_first(records: Records, before: Frame, after: Frame, segment: Segment) -> Iterator[Any]:
     iterator = iter(records)
+    if threading.get_ident() != segment.thread:
+        iterator = _apart_from_flushes(iterator, segment)
     for record in islice(iterator, 1):
         if after.prefix_from is None:
             after.prefix_from = before.cell[0] if before.prefix_from is None else before.prefix_from
         yield record
     yield from iterator
+
+
+def _apart_from_flushes(records: Iterator[Any], segment: Segment) -> Iterator[Any]:
+    """The records for a thread of the function's own (``pipe``), while the worker's own one flushes.
+
+    A record is numbered before the thread has it: whatever comes out of it later is noted with it.
+    """
+    while True:
+        with segment.lock:
+            record = next(records, _END)
+        if record is _END:
+            return
+        yield record
 
 
 class EndsIn:
@@ -307,6 +324,7 @@ class ReadExchange:
         cell, ordinal = frame.cell, 0
         append, append_out = recorder.buffer.append, recorder.outs.append
         for items, positions in batches:
+            segment.batches += 1
             for record, position in zip(items, positions, strict=True):
                 append(position)
                 append_out(ordinal)

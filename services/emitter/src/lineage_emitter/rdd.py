@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TypeVar
 
 from pyspark import RDD
-from pyspark.core.rdd import Partitioner, PipelinedRDD, portable_hash
+from pyspark.core.rdd import Partitioner, PipelinedRDD, RDDBarrier, portable_hash
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
 
-from lineage_emitter import actions, joins, saving, scope, shuffles
+from lineage_emitter import actions, driver_sinks, iterating, joins, pairs, saving, scope, shuffles
 from lineage_emitter.by_record import Filter, FlatMap, Map, MapValues
 from lineage_emitter.numbering import Numbered
 from lineage_emitter.operators import Chain, EndsIn, Glom, Opaque, Read
@@ -45,6 +45,9 @@ class LineageRDD(RDD[Any]):
     """How it was made; None for what PySpark and capture make for themselves."""
     numbered: Numbered | None = None
     """Its records as :meth:`getLineage` numbered them."""
+    batching: int | None = None
+    """As :func:`lineage_emitter.batches.batching`; None: as the context's serializer."""
+    checkpointed_locally = False
 
     @classmethod
     def wrap(
@@ -102,11 +105,30 @@ class LineageRDD(RDD[Any]):
             if scope.works_by_record():
                 node = self.session.register("operator", _innermost("map"), [self.node])
                 return self.pipe_function(node.detail.behind(f), preservesPartitioning, node)
-            node = self.session.register(
-                "operator", "mapPartitions", [self.node], exact=False, reason=PREFIX_REASON
-            )
-            read = node.detail.behind(Opaque(f))
-            return self.pipe_function(read, preservesPartitioning, node)
+            return self._whole_partitions(f, preservesPartitioning)
+
+    def _whole_partitions(
+        self, function: Callable[[int, Iterable[Any]], Iterable[Any]], preserves: bool
+    ) -> LineagePipelinedRDD:
+        node = self.session.register(
+            "operator", "mapPartitions", [self.node], exact=False, reason=PREFIX_REASON
+        )
+        return self.pipe_function(node.detail.behind(Opaque(function)), preserves, node)
+
+    def barrier(self) -> RDDBarrier[Any]:
+        """PySpark's own barrier stage: its functions are over whole partitions."""
+        if _plain(self, "barrier"):
+            return _stock(RDD.barrier, self)
+        return LineageBarrier(self)
+
+    def pipe(
+        self, command: str, env: dict[str, str] | None = None, checkCode: bool = False
+    ) -> RDD[Any]:
+        """A line that a program gives depends on all records that it may have read by then."""
+        if _plain(self, "pipe"):
+            return _stock(RDD.pipe, self, command, env, checkCode)
+        with scope.operator("pipe"):
+            return RDD.pipe(self, command, env, checkCode)
 
     def map(self, f: Callable[[Any], Any], preservesPartitioning: bool = False) -> RDD[Any]:
         """PySpark's own, with one call less a record."""
@@ -270,6 +292,20 @@ class LineageRDD(RDD[Any]):
         with scope.operator(name):
             return joins.join(self, adopt(other, self.session), num_partitions, left, right)
 
+    def cartesian(self, other: RDD[Any]) -> RDD[Any]:
+        """Each pair comes from just its two records."""
+        if _plain(self, "cartesian"):
+            return _stock(RDD.cartesian, self, other)
+        with scope.operator("cartesian"):
+            return pairs.cartesian(self, adopt(other, self.session))
+
+    def zip(self, other: RDD[Any]) -> RDD[Any]:
+        """Each pair comes from just its two records."""
+        if _plain(self, "zip"):
+            return _stock(RDD.zip, self, other)
+        with scope.operator("zip"):
+            return pairs.zip_with(self, adopt(other, self.session))
+
     def subtractByKey(self, other: RDD[Any], numPartitions: int | None = None) -> RDD[Any]:
         """Each output row comes from the one row that it is; what is kept out leaves no lineage."""
         if _plain(self, "subtractByKey"):
@@ -278,6 +314,17 @@ class LineageRDD(RDD[Any]):
             return joins.subtract_by_key(self, adopt(other, self.session), numPartitions)
 
     # -- what PySpark asks of an RDD -------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """As a cache: records keep their names."""
+        self.session.pin_files(self.node)
+        RDD.checkpoint(self)
+
+    def localCheckpoint(self) -> None:
+        """As a cache: records keep their names."""
+        self.session.pin_files(self.node)
+        self.checkpointed_locally = True
+        RDD.localCheckpoint(self)
 
     def _reserialize(self, serializer: Any = None) -> Any:
         """Plain PySpark reads streams with names through their own deserializer."""
@@ -323,6 +370,58 @@ class LineageRDD(RDD[Any]):
             return list(_stock(RDD.take, self, num))
         with scope.operator("take"):
             return actions.take(self, num)
+
+    def toLocalIterator(self, prefetchPartitions: bool = False) -> Iterator[Any]:
+        """The records given are items of the sink; what was read ahead is not."""
+        if _plain(self, "toLocalIterator"):
+            return _stock(RDD.toLocalIterator, self, prefetchPartitions)
+        with scope.operator("toLocalIterator"):
+            return iterating.iterate(self, prefetchPartitions)
+
+    def collectWithJobGroup(
+        self, groupId: str, description: str, interruptOnCancel: bool = False
+    ) -> list[Any]:
+        """As :meth:`collect`."""
+        arguments = (groupId, description, interruptOnCancel)
+        if _plain(self, "collectWithJobGroup"):
+            return list(_stock(RDD.collectWithJobGroup, self, *arguments))
+        with scope.operator("collectWithJobGroup"):
+            return actions.collect_with_job_group(self, *arguments)
+
+    def max(self, key: Callable[[Any], Any] | None = None) -> Any:
+        """The record that won is the item of the sink."""
+        if _plain(self, "max"):
+            return _stock(RDD.max, self, key)
+        with scope.operator("max"):
+            return driver_sinks.extreme(self, max, key)
+
+    def min(self, key: Callable[[Any], Any] | None = None) -> Any:
+        """The record that won is the item of the sink."""
+        if _plain(self, "min"):
+            return _stock(RDD.min, self, key)
+        with scope.operator("min"):
+            return driver_sinks.extreme(self, min, key)
+
+    def top(self, num: int, key: Callable[[Any], Any] | None = None) -> list[Any]:
+        """The records given are items of the sink, in their order."""
+        if _plain(self, "top"):
+            return list(_stock(RDD.top, self, num, key))
+        with scope.operator("top"):
+            return driver_sinks.top(self, num, key)
+
+    def takeOrdered(self, num: int, key: Callable[[Any], Any] | None = None) -> list[Any]:
+        """The records given are items of the sink, in their order."""
+        if _plain(self, "takeOrdered"):
+            return list(_stock(RDD.takeOrdered, self, num, key))
+        with scope.operator("takeOrdered"):
+            return driver_sinks.take_ordered(self, num, key)
+
+    def takeSample(self, withReplacement: bool, num: int, seed: int | None = None) -> list[Any]:
+        """The records given are items of the sink, in their order."""
+        if _plain(self, "takeSample") or num < 0:
+            return list(_stock(RDD.takeSample, self, withReplacement, num, seed))
+        with scope.operator("takeSample"):
+            return driver_sinks.take_sample(self, withReplacement, num, seed)
 
     def lookup(self, key: Any) -> list[Any]:
         """Each value found is an item of the sink."""
@@ -405,6 +504,33 @@ class LineagePipelinedRDD(LineageRDD, PipelinedRDD[Any, Any]):
         self.func = EndsIn(self.node.name, self.func)
 
 
+class LineageBarrier(RDDBarrier[Any]):
+    """A captured RDD whose next function runs in a barrier stage."""
+
+    rdd: LineageRDD
+
+    def mapPartitions(
+        self, f: Callable[[Iterable[Any]], Iterable[Any]], preservesPartitioning: bool = False
+    ) -> RDD[Any]:
+        """As :meth:`RDD.mapPartitions`, all tasks together."""
+
+        def function(_: int, records: Iterable[Any]) -> Iterable[Any]:
+            return f(records)
+
+        return self.mapPartitionsWithIndex(function, preservesPartitioning)
+
+    def mapPartitionsWithIndex(
+        self,
+        f: Callable[[int, Iterable[Any]], Iterable[Any]],
+        preservesPartitioning: bool = False,
+    ) -> RDD[Any]:
+        """As :meth:`RDD.mapPartitionsWithIndex`, all tasks together."""
+        with scope.operator("barrier"):
+            found = self.rdd._whole_partitions(f, preservesPartitioning)
+        found.is_barrier = True
+        return found
+
+
 def adopt(rdd: RDD[Any], session: Session) -> LineageRDD:
     """A captured RDD for one that is not: its records are an unknown source.
 
@@ -480,13 +606,13 @@ COMPOSED = ("reduceByKey", "foldByKey", "aggregateByKey", "groupBy", "distinct",
 OF_TWO = ("cogroup", "groupWith", "intersection", "subtract")
 """Composed, of this RDD and others."""
 ABSORBING = ("count", "reduce", "fold", "aggregate", "treeReduce", "treeAggregate", "sum", "stats",
-             "histogram", "countByValue", "countApproxDistinct",
-             "reduceByKeyLocally")  # fmt: skip
+             "histogram", "countByValue", "countApprox", "sumApprox", "meanApprox",
+             "countApproxDistinct", "reduceByKeyLocally")  # fmt: skip
 """Actions with one result, which depends on every record."""
 UNTOUCHED = frozenset(
     ("id", "context", "name", "setName", "getNumPartitions", "getStorageLevel", "toDebugString",
      "isCheckpointed", "isLocallyCheckpointed", "getCheckpointFile", "cache", "persist",
-     "unpersist", "getResourceProfile", "cleanShuffleDependencies", "withResources")
+     "unpersist", "checkpoint", "localCheckpoint", "getResourceProfile", "cleanShuffleDependencies", "withResources")
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ the next, whose records it numbers anew; the flows between the two numberings ar
 
 from __future__ import annotations
 
+import threading
 from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,8 @@ NOTHING_READ = 2**64 - 1
 LEFT_OUT = 2**64 - 2
 """What the cell of a limited frame holds while a record without lineage is in the chain."""
 ATTEMPT_BITS = 24
-"""Task attempts below 16.7 million; the bits above tell apart two runs of one segment in one
-task (``x.union(x).coalesce(1)``)."""
+"""Task attempts below 16.7 million; the bits above tell apart the runs of one segment in one
+task (``x.union(x).coalesce(1)``). An exchange position has room for 16 of them."""
 
 
 class Frame:
@@ -189,6 +190,11 @@ class Segment:
         self.reads: list[Frame] = []
         self.limits: dict[str, list[int]] = {}
         """By node: records seen, and captured, where rules limit capture."""
+        self.batches = 0
+        """Batches that its reader has begun, where it counts them."""
+        self.thread = threading.get_ident()
+        self.lock = threading.RLock()
+        """Held by what flushes, and by a function that reads in a thread of its own."""
         self._flushers: list[Callable[[], None]] = []
         self._enders: list[Callable[[], None]] = []
         self._out: TaskDispatcher | None = None
@@ -210,7 +216,10 @@ class Segment:
 
     def exchange_base(self) -> int:
         """First exchange position of this run."""
-        return self.incarnation << ORDINAL_BITS
+        if self.incarnation > INCARNATION_MAX:
+            self.fail(CaptureFailedError("more than 16 runs of one segment in one task"))
+        base: int = (self.incarnation & INCARNATION_MAX) << ORDINAL_BITS
+        return base
 
     def _open(self) -> int:
         from lineage_emitter.dispatch.opening import open_task
@@ -222,10 +231,7 @@ class Segment:
                 )
             name = f"{self.node}-{self.partition}-{self.attempt}"
             self._out, run = open_task(self.config, name, self.partition)
-            incarnation = self.attempt | run << ATTEMPT_BITS
-            if incarnation > INCARNATION_MAX:
-                raise CaptureFailedError(f"{run + 1} runs of one segment in one task")
-            return incarnation
+            return self.attempt | run << ATTEMPT_BITS
         except Exception as problem:
             self.fail(problem)
             return self.attempt & ((1 << ATTEMPT_BITS) - 1)
@@ -247,7 +253,8 @@ class Segment:
         emptied as before, so they neither grow nor stop the loops that wait for it.
         """
         try:
-            action()
+            with self.lock:
+                action()
         except Exception as problem:
             self.fail(problem)
 

@@ -107,6 +107,8 @@ class Session:
         """What gives the records of a node again, by node, while the program holds its RDD."""
         self.settled_jobs = -1
         """Of the jobs that have returned, how many the store was last seen to have."""
+        self.open_ends: list[Callable[[], None]] = []
+        """Of actions that are under way: each tells what the user was given so far, once."""
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self.details = details
         self._held = HeldMarkers()
@@ -266,15 +268,26 @@ class Session:
             with self._holding(sink, partitions, limit):
                 yield
         except Exception as problem:
-            self._failed_jobs += 1
-            # Whatever else goes wrong: the program gets the error of its own action.
-            with contextlib.suppress(CaptureFailedError):
-                culprits = culprits_in(problem)
-                self.unknown(name, f"the action failed: {error_type(problem)}{_at(culprits)}")
-                self._guard("note a failed action", lambda: self._after_failure(sink, culprits))
+            self.note_failure(name, sink, problem)
             raise
         self._guard("note a job", lambda: self._note_job(name, sink, tuple(partitions())))
         self.note_lazy()
+
+    def note_failure(self, name: str, sink: Node, problem: Exception) -> None:
+        """An action failed. Whatever else goes wrong: the program gets the error of its own action."""
+        self._failed_jobs += 1
+        with contextlib.suppress(CaptureFailedError):
+            culprits = culprits_in(problem)
+            self.unknown(name, f"the action failed: {error_type(problem)}{_at(culprits)}")
+            self._guard("note a failed action", lambda: self._after_failure(sink, culprits))
+
+    def tell(self, what: Callable[[], None]) -> None:
+        """Tell which records an action gave, before its job is noted."""
+        self._guard("note what an action gave", what)
+
+    def note_later(self, name: str, sink: Node, call_site: str) -> None:
+        """Note the job of an action on partition 0 of its sink, behind its commit; waits for nothing."""
+        self._queue.put(functools.partial(self._note_job, name, sink, (0,), call_site))
 
     def begin_lazy(self, name: str, sink: Node) -> None:
         """An action has returned whose tasks run later, in jobs that are not ours, if at all.
@@ -377,6 +390,16 @@ class Session:
         if splits is not None:
             self._send(splits)
 
+    def pin_files(self, node: Node) -> None:
+        """A checkpoint will cut the source's RDD off from the files that it reads."""
+        source = node.files
+        if source is not None:
+
+            def pin() -> None:
+                node.files = hadoop.pinned(self.sc, source)
+
+            self._guard("find the files of a source", pin)
+
     def note_sink_files(self, node: Node, path: str, unit: Unit = "line") -> None:
         """Register the files that a sink has written (before the job is noted).
 
@@ -398,6 +421,8 @@ class Session:
 
     def drain(self) -> None:
         """Wait until every marker that has arrived is passed on, or held back by its action."""
+        if threading.current_thread() is self._thread:
+            return
         done = threading.Event()
         self._queue.put(done)
         give_up_at = time.monotonic() + DRAIN_S
@@ -418,6 +443,8 @@ class Session:
                 return
             if isinstance(item, threading.Event):
                 item.set()
+            elif callable(item):
+                self._guard("note a job", item)
             elif item is not None:
                 self._guard("pass on a commit", functools.partial(self._take, item))
                 if self._queue.empty():
@@ -476,6 +503,9 @@ class Session:
 
     def close(self, status: EndStatus | None = None) -> None:
         """Send the end of the application and link what is left. May be called again."""
+        for tell in list(self.open_ends):
+            with contextlib.suppress(CaptureFailedError):
+                tell()
         with self._lock:
             if self._closed:
                 return

@@ -14,6 +14,8 @@ from pyspark.shuffle import Aggregator, ExternalGroupBy, ExternalMerger
 from pyspark.traceback_utils import SCCallSiteSync
 
 from lineage_emitter import scope
+from lineage_emitter.batches import AS_READ, batching
+from lineage_emitter.by_record import same
 from lineage_emitter.combiner import CombineMapSide, Combiners, ReadKeys
 from lineage_emitter.operators import Exchange, ReadExchange, SortExchanged, SortInPlace
 from lineage_emitter.session import Node
@@ -22,11 +24,6 @@ from lineage_emitter.stamps import PositionedSerializer, TracedSerializer
 
 if TYPE_CHECKING:
     from lineage_emitter.rdd import LineageRDD
-
-
-def same(split: int, records: Iterable[Any]) -> Iterable[Any]:
-    """Records as they are."""
-    return records
 
 
 # -- combining shuffles ------------------------------------------------------------------------
@@ -152,7 +149,9 @@ def partition_by(
     shuffled = _exchanged(rdd, node, num_partitions, partition_function)
     reduced = _reduce_side(node, rdd, "partitionBy")
     read = ReadExchange(rdd.session.config, reduced.name, node.name)
-    return _behind(rdd, shuffled, read, reduced)
+    found = _behind(rdd, shuffled, read, reduced)
+    found.batching = AS_READ
+    return found
 
 
 def _exchanged(
@@ -298,7 +297,9 @@ def coalesce(rdd: LineageRDD, num_partitions: int, shuffle: bool) -> LineageRDD:
     jrdd = moved._jrdd.coalesce(num_partitions, shuffle)
     plain: RDD[Any] = RDD(jrdd, rdd.ctx, moved._jrdd_deserializer)
     batched = moved.batched
-    return Captured.wrap(plain, rdd.session, node, None, batched=batched)
+    found = Captured.wrap(plain, rdd.session, node, None, batched=batched)
+    found.batching = batching(rdd)
+    return found
 
 
 def union(rdds: list[LineageRDD]) -> LineageRDD:
@@ -328,7 +329,10 @@ def union(rdds: list[LineageRDD]) -> LineageRDD:
     alike = len(rdds) == 2 and first.partitioner == rdds[1].partitioner
     if alike and first.getNumPartitions() == joined.getNumPartitions():
         joined.partitioner = first.partitioner
-    return Captured.wrap(joined, session, node, spaces, batched=batched)
+    found = Captured.wrap(joined, session, node, spaces, batched=batched)
+    sizes = {batching(rdd) for rdd in rdds}
+    found.batching = sizes.pop() if len(sizes) == 1 else None
+    return found
 
 
 def _as_plain(rdd: LineageRDD) -> RDD[Any]:

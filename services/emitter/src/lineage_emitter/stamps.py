@@ -28,9 +28,22 @@ from pyspark.serializers import (
 
 STAMP = b"\x00lineage-stamp\x00"
 POSITIONED = b"\x00lineage-batch\x00"
-_POSITIONED_HEAD = len(POSITIONED) + 8
+_POSITION = struct.Struct("<Q")
+_POSITIONED_HEAD = len(POSITIONED) + _POSITION.size
 STAMPED_BATCH_BYTES = 1 << 18
 """Blocks are written ahead of every batch, so batches are larger than Spark's 64 KiB."""
+
+
+def positioned(space: str, base: int, pickled: bytes) -> bytes:
+    """A batch whose records are the items from position ``base`` on of ``space``, as it travels."""
+    return POSITIONED + _POSITION.pack(base) + space.encode() + b"\x00" + pickled
+
+
+def read_positioned(frame: bytes) -> tuple[str, int, bytes]:
+    """Space, base and pickled records of a positioned batch."""
+    end = frame.index(b"\x00", _POSITIONED_HEAD)
+    (base,) = _POSITION.unpack_from(frame, len(POSITIONED))
+    return frame[_POSITIONED_HEAD:end].decode(), base, frame[end + 1 :]
 
 
 class Pieces:
@@ -44,6 +57,12 @@ class Pieces:
         self.starts = array("Q")
         self.bases = array("Q")
         self.spaces: list[str] = []
+
+    def add(self, start: int, space: str, base: int) -> None:
+        """From record ``start`` on, records are items of ``space`` from position ``base``."""
+        self.starts.append(start)
+        self.spaces.append(space)
+        self.bases.append(base)
 
 
 class TracedRecords:
@@ -81,7 +100,7 @@ class TracedSerializer(AutoBatchedSerializer):
         told = segment.frame.numbers(space)
         recorder = None if told else DenseRecorder(segment, segment.frame, segment.end_node, space)
         records = iter(iterator) if recorder is None else recorder.record(iterator)
-        _write(STAMP + space.encode(), stream)
+        write_frame(STAMP + space.encode(), stream)
         batch = 1
         while True:
             items = list(islice(records, batch))
@@ -92,7 +111,7 @@ class TracedSerializer(AutoBatchedSerializer):
             # Blocks are on their way meanwhile: mostly nothing is left to wait for behind it.
             frame = self.serializer.dumps(items)
             segment.push()
-            _write(frame, stream)
+            write_frame(frame, stream)
             if len(frame) < self.bestSize:
                 batch *= 2
             elif len(frame) > self.bestSize * 10 and batch > 1:
@@ -120,17 +139,13 @@ def payload_of(frame: bytes, count: int, pieces: Pieces) -> bytes | None:
     ``count``: records before it.
     """
     if frame.startswith(STAMP):
-        pieces.starts.append(count)
-        pieces.bases.append(0)
-        pieces.spaces.append(frame[len(STAMP) :].decode())
+        pieces.add(count, frame[len(STAMP) :].decode(), 0)
         return None
     if not frame.startswith(POSITIONED):
         return frame
-    end = frame.index(b"\x00", _POSITIONED_HEAD)
-    pieces.starts.append(count)
-    pieces.bases.append(struct.unpack_from("<Q", frame, len(POSITIONED))[0])
-    pieces.spaces.append(frame[_POSITIONED_HEAD:end].decode())
-    return frame[end + 1 :]
+    space, base, pickled = read_positioned(frame)
+    pieces.add(count, space, base)
+    return pickled
 
 
 class PositionedSerializer(BatchedSerializer):
@@ -153,11 +168,9 @@ class PositionedSerializer(BatchedSerializer):
         base = segment.exchange_base()
         space = f"{self.node}#*"
         recorder = DenseRecorder(segment, segment.frame, self.node, space, base)
-        name = space.encode() + b"\x00"
         position = base
         for items in self._batched(recorder.record(iterator)):
-            head = POSITIONED + struct.pack("<Q", position) + name
-            _write(head + self.serializer.dumps(items), stream)
+            write_frame(positioned(space, position, self.serializer.dumps(items)), stream)
             position += len(items)
         segment.rows_out = recorder.count
         segment.finish()
@@ -170,6 +183,7 @@ class Frames(FramedSerializer):
         return obj
 
 
-def _write(frame: bytes, stream: Any) -> None:
+def write_frame(frame: bytes, stream: Any) -> None:
+    """Write a frame with its length before it."""
     write_int(len(frame), stream)
     stream.write(frame)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lineage_emitter.dispatch.frames import FrameMaker
@@ -17,7 +18,8 @@ from lineage_emitter.dispatch.frames import FrameMaker
 if TYPE_CHECKING:
     from lineage_core.block import FlowBlock
 
-RUNS_MAX = 16
+RUNS_MAX = 1 << 24
+"""Runs of one segment in a task: a ``cartesian`` runs its right side for each batch of its left."""
 WRITE_BYTES = 1 << 20
 """Frames are handed to the operating system in pieces of about this size."""
 
@@ -25,6 +27,18 @@ WRITE_BYTES = 1 << 20
 def run_name(name: str, run: int) -> str:
     """Name of the file of a segment's run in one task."""
     return f"{name}-{run}.lmf" if run else f"{name}.lmf"
+
+
+def run_behind(run: int, is_taken: Callable[[int], bool]) -> int:
+    """A free number behind ``run``, which is taken; runs take numbers one after another."""
+    step = 1
+    while is_taken(run + step):
+        step *= 2
+    last, free = run + step // 2, run + step
+    while free - last > 1:
+        middle = (last + free) // 2
+        last, free = (middle, free) if is_taken(middle) else (last, middle)
+    return free
 
 
 class BlockFile:
@@ -93,11 +107,16 @@ class TaskSpool(FrameMaker):
         Raises:
             OSError: the folder can't be written.
         """
-        for run in range(RUNS_MAX):
+
+        def path(run: int) -> str:
+            return os.path.join(folder, run_name(name, run))
+
+        run = 0
+        while run < RUNS_MAX:
             try:
-                return cls(BlockFile(os.path.join(folder, run_name(name, run)))), run
+                return cls(BlockFile(path(run))), run
             except FileExistsError:
-                continue
+                run = run_behind(run, lambda number: os.path.exists(path(number)))
         raise FileExistsError(f"{RUNS_MAX} files for {name} in {folder}")
 
     @property

@@ -1,0 +1,242 @@
+"""Batches that name themselves: what the JVM pairs up in ``cartesian`` and ``zip``.
+
+PySpark pairs batches in the JVM and then the records of two batches in Python. So the batches decide
+the order of the pairs, and whether two RDDs fit. Here the very batches of PySpark travel, each with
+the space and the position of its first record.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark import RDD
+from pyspark.core.rdd import PipelinedRDD
+from pyspark.serializers import BatchedSerializer, NoOpSerializer, Serializer
+
+from lineage_emitter import segment as segments
+from lineage_emitter.by_record import same
+from lineage_emitter.operators import Read
+from lineage_emitter.recorders import DenseRecorder
+from lineage_emitter.spaces import EACH_RUN, space_of_split
+from lineage_emitter.stamps import TracedSerializer, positioned, read_positioned, write_frame
+
+if TYPE_CHECKING:
+    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.segment import Frame, Segment
+    from lineage_emitter.session import Node
+
+AUTO = BatchedSerializer.UNKNOWN_BATCH_SIZE
+"""PySpark makes larger batches until one has :data:`AUTO_BYTES`."""
+AS_READ = BatchedSerializer.UNLIMITED_BATCH_SIZE
+"""Batches stay as they came out of the shuffle."""
+AS_PAIRED = -2
+"""Batches are the pairs of two batches."""
+AUTO_BYTES = 1 << 16
+FLUSHED_RECORDS = 128
+"""Small batches wait until so many records of theirs are noted together."""
+
+
+class NamedBatch(NamedTuple):
+    """``items`` are the items from position ``base`` on of ``space``."""
+
+    space: str
+    base: int
+    items: list[Any]
+
+
+def batching(rdd: LineageRDD) -> int:
+    """Records a batch where PySpark's own RDD would hold this one's, or one of the names above."""
+    if rdd.spaces is not None:
+        return _size_of(rdd._jrdd_deserializer)
+    if rdd.batched:
+        return rdd.batched
+    return _size_of(rdd.ctx.serializer) if rdd.batching is None else rdd.batching
+
+
+def _size_of(serializer: Any) -> int:
+    return serializer.batchSize if isinstance(serializer, BatchedSerializer) else 1
+
+
+def cut(
+    records: Iterable[Any], size: int, dumps: Callable[[Any], bytes], begun: Callable[[], object]
+) -> Iterator[tuple[int, bytes]]:
+    """(records, pickled) of each batch; where ``begun`` gives something else, PySpark begins anew."""
+    first = {AUTO: 1, AS_READ: sys.maxsize, AS_PAIRED: sys.maxsize}.get(size, size)
+    items: list[Any] = []
+    limit, at = first, begun()
+    for record in records:
+        now = begun()
+        if now != at:
+            if items:
+                yield len(items), dumps(items)
+                items = []
+            limit, at = first, now
+        items.append(record)
+        if len(items) >= limit:
+            pickled = dumps(items)
+            yield len(items), pickled
+            items = []
+            if size == AUTO and len(pickled) < AUTO_BYTES:
+                limit *= 2
+            elif size == AUTO and len(pickled) > AUTO_BYTES * 10 and limit > 1:
+                limit //= 2
+    if items:
+        yield len(items), dumps(items)
+
+
+class NamedBatches(Serializer):
+    """Writes named batches; the segment ends with the last.
+
+    ``anew``: what is read are streams that others wrote, whose batches began anew with each.
+    """
+
+    def __init__(self, serializer: Any, size: int, anew: bool) -> None:
+        self.serializer = serializer
+        self.size = size
+        self.anew = anew
+
+    def dump_stream(self, iterator: Iterable[Any], stream: Any) -> None:
+        """Write batches, each after the blocks that tell of its records."""
+        segment = segments.current()
+        space = segment.space(segment.end_node)
+        recorder = DenseRecorder(segment, segment.frame, segment.end_node, space)
+        batches = cut(
+            recorder.record(iterator), self.size, self.serializer.dumps, self._begun(segment)
+        )
+        waiting: list[bytes] = []
+        position = flushed = 0
+        for count, pickled in batches:
+            waiting.append(positioned(space, position, pickled))
+            position += count
+            if position - flushed >= FLUSHED_RECORDS:
+                segment.flush()
+                _write_all(waiting, stream)
+                flushed = position
+        segment.rows_out = recorder.count
+        segment.flush()
+        _write_all(waiting, stream)
+        segment.finish()
+
+    def _begun(self, segment: Segment) -> Callable[[], object]:
+        if self.size in (AS_READ, AS_PAIRED):
+            return lambda: segment.batches
+        frame = segment.frame
+        return (lambda: _stream(frame)) if self.anew else (lambda: None)
+
+
+def _stream(frame: Frame) -> object:
+    """Which of the streams that were read as one the record comes from."""
+    space = frame.spaces[-1] if frame.spaces else ""
+    return space if space.endswith("#*") else len(frame.spaces)
+
+
+def _write_all(frames: list[bytes], stream: Any) -> None:
+    for frame in frames:
+        write_frame(frame, stream)
+    frames.clear()
+
+
+class BatchesAsRead(Serializer):
+    """Reads lists: the batches that ``inner`` reads."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def load_stream(self, stream: Any) -> Iterator[list[Any]]:
+        """The batches."""
+        return map(list, self.inner._load_stream_without_unbatching(stream))
+
+
+class ReadBatches(Read):
+    """As :class:`Read`, of batches."""
+
+    def __call__(self, split: int, iterator: Iterable[list[Any]]) -> Iterable[Any]:
+        return super().__call__(split, _unbatched(iterator))
+
+
+def _unbatched(batches: Iterable[list[Any]]) -> Iterator[Any]:
+    for items in batches:
+        segments.current().batches += 1
+        yield from items
+
+
+class NameSource:
+    """Names the batches of a source: no segment, for its rows need no flows."""
+
+    def __init__(self, spaces: Sequence[str] | str, serializer: Any, size: int | None) -> None:
+        self.spaces = spaces
+        self.serializer = serializer
+        self.size = size
+        """None: as they are."""
+
+    def __call__(self, split: int, batches: Iterable[list[Any]]) -> Iterator[bytes]:
+        space, dumps = space_of_split(self.spaces, split), self.serializer.dumps
+        position = 0
+        if self.size is None:
+            found = ((len(items), dumps(items)) for items in batches)
+        else:
+            records = (record for items in batches for record in items)
+            found = cut(records, self.size, dumps, lambda: None)  # type: ignore[assignment]
+        for count, pickled in found:
+            yield positioned(space, position, pickled)
+            position += count
+
+
+class PairedBatches(Serializer):
+    """Reads what the JVM made of two RDDs of named batches: pairs of them."""
+
+    def __init__(self, serializer: Any) -> None:
+        self.serializer = serializer
+
+    def load_stream(self, stream: Any) -> Iterator[tuple[NamedBatch, NamedBatch]]:
+        """(left, right) of each pair."""
+        frames = NoOpSerializer().load_stream(stream)
+        for left in frames:
+            yield self._batch(left), self._batch(next(frames))
+
+    def _batch(self, frame: bytes) -> NamedBatch:
+        space, base, pickled = read_positioned(frame)
+        return NamedBatch(space, base, self.serializer.loads(pickled))
+
+
+def is_bare(rdd: LineageRDD) -> bool:
+    """Whether the records in the JVM have their names, with nothing to be noted where they are read."""
+    if rdd.spaces is None:
+        return True
+    spaces = [rdd.spaces] if isinstance(rdd.spaces, str) else rdd.spaces
+    shown = rdd.named_by_node and rdd.node.detail.shows
+    return not shown and not any(space.endswith(EACH_RUN) for space in spaces)
+
+
+def named_batches(rdd: LineageRDD, op: str, side: str, size: int | None) -> tuple[RDD[Any], Node]:
+    """The RDD in named batches of ``size`` records (None: PySpark's own), and the node that names."""
+    serializer = rdd.ctx._unbatched_serializer
+    if size is None and rdd.batched and isinstance(rdd._jrdd_deserializer, TracedSerializer):
+        return rdd, rdd.node
+    if rdd.spaces is not None and is_bare(rdd):
+        found = _batches_of(rdd).mapPartitionsWithIndex(NameSource(rdd.spaces, serializer, size))
+        found._bypass_serializer = True  # type: ignore[attr-defined]
+        return found, rdd.node
+    node = rdd.session.register("operator", op, [rdd.node], description=f"{side} side")
+    if rdd.spaces is not None:
+        read: Any = ReadBatches(rdd.session.config, node.name, rdd.spaces)
+        if rdd.named_by_node:
+            read = rdd.node.detail.around(read)
+        from lineage_emitter.rdd import LineagePipelinedRDD
+
+        named = LineagePipelinedRDD(_batches_of(rdd), read, True, rdd.session, node)
+        cutting = NamedBatches(serializer, AS_READ if size is None else size, anew=False)
+        return named.ending(cutting), node
+    own = batching(rdd) if size is None else size
+    anew = size is None and not (isinstance(rdd, PipelinedRDD) and rdd._is_pipelinable())
+    if anew and own < 0:
+        # Streams with names (a cache, say) do not tell which batches there were.
+        own = _size_of(rdd.ctx.serializer)
+    named = rdd.pipe_function(same, True, node).ending(NamedBatches(serializer, own, anew))
+    return named, node
+
+
+def _batches_of(source: LineageRDD) -> RDD[Any]:
+    return RDD(source._jrdd, source.ctx, BatchesAsRead(source._jrdd_deserializer))
