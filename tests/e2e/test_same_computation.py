@@ -395,6 +395,73 @@ def joined_after_joining(ctx: Context, files: Files) -> Any:
 
 
 @program
+def crossed(ctx: Context, files: Files) -> Any:
+    """The batches of every kind of RDD decide the order of the pairs."""
+    text = ctx.textFile(files.ragged, 2)
+    one = numbers(ctx, 2).mapValues(str)
+    return ctx.union(
+        [
+            text.cartesian(ctx.parallelize(list(range(25)), 2)).map(repr),
+            one.cartesian(one.partitionBy(2)).map(repr),
+            text.coalesce(1).cartesian(one.coalesce(1)).map(repr),
+            one.repartition(2).cartesian(ctx.parallelize(list(range(30)), 3).coalesce(1)).map(repr),
+            ctx.parallelize([1, 2, 3], 2).cartesian(text).cartesian(one.filter(len)).map(repr),
+        ]
+    )
+
+
+@program
+def crossed_in_large_batches(ctx: Context, files: Files) -> Any:
+    wide = ctx.parallelize(range(120), 2).map(lambda n: f"{n:03d}" * 1000).cache()
+    return wide.cartesian(wide).map(lambda pair: pair[0][:3] + pair[1][:3])
+
+
+@program
+def zipped_pairs(ctx: Context, files: Files) -> Any:
+    """Whether two RDDs fit depends on their batches."""
+    text = ctx.textFile(files.ragged, 2)
+    one, other = numbers(ctx), ctx.parallelize(list(range(95)), 3)
+    pairs = other.zip(other.map(str))
+    return ctx.union(
+        [
+            text.zip(text.map(len)).map(repr),
+            text.zip(text).map(repr),
+            other.zip(one).map(repr),
+            one.partitionBy(3).zip(one.mapValues(str).partitionBy(3)).map(repr),
+            pairs.zip(other.map(hash)).map(repr),
+            pairs.zip(pairs).map(repr),
+        ]
+    )
+
+
+@program
+def piped(ctx: Context, files: Files) -> Any:
+    return (
+        ctx.textFile(files.text, 3).pipe("sort -r", {"LC_ALL": "C"}).union(numbers(ctx).pipe("cat"))
+    )
+
+
+@program
+def in_a_barrier_stage(ctx: Context, files: Files) -> Any:
+    return (
+        ctx.parallelize(list(range(25)), 2)
+        .map(str)
+        .barrier()
+        .mapPartitions(sorted)
+        .barrier()
+        .mapPartitionsWithIndex(lambda split, rows: ((split, row) for row in rows))
+    )
+
+
+@program
+def checkpointed(ctx: Context, files: Files) -> Any:
+    one, other = words(ctx, files), ctx.textFile(files.text, 2)
+    one.checkpoint()
+    other.localCheckpoint()
+    return one.keys().distinct(2).union(one.map(repr)).union(other)
+
+
+@program
 def sorted_rows(ctx: Context, files: Files) -> Any:
     return ctx.textFile(files.text, 4).sortBy(lambda line: line[:1], numPartitions=3)
 
@@ -634,8 +701,22 @@ def test_compressed_output_is_the_same(
     assert contents(tmp_path / "captured") == contents(tmp_path / "plain")
 
 
+def as_text(record: Any) -> str:
+    return str(record)[::-1]
+
+
+def first_letter(record: Any) -> str:
+    return str(record)[:1]
+
+
 ACTIONS: dict[str, Callable[[Any], Any]] = {
     "collect": lambda rdd: rdd.collect(),
+    "max": lambda rdd: (rdd.max(as_text), rdd.min(key=as_text), rdd.max(first_letter)),
+    "top": lambda rdd: [rdd.top(n, key) for n in (0, 1, 9, 999) for key in (as_text, first_letter)],
+    "takeOrdered": lambda rdd: [rdd.takeOrdered(n, first_letter) for n in (0, 1, 9, 999)],
+    "takeSample": lambda rdd: [rdd.takeSample(n > 8, n, seed=3) for n in (0, 5, 9, 999)],
+    "toLocalIterator": lambda rdd: [list(rdd.toLocalIterator(ahead)) for ahead in (False, True)],
+    "collectWithJobGroup": lambda rdd: rdd.collectWithJobGroup("group", "described"),
     "take": lambda rdd: [rdd.take(n) for n in (0, 1, 7, 40, 1000)],
     "first": lambda rdd: rdd.first(),
     "count": lambda rdd: rdd.count(),
@@ -643,6 +724,7 @@ ACTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Deprecated in 3.1:FutureWarning")
 @pytest.mark.parametrize("action", ACTIONS)
 def test_same_results_of_actions(action: str, lc: LineageContext, files: Files) -> None:
     plain, captured = (
@@ -697,9 +779,23 @@ def test_functions_of_the_user_are_called_as_often(lc: LineageContext, files: Fi
 
     def joining(ctx: Context, noted: Any) -> Any:
         one = ctx.textFile(files.text, 2).map(noted).keyBy(len)
-        return [one.join(one.map(noted), 2).count]
+        return [one.join(one.map(noted), 2).count, one.cartesian(one.filter(bool)).count]
 
-    for build in (chain, cached, sorting, taking, joining):
+    def choosing(ctx: Context, noted: Any) -> Any:
+        one = ctx.textFile(files.ragged, 3).map(noted)
+        return [
+            *(lambda: one.max(noted), one.min, lambda: one.top(2, noted)),
+            *(lambda: one.takeOrdered(3, noted), lambda: one.takeSample(False, 2, 1)),
+            *(lambda: next(one.toLocalIterator()), lambda: one.countApprox(60_000)),
+        ]
+
+    def checkpointing(ctx: Context, noted: Any) -> Any:
+        one, other = (ctx.textFile(files.text, 2).map(noted) for _ in range(2))
+        one.checkpoint()
+        other.localCheckpoint()
+        return [one.count, one.collect, other.count, other.collect, other.collect, one.first]
+
+    for build in (chain, cached, sorting, taking, joining, choosing, checkpointing):
         assert calls_of(lc, build) == calls_of(lc.sc, build), build
 
 
@@ -719,6 +815,11 @@ MISSING: dict[str, Callable[[Any], Any]] = {
     "join": lambda rdd: rdd.keyBy(len).join(rdd.keyBy(len)),
     "join in 2": lambda rdd: rdd.keyBy(len).join(rdd.keyBy(len), 2),
     "cogroup": lambda rdd: rdd.keyBy(len).cogroup(rdd.keyBy(len), 2),
+    "cartesian": lambda rdd: rdd.cartesian(rdd.map(str)),
+    "zip": lambda rdd: rdd.zip(rdd.map(str)),
+    "checkpoint": lambda rdd: (rdd.checkpoint(), rdd.localCheckpoint()),
+    "toLocalIterator": lambda rdd: rdd.toLocalIterator(),
+    "takeOrdered": lambda rdd: rdd.takeOrdered(1),
     "sortBy": lambda rdd: rdd.sortBy(len),
     "sortBy in 1": lambda rdd: rdd.sortBy(len, numPartitions=1),
     "zipWithIndex": lambda rdd: rdd.zipWithIndex(),
@@ -758,6 +859,12 @@ def taking_one_too_many(rows: Any) -> Any:
         yield next(rows)
 
 
+def pairs_zipped(ctx: Context) -> Any:
+    """One batch of four pairs with four batches of one."""
+    rows = ctx.parallelize(range(4), 1)
+    return rows.zip(rows.map(str)).zip(ctx.parallelize(list(range(4)), 4).coalesce(1))
+
+
 FAILING: dict[str, Callable[[Context], Any]] = {
     "map": lambda ctx: ctx.parallelize([1, 2]).map(raising(ZeroDivisionError)).collect(),
     "map stops": lambda ctx: ctx.parallelize([1, 2]).map(raising(StopIteration)).collect(),
@@ -783,6 +890,29 @@ FAILING: dict[str, Callable[[Context], Any]] = {
     "reduce stops": lambda ctx: ctx.parallelize([1, 2], 1).reduce(raising(StopIteration)),
     "reduce on the driver": lambda ctx: ctx.parallelize([1, 2], 2).reduce(raising(OSError)),
     "reduce nothing": lambda ctx: ctx.parallelize([], 2).reduce(add),
+    "max of nothing": lambda ctx: ctx.parallelize([], 2).max(),
+    "max key stops": lambda ctx: ctx.parallelize([1, 2], 1).max(raising(StopIteration)),
+    "max of unlike": lambda ctx: ctx.parallelize([1, "a"], 2).max(),
+    "top key stops": lambda ctx: ctx.parallelize([1, 2], 2).top(1, raising(StopIteration)),
+    "least key stops": lambda ctx: ctx.parallelize([1, 2], 1).takeOrdered(
+        1, raising(StopIteration)
+    ),
+    "least negative": lambda ctx: ctx.parallelize([1, 2], 2).takeOrdered(-1),
+    "sample negative": lambda ctx: ctx.parallelize([1, 2], 2).takeSample(False, -1),
+    "zip of other partitions": lambda ctx: numbers(ctx, 2).zip(numbers(ctx, 3)),
+    "zip of other lengths": lambda ctx: numbers(ctx, 1).zip(numbers(ctx, 1).filter(max)).collect(),
+    "zip of more batches": lambda ctx: (
+        ctx.parallelize(range(150), 1).zip(ctx.parallelize(range(90), 1)).collect()
+    ),
+    "zip in the worker": lambda ctx: numbers(ctx, 1).zip(numbers(ctx, 1).filter(max)).count(),
+    "zip of pairs and batches": lambda ctx: pairs_zipped(ctx).collect(),
+    "one side of a product": lambda ctx: (
+        numbers(ctx).cartesian(numbers(ctx).map(raising(OSError))).first()
+    ),
+    "pipe": lambda ctx: ctx.parallelize(["a"], 1).pipe("false", checkCode=True).count(),
+    "no such program": lambda ctx: ctx.parallelize(["a"], 1).pipe("no-such-program").count(),
+    "iterating": lambda ctx: list(ctx.parallelize([1], 1).map(raising(OSError)).toLocalIterator()),
+    "take of a barrier": lambda ctx: numbers(ctx, 2).barrier().mapPartitions(list).first(),
     "first of nothing": lambda ctx: ctx.parallelize([], 2).first(),
     "foreach": lambda ctx: ctx.parallelize([1]).foreach(raising(IndexError)),
     "no partitions": lambda ctx: ctx.parallelize([1]).coalesce(0),

@@ -491,22 +491,28 @@ def test_every_source_and_sink_is_captured(tmp_path: Path, conf: dict[str, str])
     assert traced_items(tmp_path, app, *(f"toDF#{n // 2}#{n % 2}" for n in range(4))) == rows
 
 
-def test_unsupported_operators_go_on_and_are_named(tmp_path: Path, conf: dict[str, str]) -> None:
+def test_operators_that_pair_choose_and_keep_are_captured(
+    tmp_path: Path, conf: dict[str, str]
+) -> None:
     source = """
         from pyspark import SparkContext
         sc = SparkContext()
+        sc.setCheckpointDir("checkpoints")
         a = sc.textFile("in.txt", 2)
         b = sc.parallelize([1, 2, 3], 2)
-        print(sorted(b.cartesian(b).collect()) == sorted((x, y) for x in (1, 2, 3) for y in (1, 2, 3)))  # cartesian
-        print(b.zip(b.map(str)).collect())  # zip
-        print(b.max(), b.min())  # max
-        print(b.top(2), b.takeOrdered(1))  # top
-        print(list(b.toLocalIterator()))  # toLocalIterator
-        print(b.pipe("cat").collect())  # pipe
-        print(sc.union([b.pipe("cat").map(int), a.map(int)]).collect())  # pipe2
-        print(a.map(int).map(lambda x: x + 1).collect())
+        print(b.cartesian(b).collect())
+        print(b.zip(b.map(str)).collect())
+        print(b.max(), b.min())
+        print(b.top(2), b.takeOrdered(1))
+        print(list(b.toLocalIterator()))
+        print(next(a.toLocalIterator()))
+        left_open = b.toLocalIterator()
+        print(next(left_open))
+        a.checkpoint()
+        print(sc.union([b.pipe("cat").map(int), a.map(int)]).collect())
+        print(a.isCheckpointed(), a.map(int).map(lambda x: x + 1).collect())
         """
-    path = write_job(tmp_path, source)
+    write_job(tmp_path, source)
     (tmp_path / "in.txt").write_text("7\n8\n")
     plain = run_plain(tmp_path, "job.py", env=conf)
     assert plain.returncode == 0, plain.stderr
@@ -514,21 +520,20 @@ def test_unsupported_operators_go_on_and_are_named(tmp_path: Path, conf: dict[st
     assert captured.returncode == 0, captured.stderr
     assert captured.stdout == plain.stdout
     verdict = verify(tmp_path)
-    lines = path.read_text().splitlines()
-    for line, names in (
-        ("cartesian", ["RDD.cartesian"]),
-        ("zip", ["RDD.zip"]),
-        ("max", ["RDD.max", "RDD.min"]),
-        ("top", ["RDD.top", "RDD.takeOrdered"]),
-        ("toLocalIterator", ["RDD.toLocalIterator"]),
-        ("pipe", ["RDD.pipe"]),
-        ("pipe2", ["RDD.pipe"]),
+    assert verdict["reasons"] == []
+    nodes = {node["node"]: node["name"] for node in graph(tmp_path)["nodes"]}
+    assert {nodes[node] for node in verdict["superset"]} == {"pipe", "union"}
+    (app,) = (one["app"] for one in applications(tmp_path))
+    for item, wanted in (
+        ("collect#1#3", ["parallelize#0#0", "parallelize#1#1"]),
+        ("max#0#0", ["parallelize#1#1"]),
+        ("top#0#1", ["parallelize#1#0"]),
+        ("toLocalIterator:1#0#0", ["in.txt:1"]),
+        ("toLocalIterator:2#0#0", ["parallelize#0#0"]),
+        ("collect:2#3#0", ["in.txt:2"]),
+        ("collect:3#1#0", ["in.txt:2"]),
     ):
-        (number,) = (n for n, text in enumerate(lines, 1) if text.endswith(f"# {line}"))
-        for name in names:
-            assert any(f"{name} at job.py:{number}:" in r for r in verdict["reasons"]), name
-    # Nothing but unknown parts is missing: what is captured is all there.
-    assert [r for r in verdict["reasons"] if not r.startswith("unknown part")] == []
+        assert traced_items(tmp_path, app, item) == wanted, item
 
 
 def test_libraries_that_use_rdds_are_named(tmp_path: Path, conf: dict[str, str]) -> None:

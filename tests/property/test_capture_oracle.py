@@ -177,9 +177,37 @@ RENUMBERED_TWICE = Program(
     tuple(Sink("collect", step) for step in (2, 4, 7, 8, 9)),
 )
 """One segment that numbers its records anew several times."""
+PAIRED_AND_KEPT = Program(
+    (ROWS, replace(TEXT, partitions=2, files=(("r-t.txt", b"b\na\n\nb\nc\n"),))),
+    (
+        Step("source", (0,)),
+        Step("source", (1,)),
+        Step("cartesian", (1, 0)),
+        Step("map", (1,), "small_int"),
+        Step("zip", (3, 1)),
+        Step("checkpoint", (4,)),
+        Step("cartesian", (5, 3)),
+        Step("localCheckpoint", (3,)),
+        Step("distinct", (6,), partitions=2),
+        Step("union", (7, 4)),
+    ),
+    (Sink("save", 8), Sink("collect", 2), Sink("collect", 7), Sink("foreach", 5)),
+)
+CHOSEN = Program(
+    # Of equal rows the first wins; some are given more than once, some not at all.
+    (Source("s", "list", 3, rows=(3, "a", 3, -1, "a", 7, 0, "a")),),
+    (Step("source", (0,)), Step("map", (0,), "pair_small"), Step("zip", (1, 0))),
+    (
+        *(Sink("max", 0), Sink("min", 2), Sink("top", 0, 4), Sink("takeOrdered", 2, 9)),
+        *(Sink("takeOrdered", 0, 0), Sink("takeSample", 0, 3), Sink("takeSample", 2, 9)),
+        *(Sink("toLocalIterator", 0, 5), Sink("toLocalIterator", 2, 9)),
+    ),
+)
 
 
 @settings(max_examples=examples(60))
+@example(program=PAIRED_AND_KEPT, detailed=False)
+@example(program=CHOSEN, detailed=True)
 @example(program=RENUMBERED_TWICE, detailed=True)
 @example(program=RENUMBERED_TWICE, detailed=False)
 @example(program=UNION_SORTED, detailed=True)

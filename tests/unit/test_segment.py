@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 from lineage_emitter import segment as segments
 from lineage_emitter.combiner import KeyFlows, LineageMerger
 from lineage_emitter.detail import Detail
+from lineage_emitter.dispatch.kafka import reserve_run
 from lineage_emitter.dispatch.spool import TaskSpool
 from lineage_emitter.errors import CaptureFailedError
-from lineage_emitter.operators import Absorb, Chain, Collect, Read, SaveText
+from lineage_emitter.operators import Absorb, Chain, Collect, Opaque, Read, SaveText
 from lineage_emitter.recorders import FLOWS_MAX
 from lineage_emitter.segment import Frame, Segment
 from lineage_emitter.task_config import TaskConfig
@@ -137,13 +139,46 @@ def test_resolve_maps_ordinals_to_the_pieces_that_name_them() -> None:
     ]
 
 
-def test_two_runs_of_a_segment_in_one_task_number_their_records_apart(tmp_path: Path) -> None:
+def test_runs_of_a_segment_in_one_task_number_their_records_apart(tmp_path: Path) -> None:
     task, markers = config(tmp_path)
-    for _ in range(2):
+    for _ in range(40):
         list(Chain(Read(task, "1", "0"), SINKS["collect"])(0, iter("abc")))
-    assert len({marker["attempt"] for marker in markers.value}) == 2
-    assert len({marker["file"] for marker in markers.value}) == 2
+    assert len({marker["attempt"] for marker in markers.value}) == 40
+    assert len({marker["file"] for marker in markers.value}) == 40
     assert all((tmp_path / marker["file"]).exists() for marker in markers.value)
+    # Positions of an exchange have no room for so many.
+    segment = Segment(task, "1", 0, 0)
+    segment.exchange_base()
+    assert "more than 16 runs" in segment.failed
+
+
+def test_runs_of_a_segment_that_sends_to_kafka_have_numbers_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    assert [reserve_run("app", "1-0-0") for _ in range(40)] == list(range(40))
+    assert reserve_run("app", "1-0-1") == 0
+
+
+def test_a_function_that_reads_in_a_thread_waits_for_flushes(tmp_path: Path) -> None:
+    task, markers = config(tmp_path)
+    in_lock = threading.Event()
+
+    def read_ahead(split: int, records: Any) -> Iterator[int]:
+        read: list[int] = []
+        reader = threading.Thread(target=lambda: read.extend(records))
+        with segments.current().lock:
+            reader.start()
+            reader.join(timeout=0.2)
+            assert read == []
+            in_lock.set()
+        reader.join()
+        yield from read
+
+    chain = Chain(Chain(Read(task, "1", "0"), Opaque(read_ahead)), SINKS["collect"])
+    assert list(chain(0, iter(range(100)))) == list(range(100))
+    assert in_lock.is_set()
+    assert [marker["failed"] for marker in markers.value] == [""]
 
 
 def test_a_captured_function_outside_of_a_segment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,12 +42,15 @@ class Candidates:
         self.choose = choose
 
     def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
-        cell = segments.current().frame.cell
+        segment = segments.current()
+        cell = segment.frame.cell
+        # A cell of its own, which goes back to what was chosen: readers count by theirs.
+        segment.frame = segment.frame.limited()
         numbered: Iterable[Numbered] = ((record, cell[0]) for record in records)
         if hasattr(records, "__len__"):
             # Whether it knows its length decides how PySpark's heapq compares.
             numbered = list(numbered)
-        return _in_cell(self.choose(numbered), cell)
+        return _in_cell(self.choose(numbered), segment.frame.cell)
 
 
 def _in_cell(numbered: Iterable[Numbered], cell: list[int]) -> Iterator[Any]:

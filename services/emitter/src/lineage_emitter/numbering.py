@@ -17,11 +17,11 @@ from pyspark.core.rdd import PipelinedRDD
 from lineage_core.address import ORDINAL_BITS
 from lineage_core.region import Region
 from lineage_emitter import scope
+from lineage_emitter.by_record import same
 from lineage_emitter.errors import TracingError
 from lineage_emitter.picking import Kept, Names, Number, Select, as_they_are, count
 from lineage_emitter.recipes import Source
 from lineage_emitter.session import Node, Session
-from lineage_emitter.shuffles import same
 
 if TYPE_CHECKING:
     from lineage_emitter.rdd import LineageRDD

@@ -323,7 +323,7 @@ class LineageRDD(RDD[Any]):
     def localCheckpoint(self) -> None:
         """As a cache: records keep their names."""
         self.session.pin_files(self.node)
-        self.checkpointed_locally = True
+        self.checkpointed_locally = isinstance(self, PipelinedRDD)
         RDD.localCheckpoint(self)
 
     def _reserialize(self, serializer: Any = None) -> Any:

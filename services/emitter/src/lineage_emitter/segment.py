@@ -46,13 +46,13 @@ class Frame:
     """
 
     __slots__ = (
+        "_prefix",
         "base",
         "bases",
         "cell",
         "exhausted",
         "opaque",
         "origin",
-        "prefix_from",
         "rows",
         "spaces",
         "starts",
@@ -65,12 +65,21 @@ class Frame:
         self.bases = array("Q")
         self.spaces: list[str] = []
         self.opaque = False
-        self.prefix_from: int | None = None
+        self._prefix: list[int | None] = [None]
         self.rows = 0
         self.exhausted = False
         self.whole: Frame | None = None
         self.origin: Callable[[], list[tuple[str, int, int]]] | None = None
         self.base: Frame | None = None
+
+    @property
+    def prefix_from(self) -> int | None:
+        """Behind a function that may buffer: the first ordinal that it read, once it did."""
+        return self._prefix[0]
+
+    @prefix_from.setter
+    def prefix_from(self, ordinal: int | None) -> None:
+        self._prefix[0] = ordinal
 
     @classmethod
     def of_space(cls, space: str, base: int = 0) -> Frame:
@@ -93,7 +102,7 @@ class Frame:
         frame = Frame.__new__(Frame)
         frame.cell, frame.starts, frame.bases = self.cell, self.starts, self.bases
         frame.spaces, frame.rows, frame.exhausted = self.spaces, self.rows, self.exhausted
-        frame.prefix_from = self.prefix_from
+        frame._prefix = [self.prefix_from]
         frame.whole, frame.origin, frame.base = None, self.origin, self.base
         frame.opaque = True
         return frame
@@ -102,6 +111,7 @@ class Frame:
         """The same numbering with a cell of its own, which is ``LEFT_OUT`` where records are."""
         frame = self.derived()
         frame.cell = [self.cell[0]]
+        frame._prefix = self._prefix
         frame.opaque = self.opaque
         frame.whole = self.whole or self
         return frame
