@@ -12,7 +12,7 @@ import numpy as np
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.block import FlowBlock, Relation, Section
 from lineage_emitter import segment as segments
 from lineage_emitter.batches import (
     AS_PAIRED,
@@ -116,9 +116,7 @@ class PairRecorder:
             rows = slice(at, at + FLOWS_MAX)
             segment.emit(
                 FlowBlock(
-                    block_id=BlockId(
-                        self.node, segment.partition, segment.incarnation, segment.next_seq()
-                    ),
+                    block_id=segment.next_block(self.node),
                     relation=Relation.ROWS if last is None else Relation.IDENTITY,
                     in_space=in_space,
                     out=(Section(self.space, 0, len(first[rows])),),

@@ -19,7 +19,7 @@ from lineage_emitter import actions, driver_sinks, iterating, joins, pairs, savi
 from lineage_emitter.by_record import Filter, FlatMap, Map, MapValues
 from lineage_emitter.numbering import Numbered
 from lineage_emitter.operators import Chain, EndsIn, Glom, Opaque, Read
-from lineage_emitter.recipes import Recipe, Source, noted
+from lineage_emitter.recipes import Call, Recipe, Source, note, noted
 from lineage_emitter.recorders import PREFIX_REASON
 from lineage_emitter.session import Node, Session
 from lineage_emitter.spaces import EACH_RUN, Spaces
@@ -528,7 +528,12 @@ class LineageBarrier(RDDBarrier[Any]):
         with scope.operator("barrier"):
             found = self.rdd._whole_partitions(f, preservesPartitioning)
         found.is_barrier = True
+        note(found, Call("barrier", _in_barrier, (self.rdd, f, preservesPartitioning)))
         return found
+
+
+def _in_barrier(rdd: RDD[Any], *arguments: Any) -> RDD[Any]:
+    return rdd.barrier().mapPartitionsWithIndex(*arguments)
 
 
 def adopt(rdd: RDD[Any], session: Session) -> LineageRDD:

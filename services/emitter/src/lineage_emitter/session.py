@@ -328,7 +328,9 @@ class Session:
         finally:
             self._queue.put(release)
 
-    def _note_job(self, name: str, sink: Node, partitions: tuple[int, ...]) -> None:
+    def _note_job(
+        self, name: str, sink: Node, partitions: tuple[int, ...], call_site: str | None = None
+    ) -> None:
         self.drain()
         if self.problem and self.settings.on_error == "fail":
             raise CaptureFailedError(self.problem)
@@ -338,7 +340,9 @@ class Session:
         else:
             self.note_sources(_upstream(sink))
         running = scope.outermost()
-        self.api.job(name, expected, sink.name, running.call_site if running is not None else "")
+        if call_site is None:
+            call_site = running.call_site if running is not None else ""
+        self.api.job(name, expected, sink.name, call_site)
 
     def _expected_above(self, sink: Node) -> Iterator[Expected]:
         """What a job that computes partitions of a sink needs besides; notes the files it reads."""
