@@ -117,7 +117,7 @@ PROGRAMS: dict[str, Callable[[Pairs, str], Any]] = {
     "cartesian": lambda p, _: p.cartesian(p).collect(),
     "zip": lambda p, _: p.zip(p).collect(),
     "pipe": lambda p, _: p.pipe("cat").collect(),
-    "barrier": lambda p, _: p.coalesce(1).barrier().mapPartitions(records_of).collect(),
+    "barrier": lambda p, _: p.barrier().mapPartitions(records_of).collect(),
     "mapPartitions": lambda p, _: p.mapPartitions(records_of).collect(),
     "mapPartitionsWithIndex": lambda p, _: p.mapPartitionsWithIndex(indexed).collect(),
     "mapPartitionsWithSplit": lambda p, _: p.mapPartitionsWithIndex(indexed).collect(),
@@ -174,6 +174,8 @@ PROGRAMS: dict[str, Callable[[Pairs, str], Any]] = {
 """For each method a run of it, which must work with and without capture."""
 
 
+# collectWithJobGroup is deprecated.
+@pytest.mark.filterwarnings("ignore:Deprecated in 3.1:FutureWarning")
 def test_a_run_shows_what_each_row_claims(spark_context: SparkContext, tmp_path: Path) -> None:
     # What follows on toDF is unknown, and so never complete: test_sources_and_sinks has it.
     told = {

@@ -13,10 +13,10 @@ from pyspark.util import _load_from_socket
 from lineage_emitter import driver_sinks, scope
 from lineage_emitter.operators import Absorb, Collect, SaveText, Take
 from lineage_emitter.pairs import errors_of_the_driver
-from lineage_emitter.session import Node, Session
 
 if TYPE_CHECKING:
     from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.session import Node, Session
 
 
 @contextmanager

@@ -67,8 +67,11 @@ def _wrap(name: str, make: Callable[..., Any]) -> None:
 
 
 def _load_libraries() -> None:
-    """Load capture while the program loads PySpark and waits for its JVM."""
+    """Load capture, and what PySpark loads at its first call, while the program waits for its JVM."""
     import lineage_store.ingest  # noqa: F401
+
+    with contextlib.suppress(Exception):
+        import pyspark.testing  # noqa: F401  pandas, where it is installed
 
 
 def _wrap_init() -> None:

@@ -12,7 +12,8 @@ from lineage_emitter import scope
 from lineage_emitter.batches import is_bare
 from lineage_emitter.driver_sinks import DriverSink
 from lineage_emitter.pairs import errors_of_the_driver
-from lineage_emitter.shuffles import named, split_spaces
+from lineage_emitter.shuffles import named
+from lineage_emitter.spaces import space_of_split
 from lineage_emitter.stamps import Pieces
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ class Given(Serializer):
     def __init__(self, rdd: LineageRDD) -> None:
         self.rdd = rdd
         self.count = 0
-        self._spaces = None if rdd.spaces is None else split_spaces(rdd)
         self._streams: list[tuple[int, Pieces]] = []
         self._sink = rdd.session.register("sink", NAME, [rdd.node], alias=NAME)
         self._filled = DriverSink(rdd.session, self._sink)
@@ -44,11 +44,11 @@ class Given(Serializer):
     def load_stream(self, stream: Any) -> Iterable[Any]:
         """The next partition's records; those of the ones before have all been given."""
         records: Any = self.rdd._jrdd_deserializer.load_stream(stream)
-        if self._spaces is None:
+        if self.rdd.spaces is None:
             pieces = records.pieces
         else:
             pieces = Pieces()
-            pieces.add(0, self._spaces[len(self._streams)], 0)
+            pieces.add(0, space_of_split(self.rdd.spaces, len(self._streams)), 0)
         self._streams.append((self.count, pieces))
         return records  # type: ignore[no-any-return]
 

@@ -9,10 +9,10 @@ from pyspark import RDD
 from lineage_emitter import scope
 from lineage_emitter.join_by_key import JoinSidesByKey
 from lineage_emitter.operators import JoinSides, SubtractSides, TagSide
-from lineage_emitter.session import Node
 
 if TYPE_CHECKING:
     from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.session import Node
 
 
 def join(

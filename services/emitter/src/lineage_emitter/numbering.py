@@ -21,10 +21,10 @@ from lineage_emitter.by_record import same
 from lineage_emitter.errors import TracingError
 from lineage_emitter.picking import Kept, Names, Number, Select, as_they_are, count
 from lineage_emitter.recipes import Source
-from lineage_emitter.session import Node, Session
 
 if TYPE_CHECKING:
     from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.session import Node, Session
 
 OPERATOR = "getLineage"
 """The operator of the nodes that numbering adds to the graph."""

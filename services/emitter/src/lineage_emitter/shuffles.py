@@ -18,12 +18,12 @@ from lineage_emitter.batches import AS_READ, batching
 from lineage_emitter.by_record import same
 from lineage_emitter.combiner import CombineMapSide, Combiners, ReadKeys
 from lineage_emitter.operators import Exchange, ReadExchange, SortExchanged, SortInPlace
-from lineage_emitter.session import Node
 from lineage_emitter.spaces import space_of_split
 from lineage_emitter.stamps import PositionedSerializer, TracedSerializer
 
 if TYPE_CHECKING:
     from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.session import Node
 
 
 # -- combining shuffles ------------------------------------------------------------------------

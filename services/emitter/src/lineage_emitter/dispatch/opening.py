@@ -1,11 +1,9 @@
-"""Which way out the settings ask for."""
+"""Which way out the settings ask for; workers load no more of it than tasks need."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-from lineage_emitter.dispatch.driver_spool import DriverSpool
 
 if TYPE_CHECKING:
     from lineage_core.message import Message
@@ -47,6 +45,8 @@ def open_driver(settings: Settings, app: str) -> DriverDispatcher:
 
         dispatcher = DriverKafka(settings, app)
     else:
+        from lineage_emitter.dispatch.driver_spool import DriverSpool
+
         dispatcher = DriverSpool(settings.spool_folder(), app)
     dispatcher.open()
     return dispatcher
