@@ -75,7 +75,7 @@ PAIRED: dict[str, Callable[[Any], Any]] = {
 def test_a_pair_comes_from_its_two_records(capture: Capture, tmp_path: Path, lines: str) -> None:
     with capture() as lc:
         for name, build in PAIRED.items():
-            pairs = build(lc.textFile(lines, 3))
+            pairs = build(lc.textFile(lines, 2))
             pairs.map("|".join).saveAsTextFile(str(tmp_path / name))
         app = lc.app
     verdict = judged(tmp_path, app)

@@ -1,9 +1,12 @@
-"""The fused map side of a combining shuffle: one dict holds each key's value and its rows.
+"""The fused map side of a combining shuffle: one look-up finds each key's value and its rows.
 
 PySpark's own :class:`~pyspark.shuffle.ExternalMerger` looks a key up three times a record; here
-one look-up finds the value and the array of the input ordinals, so capture costs about what it
-saves. Beyond ``KEYS_MAX`` keys, or once the worker's memory limit makes PySpark spill, values go
-on in PySpark's own structures and rows in bounded buffers beside them.
+one look-up finds the value and where to note the input ordinal, so capture costs about what it
+saves. Keys of few records each have numbers, and a record is noted as its key's number and its
+ordinal: no object a key for Python's garbage collector to visit. Once keys are seen to be of many
+records, each gets an array of its ordinals, which saves sorting them. Once the worker's memory
+limit makes PySpark spill, values go on in PySpark's own structures and rows in bounded buffers
+beside them.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from pyspark.core.rdd import portable_hash
 from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
 
 from lineage_core.limits import LIMITED_REASON
@@ -38,13 +42,22 @@ from lineage_emitter.segment import LEFT_OUT, NOTHING_READ, Frame, Segment
 from lineage_emitter.task_config import TaskConfig
 
 KEYS_MAX = 100_000
-"""Above this many keys in one task their arrays would outgrow the bound: rows go to buffers."""
+"""Above this many keys in one task their arrays would outgrow the bound: they get numbers."""
+TRIAL_RECORDS = 10_000
+"""So many records tell whether keys are of many records each."""
+MANY_RECORDS = 16
+"""Records a key from which on it gets an array of its own."""
+BYTES_A_RECORD = 64
+"""Of a key's number and an ordinal, while they are sorted."""
 BYTES_A_POSITION = 9
 POSITIONS_AT_ONCE = 65_536
 """Positions that are made into columns at a time; it bounds blocks, too, so that a trace of a rare
 key reads little."""
 UNCANONICAL_REASON = "keys of a type without a canonical form are told apart by hash(key) only"
 COLLISION_REASON = "two keys fell on one position"
+
+HASHED_AS_THEY_ARE = frozenset((str, bytes, int, float, bool))
+"""Types of which PySpark's ``portable_hash`` is ``hash``, but for a look at the environment each time."""
 
 _END = object()
 
@@ -69,7 +82,12 @@ class KeyFlows:
         self.num_partitions = num_partitions
         self.partition_function = partition_function
 
-    def emit(self, keys: list[Any], lengths: list[int], ordinals: np.ndarray[Any, Any]) -> None:
+    def emit(
+        self,
+        keys: list[Any],
+        lengths: list[int] | np.ndarray[Any, Any],
+        ordinals: np.ndarray[Any, Any],
+    ) -> None:
         """One flow a key: ``lengths[i]`` ascending ordinals of key ``i``, one after another."""
         if not keys:
             return
@@ -118,6 +136,10 @@ class KeyFlows:
         if self.partition_function is None:
             return np.full(len(keys), self.segment.partition, dtype=np.int64)
         function, modulus = self.partition_function, self.num_partitions
+        if function is portable_hash and set(map(type, keys)) <= HASHED_AS_THEY_ARE:
+            hashes = np.fromiter(map(hash, keys), np.int64, len(keys))
+            targets: np.ndarray[Any, Any] = hashes % modulus
+            return targets
         return np.array([function(key) % modulus for key in keys], dtype=np.int64)
 
     def _emit_runs(self, space: str, targets: np.ndarray[Any, Any], regions: Regions) -> None:
@@ -180,25 +202,87 @@ class LineageMerger(ExternalMerger):
         self.flows = flows
         memory_bytes = flows.segment.config.memory_bytes
         self.positions_max = max(memory_bytes // (3 * BYTES_A_POSITION), 10_000)
+        self.records_max = max(memory_bytes // BYTES_A_RECORD, 10_000)
         self.keys_max = max(min(KEYS_MAX, memory_bytes // 512), 1_000)
+        self.numbers: dict[Any, int] = {}
+        """By key, in PySpark's order: where its value is, and what its records are noted as."""
+        self.values: list[Any] = []
+        self.noted, self.ordinals = array("I"), array("Q")
+        """Of each record that is to be emitted: its key's number, its ordinal."""
         self.entries: dict[Any, list[Any]] = {}
+        """Instead, where keys are of many records: value and array of ordinals, by key."""
         self.forms: set[str] = set()
         """Of keys emitted from beside PySpark's own dicts: canonical, other."""
 
     def mergeValues(self, iterator: Iterable[Any]) -> None:
         """Combine values by key, as PySpark does, and emit the flows."""
         try:
-            self._merge(iter(iterator))
+            self._merge(iter(iterator), float(self.batch), is_trial=True)
         except StopIteration as stop:
             # The functions come unwrapped (a call less a record), so what PySpark's
             # fail_on_stopiteration does around each call is done here around them all.
             raise stop_iteration_error(stop) from stop
 
-    def _merge(self, records: Iterator[Any]) -> None:
+    def _merge(self, records: Iterator[Any], batch: float, *, is_trial: bool) -> None:
+        """Keys have numbers; in a trial until they are seen to be of many records each."""
+        create, combine, cell = self.create, self.combine, self.flows.frame.cell
+        numbers, values, get = self.numbers, self.values, self.numbers.get
+        seen = 0
+        while True:
+            chunk = min(int(batch), self.records_max)
+            if len(self.ordinals) + chunk > self.records_max:
+                self.flows.segment.guard(self._emit_noted)
+            before = len(self.ordinals)
+            note_key, note_ordinal = self.noted.append, self.ordinals.append
+            for key, value in islice(records, chunk):
+                number = get(key)
+                if number is None:
+                    values.append(create(value))
+                    numbers[key] = number = len(values) - 1
+                else:
+                    values[number] = combine(values[number], value)
+                note_key(number)
+                note_ordinal(cell[0])
+            if len(self.ordinals) - before < chunk:
+                break
+            seen += chunk
+            if get_used_memory() >= self.memory_limit:
+                self._leave()
+                self._spill()
+                self._merge_beside(records, self._next_limit(), batch / 2)
+                return
+            batch = min(batch * 1.5, 1_000_000)
+            if is_trial and seen >= max(TRIAL_RECORDS, MANY_RECORDS * len(values)):
+                self._give_arrays()
+                self._merge_repeated(records, batch)
+                return
+        self.flows.segment.guard(self._emit_noted)
+        if get_used_memory() >= self.memory_limit:
+            self._leave()
+            self._spill()
+
+    def _give_arrays(self) -> None:
+        entries = [[value, array("Q")] for value in self.values]
+        for number, ordinal in zip(self.noted, self.ordinals, strict=True):
+            entries[number][1].append(ordinal)
+        self.entries = dict(zip(self.numbers, entries, strict=True))
+        self._forget_numbers()
+
+    def _give_numbers(self) -> None:
+        self.flows.segment.guard(self._emit_entries)
+        self.numbers = {key: number for number, key in enumerate(self.entries)}
+        self.values = [entry[0] for entry in self.entries.values()]
+        self.entries = {}
+
+    def _forget_numbers(self) -> None:
+        self.numbers, self.values = {}, []
+        self.noted, self.ordinals = array("I"), array("Q")
+
+    def _merge_repeated(self, records: Iterator[Any], batch: float) -> None:
+        """Keys have arrays, as long as they are few."""
         create, combine = self.create, self.combine
         cell, entries, get = self.flows.frame.cell, self.entries, self.entries.get
-        guard = self.flows.segment.guard
-        batch, held = float(self.batch), 0
+        guard, held = self.flows.segment.guard, 0
         while True:
             chunk = min(int(batch), self.positions_max)
             for key, value in islice(records, chunk):
@@ -220,13 +304,13 @@ class LineageMerger(ExternalMerger):
                 entry[0] = combine(entry[0], value)
                 entry[1].append(cell[0])
             if get_used_memory() >= self.memory_limit:
-                self._leave_entries()
+                self._leave()
                 self._spill()
                 self._merge_beside(records, self._next_limit(), batch / 2)
                 return
             if len(entries) > self.keys_max:
-                self._leave_entries()
-                self._merge_beside(records, self.memory_limit, batch)
+                self._give_numbers()
+                self._merge(records, batch, is_trial=False)
                 return
             if held + chunk > self.positions_max:
                 guard(self._emit_entries)
@@ -234,15 +318,41 @@ class LineageMerger(ExternalMerger):
             batch = min(batch * 1.5, 1_000_000)
         guard(self._emit_entries)
         if get_used_memory() >= self.memory_limit:
-            self._leave_entries()
+            self._leave()
             self._spill()
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """(key, combined value), in PySpark's order."""
+        if self.numbers:
+            return zip(self.numbers, self.values, strict=True)
         if self.entries:
             return zip(self.entries.keys(), map(itemgetter(0), self.entries.values()), strict=True)
         found: Iterator[tuple[Any, Any]] = super().items()
         return found
+
+    def _emit_noted(self) -> None:
+        """Emit and forget the records noted, sorted by key, whole keys at a time where they fit."""
+        noted, ordinals = self.noted, self.ordinals
+        self.noted, self.ordinals = array("I"), array("Q")
+        if not noted:
+            return
+        by_key = np.array(noted, dtype=np.uint64) << np.uint64(32)
+        by_key |= np.arange(len(noted), dtype=np.uint64)
+        # Each number is there once, so any sort is stable; the quickest is of whole numbers.
+        by_key.sort()
+        rows = np.frombuffer(ordinals, dtype=np.uint64)[by_key & np.uint64(2**32 - 1)]
+        owners = (by_key >> np.uint64(32)).astype(np.int64)
+        starts = np.append(0, np.flatnonzero(np.diff(owners)) + 1)
+        keys = list(self.numbers)
+        at = 0
+        while at < len(rows):
+            stop = min(at + POSITIONS_AT_ONCE, len(rows))
+            if stop < len(rows):
+                whole = int(starts[np.searchsorted(starts, stop, side="right") - 1])
+                stop = whole if whole > at else stop
+            found, lengths = np.unique(owners[at:stop], return_counts=True)
+            self.flows.emit([keys[number] for number in found.tolist()], lengths, rows[at:stop])
+            at = stop
 
     def _emit_entries(self) -> None:
         """Emit and forget the rows held, some keys at a time: columns cost many times a row."""
@@ -269,11 +379,13 @@ class LineageMerger(ExternalMerger):
         self.flows.emit(keys, lengths, ordinals)
         keys.clear()
 
-    def _leave_entries(self) -> None:
+    def _leave(self) -> None:
         """Emit what is held and hand the values to PySpark's own dict."""
+        self.flows.segment.guard(self._emit_noted)
         self.flows.segment.guard(self._emit_entries)
-        self.data = {key: entry[0] for key, entry in self.entries.items()}
-        self.entries.clear()
+        self.data = dict(self.items())
+        self.entries = {}
+        self._forget_numbers()
 
     def _merge_beside(self, records: Iterator[Any], limit: float, batch: float) -> None:
         """PySpark's loop, with keys and rows in two buffers that are emitted when full."""
