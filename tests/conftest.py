@@ -46,6 +46,10 @@ def spark_context() -> Iterator[SparkContext]:
     """One plain SparkContext for the whole run: two cores, functions of the tests importable."""
     from pyspark import SparkConf, SparkContext
 
+    from tests.job_runs import QUICK_JVM
+
+    for name, value in QUICK_JVM.items():
+        os.environ.setdefault(name, value)
     root = str(Path(__file__).resolve().parents[1])
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = root if before is None else os.pathsep.join((root, before))
