@@ -247,8 +247,7 @@ class LineageMerger(ExternalMerger):
                 break
             seen += chunk
             if get_used_memory() >= self.memory_limit:
-                self._leave()
-                self._spill()
+                self._spill_all()
                 self._merge_beside(records, self._next_limit(), batch / 2)
                 return
             batch = min(batch * 1.5, 1_000_000)
@@ -258,8 +257,7 @@ class LineageMerger(ExternalMerger):
                 return
         self.flows.segment.guard(self._emit_noted)
         if get_used_memory() >= self.memory_limit:
-            self._leave()
-            self._spill()
+            self._spill_all()
 
     def _give_arrays(self) -> None:
         entries = [[value, array("Q")] for value in self.values]
@@ -304,8 +302,7 @@ class LineageMerger(ExternalMerger):
                 entry[0] = combine(entry[0], value)
                 entry[1].append(cell[0])
             if get_used_memory() >= self.memory_limit:
-                self._leave()
-                self._spill()
+                self._spill_all()
                 self._merge_beside(records, self._next_limit(), batch / 2)
                 return
             if len(entries) > self.keys_max:
@@ -318,8 +315,7 @@ class LineageMerger(ExternalMerger):
             batch = min(batch * 1.5, 1_000_000)
         guard(self._emit_entries)
         if get_used_memory() >= self.memory_limit:
-            self._leave()
-            self._spill()
+            self._spill_all()
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """(key, combined value), in PySpark's order."""
@@ -379,13 +375,14 @@ class LineageMerger(ExternalMerger):
         self.flows.emit(keys, lengths, ordinals)
         keys.clear()
 
-    def _leave(self) -> None:
-        """Emit what is held and hand the values to PySpark's own dict."""
+    def _spill_all(self) -> None:
+        """Emit what is held, and hand the values to PySpark's own dict, which spills them."""
         self.flows.segment.guard(self._emit_noted)
         self.flows.segment.guard(self._emit_entries)
         self.data = dict(self.items())
         self.entries = {}
         self._forget_numbers()
+        self._spill()
 
     def _merge_beside(self, records: Iterator[Any], limit: float, batch: float) -> None:
         """PySpark's loop, with keys and rows in two buffers that are emitted when full."""
@@ -445,7 +442,7 @@ class LineageMerger(ExternalMerger):
                 self.forms.add("canonical")
         if len(self.forms) > 1:
             raise CaptureFailedError(
-                f"over {self.keys_max} keys in one task, just some of a type with a canonical form"
+                "a task spilled, and just some of its keys are of a type with a canonical form"
             )
 
 
