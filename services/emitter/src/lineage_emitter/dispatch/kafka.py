@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lineage_core.topics import RECORD_BYTES_MAX, flow_partition
 from lineage_emitter.dispatch.frames import FrameMaker
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
-from lineage_emitter.dispatch.spool import RUNS_MAX, BlockFile, run_behind, run_name
+from lineage_emitter.dispatch.spool import BlockFile, claim_run, run_name
 from lineage_emitter.errors import DeliveryError
 
 if TYPE_CHECKING:
@@ -211,21 +211,12 @@ def reserve_run(app: str, name: str) -> int:
     # Spark's own scratch folder: all workers of an executor share it, and Spark removes it.
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
     folder = os.path.join(local, f"lineage-runs-{app}")
+    os.makedirs(folder, exist_ok=True)
 
-    def path(run: int) -> str:
-        return os.path.join(folder, f"{name}-{run}")
+    def reserve(path: str) -> None:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
 
-    run = 0
-    while run < RUNS_MAX:
-        try:
-            os.close(os.open(path(run), os.O_CREAT | os.O_EXCL, 0o600))
-        except FileExistsError:
-            run = run_behind(run, lambda number: os.path.exists(path(number)))
-        except FileNotFoundError:
-            os.makedirs(folder, exist_ok=True)
-        else:
-            return run
-    raise FileExistsError(f"{RUNS_MAX} runs of {name}")
+    return claim_run(lambda run: os.path.join(folder, f"{name}-{run}"), reserve)[1]
 
 
 def create(

@@ -11,12 +11,14 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lineage_emitter.dispatch.frames import FrameMaker
 
 if TYPE_CHECKING:
     from lineage_core.block import FlowBlock
+
+T = TypeVar("T")
 
 RUNS_MAX = 1 << 24
 """Runs of one segment in a task: a ``cartesian`` runs its right side for each batch of its left."""
@@ -29,7 +31,25 @@ def run_name(name: str, run: int) -> str:
     return f"{name}-{run}.lmf" if run else f"{name}.lmf"
 
 
-def run_behind(run: int, is_taken: Callable[[int], bool]) -> int:
+def claim_run(path: Callable[[int], str], create: Callable[[str], T]) -> tuple[T, int]:
+    """Create the file of the first run that has none, and the number of the run.
+
+    ``path``: of a run's file; ``create`` raises FileExistsError where there is one.
+
+    Raises:
+        FileExistsError: all runs have theirs.
+        OSError: the file can't be created.
+    """
+    run = 0
+    while run < RUNS_MAX:
+        try:
+            return create(path(run)), run
+        except FileExistsError:
+            run = _run_behind(run, lambda number: os.path.exists(path(number)))
+    raise FileExistsError(f"{RUNS_MAX} files such as {path(0)}")
+
+
+def _run_behind(run: int, is_taken: Callable[[int], bool]) -> int:
     """A free number behind ``run``, which is taken; runs take numbers one after another."""
     step = 1
     while is_taken(run + step):
@@ -107,17 +127,9 @@ class TaskSpool(FrameMaker):
         Raises:
             OSError: the folder can't be written.
         """
-
-        def path(run: int) -> str:
-            return os.path.join(folder, run_name(name, run))
-
-        run = 0
-        while run < RUNS_MAX:
-            try:
-                return cls(BlockFile(path(run))), run
-            except FileExistsError:
-                run = run_behind(run, lambda number: os.path.exists(path(number)))
-        raise FileExistsError(f"{RUNS_MAX} files for {name} in {folder}")
+        return claim_run(
+            lambda run: os.path.join(folder, run_name(name, run)), lambda path: cls(BlockFile(path))
+        )
 
     @property
     def path(self) -> str:
