@@ -34,17 +34,6 @@ Capture = Callable[..., LineageContext]
 
 
 @pytest.fixture
-def capture(spark_context: SparkContext, tmp_path: Path) -> Capture:
-    """Begins a capture of its own on the one SparkContext; end it by ``with``."""
-
-    def begin(**settings: Any) -> LineageContext:
-        settings = {"store": f"sqlite:///{tmp_path / STORE}", "link": True} | settings
-        return LineageContext(spark_context, **settings)
-
-    return begin
-
-
-@pytest.fixture
 def lines(tmp_path: Path) -> str:
     """20,000 numbered lines."""
     path = tmp_path / "lines.txt"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import BarrierTaskContext, SparkContext
+from pyspark import BarrierTaskContext
 
 from lineage_core.message import Job, Register
 from lineage_emitter import LineageContext
@@ -19,17 +19,6 @@ from tests.job_runs import STORE, judged, traced, traced_items
 pytestmark = pytest.mark.e2e
 
 Capture = Callable[..., LineageContext]
-
-
-@pytest.fixture
-def capture(spark_context: SparkContext, tmp_path: Path) -> Capture:
-    """Begins a capture of its own on the one SparkContext; end it by ``with``."""
-
-    def begin(**settings: Any) -> LineageContext:
-        settings = {"store": f"sqlite:///{tmp_path / STORE}", "link": True} | settings
-        return LineageContext(spark_context, **settings)
-
-    return begin
 
 
 @pytest.fixture

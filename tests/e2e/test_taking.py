@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import RDD, SparkContext
+from pyspark import RDD
 
 from lineage_core.message import Commit, parse_message
 from lineage_core.region import Region
@@ -25,17 +25,6 @@ pytestmark = pytest.mark.e2e
 
 Capture = Callable[..., LineageContext]
 DEADLINE_S = 120.0
-
-
-@pytest.fixture
-def capture(spark_context: SparkContext, tmp_path: Path) -> Capture:
-    """Begins a capture of its own on the one SparkContext; end it by ``with``."""
-
-    def begin(**settings: Any) -> LineageContext:
-        settings = {"store": f"sqlite:///{tmp_path / STORE}", "link": True} | settings
-        return LineageContext(spark_context, **settings)
-
-    return begin
 
 
 def kept(folder: Path, app: str, sink: str) -> dict[int, tuple[int, int | None]]:
