@@ -18,12 +18,12 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from pyspark.core.rdd import portable_hash
 from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
 
 from lineage_core.limits import LIMITED_REASON
 from lineage_core.positions import key_position, key_positions
 from lineage_emitter import segment as segments
+from lineage_emitter.buckets import targets_of
 from lineage_emitter.by_record import stop_iteration_error
 from lineage_emitter.equal_keys import EqualKeys, all_canonical
 from lineage_emitter.errors import CaptureFailedError
@@ -55,9 +55,6 @@ POSITIONS_AT_ONCE = 65_536
 key reads little."""
 UNCANONICAL_REASON = "keys of a type without a canonical form are told apart by hash(key) only"
 COLLISION_REASON = "two keys fell on one position"
-
-HASHED_AS_THEY_ARE = frozenset((str, bytes, int, float, bool))
-"""Types of which PySpark's ``portable_hash`` is ``hash``, but for a look at the environment each time."""
 
 _END = object()
 
@@ -106,7 +103,8 @@ class KeyFlows:
         key_of = np.repeat(np.arange(len(keys)), sizes)
         for space, rows, items in self.frame.resolve(ordinals):
             owner = key_of[rows]
-            present, counts = np.unique(owner, return_counts=True)
+            firsts, counts = _groups(owner)
+            present = owner[firsts]
             per_key, first, last = runs_of(*_ascending(items, owner, counts))
             regions = Regions(per_key, first, last, positions[present], reason)
             self._emit_runs(space, targets[present], regions)
@@ -135,12 +133,7 @@ class KeyFlows:
     def _targets(self, keys: list[Any]) -> np.ndarray[Any, Any]:
         if self.partition_function is None:
             return np.full(len(keys), self.segment.partition, dtype=np.int64)
-        function, modulus = self.partition_function, self.num_partitions
-        if function is portable_hash and set(map(type, keys)) <= HASHED_AS_THEY_ARE:
-            hashes = np.fromiter(map(hash, keys), np.int64, len(keys))
-            targets: np.ndarray[Any, Any] = hashes % modulus
-            return targets
-        return np.array([function(key) % modulus for key in keys], dtype=np.int64)
+        return targets_of(keys, self.partition_function, self.num_partitions)
 
     def _emit_runs(self, space: str, targets: np.ndarray[Any, Any], regions: Regions) -> None:
         order = np.lexsort((regions.outs, targets))
@@ -179,6 +172,14 @@ class KeyFlows:
             weighted = positions * sizes.astype(np.uint64)
             total = int(weighted.sum(dtype=np.uint64))
         self.segment.digest = (self.segment.digest + total) & (2**64 - 1)
+
+
+def _groups(owners: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Where each group of equal neighbours begins, and how long it is (int64 both)."""
+    if not len(owners):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    firsts = np.append(0, np.flatnonzero(np.diff(owners)) + 1)
+    return firsts, np.diff(firsts, append=len(owners))
 
 
 def _ascending(
@@ -338,7 +339,7 @@ class LineageMerger(ExternalMerger):
         by_key.sort()
         rows = np.frombuffer(ordinals, dtype=np.uint64)[by_key & np.uint64(2**32 - 1)]
         owners = (by_key >> np.uint64(32)).astype(np.int64)
-        starts = np.append(0, np.flatnonzero(np.diff(owners)) + 1)
+        starts, _ = _groups(owners)
         keys = list(self.numbers)
         at = 0
         while at < len(rows):
@@ -346,8 +347,9 @@ class LineageMerger(ExternalMerger):
             if stop < len(rows):
                 whole = int(starts[np.searchsorted(starts, stop, side="right") - 1])
                 stop = whole if whole > at else stop
-            found, lengths = np.unique(owners[at:stop], return_counts=True)
-            self.flows.emit([keys[number] for number in found.tolist()], lengths, rows[at:stop])
+            firsts, lengths = _groups(owners[at:stop])
+            found = owners[at:stop][firsts].tolist()
+            self.flows.emit([keys[number] for number in found], lengths, rows[at:stop])
             at = stop
 
     def _emit_entries(self) -> None:

@@ -18,6 +18,7 @@ from pyspark.serializers import pack_long
 from pyspark.shuffle import ExternalSorter, get_used_memory
 
 from lineage_emitter import segment as segments
+from lineage_emitter.buckets import hashing, next_batch
 from lineage_emitter.detail import Detail
 from lineage_emitter.lines import Lines
 from lineage_emitter.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, GivenRecorder
@@ -270,7 +271,7 @@ class Exchange:
     def _batches(
         self, segment: Segment, recorder: DenseRecorder, records: Records
     ) -> Iterator[bytes]:
-        partition_function, num_partitions = self.partition_function, self.num_partitions
+        partition_function, num_partitions = hashing(self.partition_function), self.num_partitions
         limit, base = self.memory_mb / 2, segment.exchange_base()
         append, cell, buffer = recorder.buffer.append, recorder.frame.cell, recorder.buffer
         buckets: defaultdict[int, list[tuple[Any, Any]]] = defaultdict(list)
@@ -289,11 +290,7 @@ class Exchange:
                     frame = self.serializer.dumps((buckets.pop(split), positions.pop(split)))
                     yield frame
                     size += len(frame)
-                average = (size // buckets_now) >> 20
-                if average < 1:
-                    batch = min(2**63 - 1, batch * 1.5)
-                elif average > 10:
-                    batch = max(int(batch / 1.5), 1)
+                batch = next_batch(batch, size // buckets_now)
                 count = 0
                 if len(buffer) >= FLOWS_MAX:
                     segment.guard(recorder.flush)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD
 from pyspark.core.rdd import Partitioner
 from pyspark.resultiterable import ResultIterable
-from pyspark.serializers import NoOpSerializer
+from pyspark.serializers import BatchedSerializer, NoOpSerializer
 from pyspark.shuffle import Aggregator, ExternalGroupBy, ExternalMerger
 from pyspark.traceback_utils import SCCallSiteSync
 
 from lineage_emitter import scope
 from lineage_emitter.batches import AS_READ, batching
+from lineage_emitter.buckets import Buckets
 from lineage_emitter.by_record import same
 from lineage_emitter.combiner import CombineMapSide, Combiners, ReadKeys
 from lineage_emitter.operators import Exchange, ReadExchange, SortExchanged, SortInPlace
@@ -125,10 +126,28 @@ def _reduce_side(node: Node, rdd: LineageRDD, op: str) -> Node:
 def _shuffled(
     rdd: LineageRDD, node: Node, num_partitions: int, partition_function: Callable[[Any], int]
 ) -> RDD[Any]:
-    """PySpark's own ``partitionBy`` of records whose lineage is already noted."""
+    """``partitionBy`` of records whose lineage is already noted."""
+    serializer = rdd.ctx._unbatched_serializer
+    buckets = Buckets(num_partitions, partition_function, rdd._memory_limit(), serializer)
     node.map_side = rdd
     with scope.suspended():
-        return RDD.partitionBy(rdd, num_partitions, partition_function)
+        keyed = rdd.mapPartitionsWithIndex(buckets, preservesPartitioning=True)
+    keyed._bypass_serializer = True  # type: ignore[attr-defined]
+    batched = BatchedSerializer(serializer)
+    return _by_partition(keyed, batched, Partitioner(num_partitions, partition_function))
+
+
+def _by_partition(keyed: RDD[Any], serializer: Any, partitioner: Partitioner) -> RDD[Any]:
+    """The JVM half of PySpark's ``partitionBy``; ``serializer`` reads the records behind it."""
+    sc = keyed.ctx
+    assert sc._jvm is not None
+    with SCCallSiteSync(sc):
+        pairs = sc._jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
+        by = sc._jvm.PythonPartitioner(partitioner.numPartitions, id(partitioner.partitionFunc))
+    jrdd = sc._jvm.PythonRDD.valueOfPair(pairs.partitionBy(by))
+    shuffled: RDD[Any] = RDD(jrdd, sc, serializer)
+    shuffled.partitioner = partitioner
+    return shuffled
 
 
 def _behind(rdd: LineageRDD, shuffled: RDD[Any], read: Any, node: Node) -> LineageRDD:
@@ -157,22 +176,14 @@ def partition_by(
 def _exchanged(
     rdd: LineageRDD, node: Node, num_partitions: int, partition_function: Callable[[Any], int]
 ) -> RDD[Any]:
-    """The JVM half of PySpark's ``partitionBy`` behind our own map side."""
-    sc = rdd.ctx
-    assert sc._jvm is not None
-    serializer = sc._unbatched_serializer
+    """``partitionBy`` whose map side sends addresses along."""
+    serializer = rdd.ctx._unbatched_serializer
     exchange = Exchange(
         node.name, num_partitions, partition_function, rdd._memory_limit(), serializer
     )
     keyed = rdd.pipe_function(exchange, True, node).ending(NoOpSerializer())
     node.map_side = keyed
-    with SCCallSiteSync(sc):
-        pairs = sc._jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
-        partitioner = sc._jvm.PythonPartitioner(num_partitions, id(partition_function))
-    jrdd = sc._jvm.PythonRDD.valueOfPair(pairs.partitionBy(partitioner))
-    shuffled: RDD[Any] = RDD(jrdd, sc, serializer)
-    shuffled.partitioner = Partitioner(num_partitions, partition_function)
-    return shuffled
+    return _by_partition(keyed, serializer, Partitioner(num_partitions, partition_function))
 
 
 def sort_by_key(

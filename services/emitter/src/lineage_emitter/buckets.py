@@ -1,0 +1,106 @@
+"""The map side of PySpark's ``partitionBy``, some records at a time.
+
+PySpark's own looks at the environment for each key it hashes, which costs more than the hash.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from pyspark.core.rdd import portable_hash
+from pyspark.serializers import pack_long
+from pyspark.shuffle import get_used_memory
+
+HASHED_AS_THEY_ARE = frozenset((str, bytes, int, float, bool))
+"""Types of which PySpark's ``portable_hash`` is ``hash``, but for its look at the environment."""
+CHECKED = 1000
+"""Records between two looks at the memory in use."""
+
+_key_of = itemgetter(0)
+
+
+def hashing(partition_function: Callable[[Any], int]) -> Callable[[Any], int]:
+    """A function of the same results, which looks at the environment once."""
+    if partition_function is not portable_hash:
+        return partition_function
+    portable_hash("")
+    return _portable_hash
+
+
+def _portable_hash(key: Any) -> int:
+    return hash(key) if type(key) in HASHED_AS_THEY_ARE else portable_hash(key)
+
+
+def targets_of(
+    keys: list[Any], partition_function: Callable[[Any], int], num_partitions: int
+) -> np.ndarray[Any, Any]:
+    """The partition (int64) that each key goes to.
+
+    Raises:
+        pyspark.errors.PySparkRuntimeError: texts are hashed by another seed in each worker.
+    """
+    if partition_function is portable_hash and set(map(type, keys)) <= HASHED_AS_THEY_ARE:
+        portable_hash("")
+        hashes = np.fromiter(map(hash, keys), np.int64, len(keys))
+        targets: np.ndarray[Any, Any] = hashes % num_partitions
+        return targets
+    return np.array([partition_function(key) % num_partitions for key in keys], dtype=np.int64)
+
+
+class Buckets:
+    """Writes (key, value) records as PySpark's ``partitionBy`` does: same batches, same order."""
+
+    def __init__(
+        self,
+        num_partitions: int,
+        partition_function: Callable[[Any], int],
+        memory_mb: float,
+        serializer: Any,
+    ) -> None:
+        self.num_partitions = num_partitions
+        self.partition_function = partition_function
+        self.memory_mb = memory_mb
+        self.serializer = serializer
+
+    def __call__(self, split: int, iterator: Iterable[Any]) -> Iterator[bytes]:
+        records, limit = iter(iterator), self.memory_mb / 2
+        buckets: defaultdict[int, list[Any]] = defaultdict(list)
+        count, batch = 0, float(min(10 * self.num_partitions, CHECKED))
+        while True:
+            wanted = min(CHECKED - count % CHECKED, int(batch) + 1 - count)
+            chunk = list(islice(records, wanted))
+            targets = targets_of(
+                list(map(_key_of, chunk)), self.partition_function, self.num_partitions
+            )
+            for record, target in zip(chunk, targets.tolist(), strict=True):
+                buckets[target].append(record)
+            if len(chunk) < wanted:
+                break
+            count += wanted
+            if count > batch or (count % CHECKED == 0 and get_used_memory() > limit):
+                filled, size = len(buckets), 0
+                for target in list(buckets):
+                    yield pack_long(target)
+                    frame = self.serializer.dumps(buckets.pop(target))
+                    yield frame
+                    size += len(frame)
+                batch = next_batch(batch, size // filled)
+                count = 0
+        for target, items in buckets.items():
+            yield pack_long(target)
+            yield self.serializer.dumps(items)
+
+
+def next_batch(batch: float, frame_bytes: int) -> float:
+    """How many records PySpark writes together next, so that a frame has 1 to 10 MB."""
+    average = frame_bytes >> 20
+    if average < 1:
+        return min(2**63 - 1, batch * 1.5)
+    if average > 10:
+        return max(int(batch / 1.5), 1)
+    return batch
