@@ -9,8 +9,9 @@ what the blocks hold decides the answer.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from lineage_core.address import parse_space
 from lineage_core.block import BlockId, FlowBlock
@@ -37,7 +38,10 @@ CACHE_BYTES_MAX = 192 << 20
 
 
 class Tracer:
-    """Traces over one application's graph; keeps the blocks it unpacked last."""
+    """Traces over one application's graph; keeps the blocks it unpacked last.
+
+    May be shared by threads, if the graph may.
+    """
 
     def __init__(self, graph: FlowGraph, *, cache_bytes_max: int = CACHE_BYTES_MAX) -> None:
         self.graph = graph
@@ -45,6 +49,7 @@ class Tracer:
         self._cache: OrderedDict[BlockId, FlowBlock] = OrderedDict()
         self._cache_bytes = 0
         self._cache_bytes_max = cache_bytes_max
+        self._lock = threading.Lock()
 
     def trace(
         self,
@@ -53,11 +58,13 @@ class Tracer:
         *,
         until: str = "ends",
         steps: int | None = None,
+        watch: Callable[[int], None] | None = None,
     ) -> TraceResult:
         """Trace the items of ``start`` (regions by space).
 
         ``until`` is ``ends`` or a node whose items are wanted; ``steps`` stops after so many
-        blocks instead.
+        blocks instead. ``watch`` is told before so many blocks are loaded; what it raises ends the
+        trace.
 
         Raises:
             AddressError: a space that can't be read.
@@ -67,25 +74,29 @@ class Tracer:
         goal = None if until == "ends" else until
         if goal is not None:
             self._check_goal(direction, begun, goal)
-        return Walk(self, direction, goal).run(begun, steps)
+        source = self if watch is None else _Watched(self, watch)
+        return Walk(source, direction, goal).run(begun, steps)
 
     def load(self, wanted: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
         """Blocks from the cache or the graph."""
         wanted = list(wanted)
-        found = {block: self._cache[block] for block in wanted if block in self._cache}
-        for block_id in found:
-            self._cache.move_to_end(block_id)
+        with self._lock:
+            found = {block: self._cache[block] for block in wanted if block in self._cache}
+            for block_id in found:
+                self._cache.move_to_end(block_id)
         missing = [block for block in wanted if block not in found]
         if missing:
             loaded = self.graph.load(missing)
             found.update(loaded)
-            self._keep(loaded)
+            with self._lock:
+                self._keep(loaded)
         return found
 
     def _keep(self, loaded: Mapping[BlockId, FlowBlock]) -> None:
         for block_id, block in loaded.items():
+            if block_id not in self._cache:
+                self._cache_bytes += _bytes_of(block)
             self._cache[block_id] = block
-            self._cache_bytes += _bytes_of(block)
         while self._cache_bytes > self._cache_bytes_max and self._cache:
             _, dropped = self._cache.popitem(last=False)
             self._cache_bytes -= _bytes_of(dropped)
@@ -98,6 +109,21 @@ class Tracer:
         if names and not names & reaching:
             way = "upstream" if direction is Direction.BACKWARD else "downstream"
             raise TraceError(f"node {goal} is not {way} of node {', '.join(sorted(names))}")
+
+
+class _Watched:
+    """A tracer whose loads are told of before."""
+
+    def __init__(self, tracer: Tracer, watch: Callable[[int], None]) -> None:
+        self.graph = tracer.graph
+        self.topology = tracer.topology
+        self._tracer = tracer
+        self._watch = watch
+
+    def load(self, wanted: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
+        blocks = list(wanted)
+        self._watch(len(blocks))
+        return self._tracer.load(blocks)
 
 
 def trace(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from lineage_core.address import OPAQUE_SPACE, parse_space
-from lineage_core.graph import FlowGraph, Unit
+from lineage_core.graph import Unit
 from lineage_core.positions import text_position
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceError, TraceResult
-from lineage_core.tracing import Tracer
-from lineage_core.verdict import Verdict, judge
 from lineage_core.walk import NOT_RECORDED
 from lineage_store.answers import Answer, Composer
 from lineage_store.finding import (
@@ -23,10 +19,10 @@ from lineage_store.finding import (
     find_uses,
     other_readers,
 )
-from lineage_store.locations import Locations
 from lineage_store.names import Names, looks_like_address
 from lineage_store.opaque import find_opaque
-from lineage_store.paths import RowsError, canonical, plain_path
+from lineage_store.opened import Opened, Opener
+from lineage_store.paths import RowsError, canonical
 from lineage_store.places import LocationError, parse_location
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
@@ -39,8 +35,8 @@ class Question:
     """What is asked.
 
     ``places``: ``path:line``, ``path#record``, paths of files that are items as a whole, item
-    addresses or opaque strings. ``limit`` bounds the items listed
-    of each node.
+    addresses or opaque strings. ``regions``: more items to begin at, by space (with node ids).
+    ``limit`` bounds the items listed of each node.
     """
 
     direction: Direction
@@ -50,18 +46,66 @@ class Question:
     steps: int | None = None
     limit: int | None = None
     texts: bool = True
+    regions: Mapping[str, Region] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A traced question: all that was found, of which answers show a part.
+
+    ``begun``: the items asked for, by space. ``warnings``: what is to be known of the places.
+    """
+
+    opened: Opened
+    question: Question
+    begun: Mapping[str, Region]
+    result: TraceResult
+    warnings: tuple[str, ...]
+    changed: bool
+
+    @property
+    def app(self) -> str:
+        """The application that was asked."""
+        return self.opened.app
+
+    def answer(self, limit: int | None, *, texts: bool) -> Answer:
+        """The first ``limit`` items (None: all) of each node, with lines and texts."""
+        composer = self.composer()
+        starts = tuple(composer.group(items, limit, texts=texts) for items in _by_node(self.begun))
+        groups = composer.groups(self.result, limit, texts=texts)
+        return Answer(
+            app=self.app,
+            direction=self.question.direction,
+            asked=self.question.places,
+            start=starts,
+            exact=self.result.exact,
+            reasons=self.result.reasons,
+            groups=groups,
+            warnings=tuple(dict.fromkeys((*self.warnings, *composer.warnings))),
+            changed=self.changed or any(group.changed for group in (*starts, *groups)),
+            complete=self.opened.verdict.complete,
+        )
+
+    def composer(self) -> Composer:
+        """What makes items of this trace's regions."""
+        opened = self.opened
+        return Composer(opened.graph, opened.names, opened.locations)
 
 
 class Asker:
-    """Answers questions over a store; keeps what it opened of the application asked last."""
+    """Answers questions over a store; ``opener`` keeps what it opened of applications."""
 
-    def __init__(self, store: GraphStore, reader: RowReader) -> None:
+    def __init__(self, store: GraphStore, reader: RowReader, opener: Opener | None = None) -> None:
         self._store = store
         self._reader = reader
-        self._opened: _Opened | None = None
+        self._opener = opener or Opener(store, reader)
 
     def ask(self, question: Question) -> Answer:
-        """Trace what a question names.
+        """Trace what a question names, and list what was found; raises as :meth:`trace`."""
+        return self.trace(question).answer(question.limit, texts=question.texts)
+
+    def trace(self, question: Question, watch: Callable[[int], None] | None = None) -> Traced:
+        """Trace what a question names. ``watch``: see :meth:`lineage_core.tracing.Tracer.trace`.
 
         Raises:
             NotFoundError: no such application, or none knows the file.
@@ -71,54 +115,46 @@ class Asker:
             TraceError: ``until`` does not lie that way.
         """
         uses = self._all_uses(question)
-        opened = self._open(self._application(question, uses))
-        app = opened.app
+        opened = self._opener.open(self._application(question, uses))
         opened.locations.look_again()
-        composer = Composer(opened.graph, opened.names, opened.locations)
         begun = self._begin(opened, question, uses)
+        until = "ends" if question.until is None else opened.names.node(question.until)
         result = opened.tracer.trace(
-            question.direction,
-            begun,
-            until="ends" if question.until is None else opened.names.node(question.until),
-            steps=question.steps,
+            question.direction, begun, until=until, steps=question.steps, watch=watch
         )
         if opened.verdict.complete:
             _refuse_unheard_of(begun, result, opened.names)
         if question.until is not None and not result.found:
-            _refuse_itemless(opened, opened.names.node(question.until), result)
+            _refuse_itemless(opened, until, result)
+        return Traced(
+            opened=opened,
+            question=question,
+            begun=begun,
+            result=result,
+            warnings=tuple(dict.fromkeys(self._warnings(opened, question, uses))),
+            changed=any(use.changed for found in uses.values() for use in found),
+        )
+
+    def _warnings(
+        self, opened: Opened, question: Question, uses: dict[str, list[FileUse]]
+    ) -> Iterator[str]:
         for place, found in uses.items():
-            _warn_of_use(composer, place, found[0], question.direction)
+            yield from _warnings_of_use(place, found[0], question.direction)
         if question.direction is Direction.FORWARD and question.app is None:
             for place in uses:
-                others = other_readers(self._store, parse_location(place).path, app)
+                path = parse_location(place).path
+                others = other_readers(self._store, self._reader, path, opened.app)
                 if others:
-                    composer.warnings[_also_read(place, app, others)] = None
+                    yield _also_read(place, opened.app, others)
         verdict = opened.verdict
         if not verdict.complete:
             first = verdict.reasons[0] if verdict.reasons else "see lineage verify"
-            composer.warnings[f"the lineage of {app} is incomplete: {first}"] = None
-        starts = tuple(
-            composer.group(items, question.limit, texts=question.texts) for items in _by_node(begun)
-        )
-        groups = composer.groups(result, question.limit, texts=question.texts)
-        return Answer(
-            app=app,
-            direction=question.direction,
-            asked=question.places,
-            start=starts,
-            exact=result.exact,
-            reasons=result.reasons,
-            groups=groups,
-            warnings=tuple(composer.warnings),
-            changed=any(group.changed for group in (*starts, *groups))
-            or any(use.changed for found in uses.values() for use in found),
-            complete=verdict.complete,
-        )
+            yield f"the lineage of {opened.app} is incomplete: {first}"
 
     def _begin(
-        self, opened: _Opened, question: Question, uses: dict[str, list[FileUse]]
+        self, opened: Opened, question: Question, uses: dict[str, list[FileUse]]
     ) -> dict[str, Region]:
-        start: dict[str, list[Region]] = {}
+        start: dict[str, list[Region]] = {s: [region] for s, region in question.regions.items()}
         for place in question.places:
             for space, region in self._start(opened, place, uses.get(place)).items():
                 start.setdefault(space, []).append(region)
@@ -137,14 +173,14 @@ class Asker:
         return found
 
     def _is_opaque(self, place: str, question: Question) -> bool:
-        opened = self._open(find_application(self._store, question.app))
+        opened = self._opener.open(find_application(self._store, question.app))
         return find_opaque(opened.graph, place) is not None
 
     def _uses(self, place: str, question: Question) -> list[FileUse]:
         app = question.app and find_application(self._store, question.app)
-        path = _file_of(place)
+        path = self._file_of(place)
         back = question.direction is Direction.BACKWARD
-        return find_uses(self._store, path, wrote=back, app=app)
+        return find_uses(self._store, self._reader, path, wrote=back, app=app)
 
     def _application(self, question: Question, uses: dict[str, list[FileUse]]) -> str:
         apps = {found[0].app: place for place, found in uses.items()}
@@ -153,22 +189,7 @@ class Asker:
             raise NotFoundError(f"one application at a time: {named}; --app chooses one")
         return next(iter(apps), "") or find_application(self._store, question.app)
 
-    def _open(self, app: str) -> _Opened:
-        kept = self._opened
-        # What is not complete may grow between two questions (a notebook): it is opened again.
-        if kept is None or kept.app != app or not kept.verdict.complete:
-            graph = self._store.graph(app)
-            kept = self._opened = _Opened(
-                app,
-                graph,
-                Names(graph.nodes()),
-                Locations(graph, self._reader),
-                Tracer(graph),
-                judge(self._store.messages(app), self._store.counts(app), now=time.time()),
-            )
-        return kept
-
-    def _start(self, opened: _Opened, place: str, uses: list[FileUse] | None) -> dict[str, Region]:
+    def _start(self, opened: Opened, place: str, uses: list[FileUse] | None) -> dict[str, Region]:
         if uses is None and looks_like_address(place):
             named = opened.names.find(place, opened.graph)
             for space, region in named.items():
@@ -187,17 +208,19 @@ class Asker:
                 found |= opened.locations.items_at(node, where)
         return found
 
+    def _file_of(self, place: str) -> str:
+        """The file that a place names.
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """One application, with what is kept between questions about it."""
-
-    app: str
-    graph: FlowGraph
-    names: Names
-    locations: Locations
-    tracer: Tracer
-    verdict: Verdict
+        Raises:
+            LocationError: the text has another form, or names a folder.
+        """
+        for text in (place, place.rpartition(":")[0], place.rpartition("#")[0]):
+            if text and self._reader.is_folder(text):
+                raise LocationError(
+                    f"{text} is a folder; name a row of one of its files as PATH:LINE (PATH#RECORD "
+                    f"where records are no lines), such as {text.rstrip('/')}/part-00000:1"
+                )
+        return parse_location(place).path
 
 
 def _forms(units: Iterable[Unit | None]) -> str:
@@ -210,7 +233,7 @@ def _forms(units: Iterable[Unit | None]) -> str:
     return ", or ".join(form for unit, form in forms.items() if unit in set(units))
 
 
-def _refuse_itemless(opened: _Opened, node: str, result: TraceResult) -> None:
+def _refuse_itemless(opened: Opened, node: str, result: TraceResult) -> None:
     """Nodes in the middle of a segment keep no items: an empty answer would say something else.
 
     Raises:
@@ -238,40 +261,23 @@ def _refuse_unheard_of(begun: dict[str, Region], result: TraceResult, names: Nam
             raise LocationError(f"there is no item {shown} in this application")
 
 
-def _file_of(place: str) -> str:
-    """The file that a place names.
-
-    Raises:
-        LocationError: the text has another form, or names a folder.
-    """
-    for text in (place, place.rpartition(":")[0], place.rpartition("#")[0]):
-        if text and os.path.isdir(plain_path(text)):
-            raise LocationError(
-                f"{text} is a folder; name a row of one of its files as PATH:LINE (PATH#RECORD "
-                f"where records are no lines), such as {text.rstrip('/')}/part-00000:1"
-            )
-    return parse_location(place).path
-
-
 def _also_read(place: str, app: str, others: Sequence[str]) -> str:
     named = ", ".join(others[:OTHERS_NAMED]) + (", ..." if len(others) > OTHERS_NAMED else "")
     return f"{place}: this is what {app} made of it; {named} read it, too (--app chooses)"
 
 
-def _warn_of_use(composer: Composer, place: str, use: FileUse, direction: Direction) -> None:
+def _warnings_of_use(place: str, use: FileUse, direction: Direction) -> Iterator[str]:
     if use.changed:
         verb = "wrote" if use.wrote else "read"
         what = "is not there any more" if use.gone else f"has changed since {use.app} {verb} it"
-        composer.warnings[
-            f"{place}: the file {what}; the answer is about the row that was there then"
-        ] = None
+        yield f"{place}: the file {what}; the answer is about the row that was there then"
     if direction is Direction.BACKWARD and not use.wrote:
-        composer.warnings[f"{place} is an input of {use.app}: nothing lies before it"] = None
+        yield f"{place} is an input of {use.app}: nothing lies before it"
     if direction is Direction.FORWARD and use.wrote:
-        composer.warnings[f"{place} is an output of {use.app}: nothing lies after it"] = None
+        yield f"{place} is an output of {use.app}: nothing lies after it"
 
 
-def _by_node(spaces: dict[str, Region]) -> Sequence[NodeItems]:
+def _by_node(spaces: Mapping[str, Region]) -> Sequence[NodeItems]:
     found: dict[str, dict[str, Region]] = {}
     for space, region in spaces.items():
         found.setdefault(parse_space(space).name, {})[space] = region

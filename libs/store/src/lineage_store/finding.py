@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from lineage_core.message import RecordFiles, RecordSplits, SinkFiles, Splits, Unknown
 from lineage_store.errors import StoreError
-from lineage_store.paths import MTIME_TOLERANCE_S, FileState, canonical, state_of
+from lineage_store.paths import MTIME_TOLERANCE_S, FileState, canonical
 from lineage_store.port import GraphStore
 from lineage_store.records import FILES, SPLITS
+from lineage_store.rows import ForbiddenRowsError, RowReader
 
+_State: TypeAlias = FileState | Literal["unseen"] | None
 APPLICATIONS_ASKED = 20
 """Of the latest applications, beyond the one that answers."""
 PARTS_NAMED = 3
@@ -57,7 +60,7 @@ def find_application(store: GraphStore, name: str | None) -> str:
 
 
 def find_uses(
-    store: GraphStore, path: str, *, wrote: bool, app: str | None = None
+    store: GraphStore, reader: RowReader, path: str, *, wrote: bool, app: str | None = None
 ) -> list[FileUse]:
     """How the application that a file belongs to used it: by one node or several.
 
@@ -69,7 +72,7 @@ def find_uses(
         NotFoundError: no application read or wrote the file.
     """
     canonical_path = canonical(path)
-    state = state_of(canonical_path)
+    state = _state(reader, canonical_path)
     best: list[FileUse] = []
     rank = (2, 2)
     for known in store.application_ids():
@@ -87,10 +90,10 @@ def find_uses(
     return best
 
 
-def other_readers(store: GraphStore, path: str, app: str) -> list[str]:
+def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> list[str]:
     """Other applications (of the latest) that read a file as it is now."""
     canonical_path = canonical(path)
-    state = state_of(canonical_path)
+    state = _state(reader, canonical_path)
     return [
         record.app
         for record in store.applications()[:APPLICATIONS_ASKED]
@@ -102,7 +105,21 @@ def other_readers(store: GraphStore, path: str, app: str) -> list[str]:
     ]
 
 
-def _uses(store: GraphStore, app: str, path: str, state: FileState | None) -> list[FileUse]:
+def _state(reader: RowReader, path: str) -> _State:
+    """A file as it is now; unseen where this process may not look at it."""
+    try:
+        return reader.state(path)
+    except ForbiddenRowsError:
+        return "unseen"
+
+
+def _changed(state: _State, size: int, mtime: float) -> bool:
+    if state == "unseen":
+        return False
+    return state is None or not state.is_still(size, mtime)
+
+
+def _uses(store: GraphStore, app: str, path: str, state: _State) -> list[FileUse]:
     found: dict[tuple[str, bool], FileUse] = {}
     spelled: dict[str, bool] = {}
 
@@ -115,7 +132,7 @@ def _uses(store: GraphStore, app: str, path: str, state: FileState | None) -> li
         if isinstance(message, Splits | RecordSplits):
             for split in message.splits:
                 if is_it(split.path):
-                    changed = state is None or not state.is_still(split.file_size, split.mtime)
+                    changed = _changed(state, split.file_size, split.mtime)
                     found[message.node, False] = FileUse(
                         app, message.node, False, changed, gone=state is None
                     )
@@ -123,18 +140,18 @@ def _uses(store: GraphStore, app: str, path: str, state: FileState | None) -> li
         if isinstance(message, SinkFiles | RecordFiles):
             for file in message.files:
                 if is_it(file.path):
-                    changed = state is None or not state.is_still(file.size, file.mtime)
+                    changed = _changed(state, file.size, file.mtime)
                     found[message.node, True] = FileUse(
                         app, message.node, True, changed, gone=state is None
                     )
     return list(found.values())
 
 
-def _maybe_of(store: GraphStore, state: FileState | None, app: str | None) -> str:
+def _maybe_of(store: GraphStore, state: _State, app: str | None) -> str:
     """Applications that may have written the file in a part of theirs that has no lineage."""
     found: list[str] = []
     for record in store.applications()[:APPLICATIONS_ASKED]:
-        if state is None or (app is not None and record.app != app):
+        if state is None or state == "unseen" or (app is not None and record.app != app):
             continue
         if state.mtime is not None and state.mtime + MTIME_TOLERANCE_S < record.started_at:
             continue
@@ -149,7 +166,7 @@ def _maybe_of(store: GraphStore, state: FileState | None, app: str | None) -> st
     )
 
 
-def _unknown(path: str, state: FileState | None, app: str | None) -> str:
+def _unknown(path: str, state: _State, app: str | None) -> str:
     who = "no application" if app is None else f"application {app}"
     if state is None:
         return f"{path}: no such file, and {who} knows it"

@@ -17,9 +17,9 @@ from lineage_core.address import parse_space
 from lineage_core.block import U64
 from lineage_core.graph import FlowGraph, SinkFileRecord, SplitRecord, Unit
 from lineage_core.region import Region
-from lineage_store.paths import FileState, RowsError, canonical, plain_path, state_of
+from lineage_store.paths import FileState, RowsError, canonical, plain_path
 from lineage_store.places import Location, LocationError, shown
-from lineage_store.rows import RowReader
+from lineage_store.rows import ForbiddenRowsError, RowReader
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +160,7 @@ class Locations:
     def is_gone(self, path: str) -> bool:
         """Whether there is no such file any more."""
         try:
-            return state_of(canonical(path)) is None
+            return self._reader.state(canonical(path)) is None
         except RowsError:
             return False
 
@@ -271,7 +271,9 @@ class Locations:
         path = canonical(noted.path)
         if path not in self._states:
             try:
-                self._states[path] = state_of(path)
+                self._states[path] = self._reader.state(path)
+            except ForbiddenRowsError:
+                return False
             except RowsError:
                 self._states[path] = None
         state = self._states[path]

@@ -8,7 +8,7 @@ import os
 import tempfile
 import zipfile
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,16 @@ import numpy as np
 
 from lineage_core.block import I64, U64
 from lineage_store.line_index import BOM, STRIDE, LineIndex, build, ends_in, stride_of
-from lineage_store.paths import Bytes, FileState, RowsError, is_compressed, state_of
+from lineage_store.paths import (
+    Bytes,
+    FileState,
+    RowsError,
+    canonical,
+    is_compressed,
+    plain_path,
+    split_scheme,
+    state_of,
+)
 
 SAVE_BYTES_MIN = 1 << 20
 """Smaller files are indexed again in less time than an index is looked up."""
@@ -45,13 +54,25 @@ class RowReader:
         self._folder = index_folder
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
+    def state(self, path: str) -> FileState | None:
+        """A file as it is now; None when there is no such file.
+
+        Raises:
+            RowsError: nobody can tell.
+        """
+        return state_of(path)
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a text names a folder of this machine."""
+        return os.path.isdir(plain_path(path))
+
     def index(self, path: str) -> LineIndex:
         """The index of a file as it is now.
 
         Raises:
             RowsError: the file is gone or can't be read.
         """
-        state = state_of(path)
+        state = self.state(path)
         if state is None:
             raise RowsError(f"{path}: no such file")
         known = self._known.get(path)
@@ -139,7 +160,7 @@ class RowReader:
         """
         index = self.index(path)
         if is_compressed(path):
-            state = state_of(path)
+            state = self.state(path)
             if start == 0 and state is not None and length >= state.size:
                 return index.rows
             raise RowsError(f"{path}: rows of a split of a compressed file can't be counted")
@@ -180,6 +201,42 @@ class RowReader:
     @staticmethod
     def _file_of(path: str) -> str:
         return hashlib.sha256(path.encode()).hexdigest()[:32] + ".npz"
+
+
+class ForbiddenRowsError(RowsError):
+    """A file that lies outside of what may be read."""
+
+
+class RootedReader(RowReader):
+    """Reads files below some folders (or prefixes such as ``s3://bucket/lake``), and no others.
+
+    Paths that come from others are first spelled in one way, links followed, so none leads outside.
+    """
+
+    def __init__(self, roots: Sequence[str], index_folder: Path | None = None) -> None:
+        super().__init__(index_folder)
+        self._roots = tuple(canonical(root).rstrip("/") + "/" for root in roots)
+
+    def state(self, path: str) -> FileState | None:
+        """As :meth:`RowReader.state`.
+
+        Raises:
+            ForbiddenRowsError: the file lies outside.
+            RowsError: nobody can tell.
+        """
+        if not self.may_read(path):
+            raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
+        return super().state(path)
+
+    def may_read(self, path: str) -> bool:
+        """Whether a path lies below a root."""
+        spelled = canonical(path)
+        if split_scheme(spelled)[0] != "file" and ".." in spelled.split("/"):
+            return False
+        return spelled.startswith(self._roots)
+
+    def is_folder(self, path: str) -> bool:
+        return self.may_read(path) and super().is_folder(path)
 
 
 def _save(folder: Path, name: str, path: str, state: FileState, index: LineIndex) -> None:

@@ -1,0 +1,84 @@
+"""Applications that were opened for questions, with what is kept between two of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from lineage_core.graph import FlowGraph
+from lineage_core.tracing import CACHE_BYTES_MAX, Tracer
+from lineage_core.verdict import Verdict, judge
+from lineage_store.locations import Locations
+from lineage_store.names import Names
+from lineage_store.port import GraphStore
+from lineage_store.rows import RowReader
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One application, with what is kept between questions about it."""
+
+    app: str
+    graph: FlowGraph
+    names: Names
+    locations: Locations
+    tracer: Tracer
+    verdict: Verdict
+
+
+class Opener:
+    """Opens applications of a store and keeps those asked last. May be shared by threads.
+
+    ``keep``: how many are kept; ``cache_bytes_max``: of unpacked blocks, over all of them.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        reader: RowReader,
+        *,
+        keep: int = 1,
+        cache_bytes_max: int = CACHE_BYTES_MAX,
+    ) -> None:
+        self.store = store
+        self.reader = reader
+        self._keep = keep
+        self._cache_bytes_max = cache_bytes_max // keep
+        self._opened: OrderedDict[str, Opened] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, app: str) -> Opened:
+        """An application by its whole id.
+
+        Raises:
+            KeyError: there is no such application.
+        """
+        with self._lock:
+            kept = self._opened.get(app)
+        # What is not complete may grow between two questions (a notebook): it is opened again.
+        if kept is None or not kept.verdict.complete:
+            kept = self._open(app)
+        with self._lock:
+            self._opened[app] = kept
+            self._opened.move_to_end(app)
+            while len(self._opened) > self._keep:
+                self._opened.popitem(last=False)
+        return kept
+
+    def forget(self, app: str) -> None:
+        """Open an application anew when it is asked for again."""
+        with self._lock:
+            self._opened.pop(app, None)
+
+    def _open(self, app: str) -> Opened:
+        graph = self.store.graph(app)
+        return Opened(
+            app,
+            graph,
+            Names(graph.nodes()),
+            Locations(graph, self.reader),
+            Tracer(graph, cache_bytes_max=self._cache_bytes_max),
+            judge(self.store.messages(app), self.store.counts(app), now=time.time()),
+        )
