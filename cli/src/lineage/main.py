@@ -192,9 +192,9 @@ def graph(
     Nodes that a loop made over and over are one: reduceByKey x10.
     """
     from lineage.tables import graph_json, mermaid_text, show_graph
-    from lineage.verdicts import verdict_of, with_reasons
     from lineage_core.folding import folded, unfolded
     from lineage_store.finding import find_application
+    from lineage_store.verdicts import verdict_of, with_reasons
 
     with opened(chosen_store(context, store)) as lineage_store:
         found = find_application(lineage_store, name)
@@ -264,8 +264,9 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Say whether an application's lineage is complete; exit code 1 when it is not."""
-    from lineage.verdicts import show_verdict, verdict_of
+    from lineage.verdicts import show_verdict
     from lineage_store.finding import find_application
+    from lineage_store.verdicts import verdict_of
 
     with opened(chosen_store(context, store)) as lineage_store:
         if wait:

@@ -18,13 +18,13 @@ import typer
 
 from lineage.linking import link_folders
 from lineage.options import asker
-from lineage.verdicts import verdict_of
 from lineage_core.errors import LineageError
 from lineage_core.trace_result import Direction
 from lineage_store.asking import Question
 from lineage_store.opening import is_embedded, open_store, store_path
 from lineage_store.port import GraphStore
 from lineage_store.run_notes import NOTES_VARIABLE, RunNotes, read_notes
+from lineage_store.verdicts import verdict_of
 
 CRASH = "crash"
 """The operator of sinks that hold what a task was working on when it failed."""

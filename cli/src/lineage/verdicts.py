@@ -1,31 +1,10 @@
-"""The completeness verdict of an application, computed and shown."""
+"""The completeness verdict of an application, shown."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import replace
-
 import typer
 
-from lineage_core.graph import NodeRecord
-from lineage_core.verdict import Verdict, judge
-from lineage_store.port import GraphStore
-
-
-def verdict_of(store: GraphStore, app: str) -> Verdict:
-    """The verdict as things stand now."""
-    return judge(store.messages(app), store.counts(app), now=time.time())
-
-
-def with_reasons(nodes: Sequence[NodeRecord], verdict: Verdict) -> list[NodeRecord]:
-    """Nodes as exact as the verdict says: tasks and blocks may have told more than the program."""
-    return [
-        replace(node, exact=False, reason="; ".join(verdict.superset[node.node]))
-        if node.node in verdict.superset
-        else node
-        for node in nodes
-    ]
+from lineage_core.verdict import Verdict
 
 
 def show_verdict(app: str, verdict: Verdict) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import typer
 
 from lineage.options import EXIT_INCOMPLETE, print_json
-from lineage.verdicts import verdict_of
 from lineage_core.verdict import Verdict
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.finding import NotFoundError, find_application
 from lineage_store.port import GraphStore
+from lineage_store.verdicts import verdict_of
 
 POLL_S = 0.5
 BUSY_SHARE = 5

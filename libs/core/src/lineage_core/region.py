@@ -70,6 +70,11 @@ class Region:
         return cls._of(normal(ends, ends))
 
     @classmethod
+    def of_runs(cls, first: U64, last: U64) -> Region:
+        """The region of some runs (uint64, inclusive ends), in any order, overlapping or not."""
+        return cls._of(normal(first, last))
+
+    @classmethod
     def from_text(cls, text: str) -> Region:
         """Read a region from its text, in the one form that :meth:`to_text` gives.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,7 @@ class Group:
         return {
             "node": self.node,
             "name": self.label,
+            "what": self.what,
             "path": self.path,
             "count": self.count,
             "changed": self.changed,
@@ -97,8 +99,15 @@ class Answer:
 class Composer:
     """Turns regions into items of one application; collects what is to be warned of."""
 
-    def __init__(self, graph: FlowGraph, names: Names, locations: Locations) -> None:
-        nodes = graph.nodes()
+    def __init__(
+        self,
+        graph: FlowGraph,
+        names: Names,
+        locations: Locations,
+        nodes: Sequence[NodeRecord] | None = None,
+    ) -> None:
+        """``nodes``: those of the graph, where they are known already."""
+        nodes = graph.nodes() if nodes is None else nodes
         self._graph = graph
         self._nodes = {node.node: node for node in nodes}
         self._order = {node.node: at for at, node in enumerate(nodes)}
@@ -111,15 +120,16 @@ class Composer:
         found = sorted(result.found.values(), key=lambda items: self._order.get(items.node, -1))
         return tuple(self.group(items, limit, texts=texts) for items in found if items.count)
 
-    def group(self, found: NodeItems, limit: int | None, *, texts: bool) -> Group:
-        """The items of one node, the first ``limit`` of them or all."""
+    def group(self, found: NodeItems, limit: int | None, *, texts: bool, offset: int = 0) -> Group:
+        """The items of one node from the ``offset``-th on, ``limit`` of them or all."""
         record = self._nodes.get(found.node)
         items: list[Item] = []
         changed = gone = False
         for space in sorted(found.spaces, key=_order_of):
             region = found.spaces[space]
-            if limit is not None:
-                region = region.slice(0, limit - len(items))
+            skipped, offset = min(offset, region.count), max(offset - region.count, 0)
+            left = region.count if limit is None else limit - len(items)
+            region = region.slice(skipped, left)
             if region.count == 0:
                 continue
             more, file_changed, file_gone = self._items(space, region, record, texts=texts)

@@ -11,7 +11,7 @@ from lineage_core.positions import text_position
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceError, TraceResult
 from lineage_core.walk import NOT_RECORDED
-from lineage_store.answers import Answer, Composer
+from lineage_store.answers import Answer
 from lineage_store.finding import (
     FileUse,
     NotFoundError,
@@ -70,7 +70,7 @@ class Traced:
 
     def answer(self, limit: int | None, *, texts: bool) -> Answer:
         """The first ``limit`` items (None: all) of each node, with lines and texts."""
-        composer = self.composer()
+        composer = self.opened.composer()
         starts = tuple(composer.group(items, limit, texts=texts) for items in _by_node(self.begun))
         groups = composer.groups(self.result, limit, texts=texts)
         return Answer(
@@ -85,11 +85,6 @@ class Traced:
             changed=self.changed or any(group.changed for group in (*starts, *groups)),
             complete=self.opened.verdict.complete,
         )
-
-    def composer(self) -> Composer:
-        """What makes items of this trace's regions."""
-        opened = self.opened
-        return Composer(opened.graph, opened.names, opened.locations)
 
 
 class Asker:

@@ -157,6 +157,13 @@ class Locations:
             return self._whole_files(pieces, positions)
         return [self._source_rows(piece, positions, texts=texts) for piece in pieces[:1]]
 
+    def partitions(self, node: str) -> dict[int, int | None]:
+        """Rows of each partition of a source or sink; None where they are not known."""
+        files = self._sinks_of(node).values()
+        if files:
+            return {file.partition: file.rows for file in files}
+        return {at: _rows_in(pieces) for at, pieces in self._pieces_of(node).items()}
+
     def is_gone(self, path: str) -> bool:
         """Whether there is no such file any more."""
         try:

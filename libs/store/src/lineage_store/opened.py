@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lineage_core.graph import FlowGraph
+from lineage_core.graph import FlowGraph, NodeRecord
 from lineage_core.tracing import CACHE_BYTES_MAX, Tracer
-from lineage_core.verdict import Verdict, judge
+from lineage_core.verdict import Verdict
+from lineage_store.answers import Composer
 from lineage_store.locations import Locations
 from lineage_store.names import Names
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
+from lineage_store.verdicts import verdict_of, with_reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,15 @@ class Opened:
 
     app: str
     graph: FlowGraph
+    nodes: Sequence[NodeRecord]
     names: Names
     locations: Locations
     tracer: Tracer
     verdict: Verdict
+
+    def composer(self) -> Composer:
+        """What makes items of regions, with their lines and texts."""
+        return Composer(self.graph, self.names, self.locations, self.nodes)
 
 
 class Opener:
@@ -73,12 +80,15 @@ class Opener:
             self._opened.pop(app, None)
 
     def _open(self, app: str) -> Opened:
+        verdict = verdict_of(self.store, app)
         graph = self.store.graph(app)
+        nodes = with_reasons(graph.nodes(), verdict)
         return Opened(
             app,
             graph,
-            Names(graph.nodes()),
+            nodes,
+            Names(nodes),
             Locations(graph, self.reader),
             Tracer(graph, cache_bytes_max=self._cache_bytes_max),
-            judge(self.store.messages(app), self.store.counts(app), now=time.time()),
+            verdict,
         )
