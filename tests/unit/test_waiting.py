@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 from typer.testing import CliRunner
 
+from lineage.access import StoredAccess
 from lineage.main import app
 from lineage.waiting import SETTLED_S, STUCK_S, Waited, wait_for_verdict
 from lineage_core.message import (
@@ -77,7 +78,7 @@ class World:
     def wait(self, timeout_s: float = 100.0) -> Waited:
         store = cast("GraphStore", self)
         return wait_for_verdict(
-            store,
+            StoredAccess(store, "sqlite:///unused.db"),
             "latest",
             timeout_s,
             lambda _, verdict: self.looks.append(verdict),
@@ -89,7 +90,7 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
-    monkeypatch.setattr("lineage.verdicts.time.time", lambda: NOW + made.now)
+    monkeypatch.setattr("lineage_store.verdicts.time.time", lambda: NOW + made.now)
     return made
 
 

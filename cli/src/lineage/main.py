@@ -19,6 +19,7 @@ from lineage.options import (
     print_json,
     reported,
 )
+from lineage.serving import app as serving_app
 from lineage.stack.commands import app as stack_app
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(serving_app)
 app.add_typer(stack_app)
 app.add_typer(dlq_app)
 
@@ -165,8 +167,8 @@ def send(
 @reported
 def apps(context: typer.Context, store: StoreOption = "", as_json: JsonOption = False) -> None:
     """List the applications of the store, the latest first."""
-    with opened(chosen_store(context, store)) as lineage_store:
-        records = lineage_store.applications()
+    with opened(chosen_store(context, store)) as access:
+        records = access.applications()
     if as_json:
         print_json([{field: getattr(one, field) for field in one.__slots__} for one in records])
     else:
@@ -193,14 +195,9 @@ def graph(
     """
     from lineage.tables import graph_json, mermaid_text, show_graph
     from lineage_core.folding import folded, unfolded
-    from lineage_store.finding import find_application
-    from lineage_store.verdicts import verdict_of, with_reasons
 
-    with opened(chosen_store(context, store)) as lineage_store:
-        found = find_application(lineage_store, name)
-        lineage = lineage_store.graph(found)
-        nodes = with_reasons(lineage.nodes(), verdict_of(lineage_store, found))
-        links = lineage.links()
+    with opened(chosen_store(context, store)) as access:
+        found, nodes, links = access.graph(name)
     folds = unfolded(nodes) if unfold else folded(nodes)
     if as_json:
         print_json(graph_json(found, nodes, links))
@@ -265,17 +262,15 @@ def verify(
 ) -> None:
     """Say whether an application's lineage is complete; exit code 1 when it is not."""
     from lineage.verdicts import show_verdict
-    from lineage_store.finding import find_application
-    from lineage_store.verdicts import verdict_of
 
-    with opened(chosen_store(context, store)) as lineage_store:
+    with opened(chosen_store(context, store)) as access:
         if wait:
             from lineage.waiting import awaited
 
-            found, verdict = awaited(lineage_store, name, timeout, as_json=as_json)
+            found, verdict = awaited(access, name, timeout, as_json=as_json)
         else:
-            found = find_application(lineage_store, name)
-            verdict = verdict_of(lineage_store, found)
+            found = access.find(name)
+            verdict = access.verdict(found)
     if as_json:
         print_json({"app": found} | verdict.to_json())
     else:
@@ -288,11 +283,8 @@ def verify(
 @reported
 def dump(context: typer.Context, name: AppArgument = "latest", store: StoreOption = "") -> None:
     """Print all lineage of an application, one JSON object a line, the same from every store."""
-    from lineage_store.dump import dump_application
-    from lineage_store.finding import find_application
-
-    with opened(chosen_store(context, store)) as lineage_store:
-        for line in dump_application(lineage_store, find_application(lineage_store, name)):
+    with opened(chosen_store(context, store)) as access:
+        for line in access.dump(name):
             typer.echo(line)
 
 
@@ -307,15 +299,10 @@ def rm(
     as_json: JsonOption = False,
 ) -> None:
     """Delete all lineage of an application (its files stay as they are)."""
-    from lineage.linking import remove_spool
-    from lineage_store.finding import find_application
-
-    url = chosen_store(context, store)
-    with opened(url) as lineage_store:
-        found = list(dict.fromkeys(find_application(lineage_store, name) for name in names))
+    with opened(chosen_store(context, store)) as access:
+        found = list(dict.fromkeys(access.find(name) for name in names))
         for one in found:
-            lineage_store.delete(one)
-            remove_spool(url, one)
+            access.delete(one)
     if as_json:
         print_json({"removed": found})
     else:

@@ -13,11 +13,11 @@ import typer
 from lineage_core.errors import LineageError
 
 if TYPE_CHECKING:
-    from lineage_store.asking import Asker
-    from lineage_store.port import GraphStore
+    from lineage.access import Access
 
 P = ParamSpec("P")
 
+SERVER_SCHEMES = ("http://", "https://")
 DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
 EXIT_INCOMPLETE = 1
 EXIT_ERROR = 2
@@ -28,7 +28,7 @@ StoreOption = Annotated[
         "--store",
         envvar="LINEAGE_STORE",
         metavar="URL",
-        help=f"Where the lineage is (default: {DEFAULT_STORE}).",
+        help=f"Where the lineage is, or a server: http(s)://... (default: {DEFAULT_STORE}).",
         show_default=False,
         show_envvar=False,
     ),
@@ -77,21 +77,12 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
-def opened(url: str) -> GraphStore:
-    """The store at ``url``.
+def opened(url: str) -> Access:
+    """What answers for ``--store``.
 
     Raises:
         StoreError: there is none.
     """
-    from lineage_store.opening import open_store
+    from lineage.access import open_access
 
-    return open_store(url)
-
-
-def asker(store: GraphStore, url: str) -> Asker:
-    """Answers questions over a store."""
-    from lineage_store.asking import Asker
-    from lineage_store.opening import index_folder
-    from lineage_store.rows import RowReader
-
-    return Asker(store, RowReader(index_folder(url)))
+    return open_access(url)

@@ -16,8 +16,8 @@ from typing import Any
 
 import typer
 
+from lineage.access import StoredAccess
 from lineage.linking import link_folders
-from lineage.options import asker
 from lineage_core.errors import LineageError
 from lineage_core.trace_result import Direction
 from lineage_store.asking import Question
@@ -119,7 +119,7 @@ def culprits(store: GraphStore, url: str, app: str) -> list[str]:
     if not places:
         return []
     question = Question(Direction.BACKWARD, tuple(places), app=app, limit=ROWS_SHOWN)
-    answer = asker(store, url).ask(question)
+    answer = StoredAccess(store, url).ask(question)
     rows = [item for group in answer.groups for item in group.items]
     shown = [
         f"{item.location or item.address}: {item.text}" if item.text else item.address

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import typer
 
-from lineage.options import asker, opened, print_json
+from lineage.options import opened, print_json
 from lineage_core.trace_result import Direction
 from lineage_store.answers import Answer, Group, Item
 from lineage_store.asking import Question
@@ -38,8 +38,8 @@ def ask(
         steps=1 if step else None,
         limit=limit if limit is not None or as_json else TABLE_ITEMS,
     )
-    with opened(url) as store:
-        answer = asker(store, url).ask(question)
+    with opened(url) as access:
+        answer = access.ask(question)
     if as_json:
         print_json(answer.to_json())
     else:

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import typer
 
+from lineage.access import Access
 from lineage.options import EXIT_INCOMPLETE, print_json
 from lineage_core.verdict import Verdict
 from lineage_store.errors import StoreUnavailableError
-from lineage_store.finding import NotFoundError, find_application
-from lineage_store.port import GraphStore
-from lineage_store.verdicts import verdict_of
+from lineage_store.finding import NotFoundError
 
 POLL_S = 0.5
 BUSY_SHARE = 5
@@ -35,7 +34,7 @@ class Waited:
 
 
 def wait_for_verdict(
-    store: GraphStore,
+    access: Access,
     name: str,
     timeout_s: float,
     say: Callable[[str, Verdict | None], None],
@@ -54,8 +53,8 @@ def wait_for_verdict(
     while True:
         began = clock()
         try:
-            app = app or find_application(store, name)
-            verdict = verdict_of(store, app)
+            app = app or access.find(name)
+            verdict = access.verdict(app)
         except (NotFoundError, KeyError, StoreUnavailableError):
             pass
         else:
@@ -68,16 +67,14 @@ def wait_for_verdict(
         sleep(min(max(POLL_S, BUSY_SHARE * (now - began)), deadline - now))
 
 
-def awaited(
-    store: GraphStore, name: str, timeout_s: float, *, as_json: bool
-) -> tuple[str, Verdict]:
+def awaited(access: Access, name: str, timeout_s: float, *, as_json: bool) -> tuple[str, Verdict]:
     """:func:`wait_for_verdict` with progress on a terminal, and a word when time is up.
 
     Exits with 1 when nothing was ever heard of the application.
     """
     line = ProgressLine()
     try:
-        waited = wait_for_verdict(store, name, timeout_s, line.say)
+        waited = wait_for_verdict(access, name, timeout_s, line.say)
     finally:
         line.clear()
     said = f"not final after {timeout_s:g} s: {progress_text(waited.app or name, waited.verdict)}"

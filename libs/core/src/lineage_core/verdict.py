@@ -111,6 +111,38 @@ class Verdict:
             "reasons": list(self.reasons),
         }
 
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Verdict:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        tasks, blocks = told["tasks"], told["blocks"]
+        return cls(
+            complete=told["complete"],
+            status=told["status"],
+            tasks_expected=tasks["expected"],
+            tasks_committed=tasks["committed"],
+            blocks_expected=blocks["expected"],
+            blocks_received=blocks["received"],
+            blocks_linked=blocks["linked"],
+            flows=told["flows"],
+            unmatched=told["unmatched"],
+            collisions=told["collisions"],
+            dead_letters=told["dead_letters"],
+            unknown=tuple(told["unknown"]),
+            superset={node: tuple(reasons) for node, reasons in told["superset"].items()},
+            limited={
+                node: (counts["seen"], counts["captured"])
+                for node, counts in told["limited"].items()
+            },
+            reasons=tuple(told["reasons"]),
+            final=told["final"],
+            blocks_written=blocks["written"],
+            stubs=blocks["stubs"],
+        )
+
 
 def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Verdict:
     """The verdict over all messages of one application. ``now``: unix seconds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lineage_core.address import OPAQUE_SPACE, parse_space
@@ -59,6 +59,25 @@ class Group:
             "items": [item.to_json() for item in self.items],
         }
 
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Group:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        items = tuple(Item(one["address"], one["location"], one["text"]) for one in told["items"])
+        return cls(
+            told["node"],
+            told["name"],
+            told["what"],
+            told["path"],
+            told["count"],
+            items,
+            told["changed"],
+            told["gone"],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -95,6 +114,38 @@ class Answer:
             key: [group.to_json() for group in self.groups],
         }
 
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Answer:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        direction = Direction(told["direction"])
+        key = "sources" if direction is Direction.BACKWARD else "sinks"
+        return cls(
+            app=told["app"],
+            direction=direction,
+            asked=tuple(told["from"]),
+            start=tuple(map(Group.from_json, told["start"])),
+            exact=told["exact"],
+            reasons=tuple(told["reasons"]),
+            groups=tuple(map(Group.from_json, told[key])),
+            warnings=tuple(told["warnings"]),
+            changed=told["changed"],
+            complete=told["complete"],
+        )
+
+    def asked_as(self, places: Sequence[str]) -> Answer:
+        """The same, of places as they were typed."""
+        spelled = dict(zip(self.asked, places, strict=True))
+        warnings = []
+        for warning in self.warnings:
+            place = next((one for one in spelled if warning.startswith(f"{one}:")), "")
+            place = place or next((one for one in spelled if warning.startswith(f"{one} ")), "")
+            warnings.append(spelled[place] + warning[len(place) :] if place else warning)
+        return replace(self, asked=tuple(places), warnings=tuple(warnings))
+
 
 class Composer:
     """Turns regions into items of one application; collects what is to be warned of."""
@@ -125,7 +176,7 @@ class Composer:
         record = self._nodes.get(found.node)
         items: list[Item] = []
         changed = gone = False
-        for space in sorted(found.spaces, key=_order_of):
+        for space in sorted(found.spaces, key=order_of):
             region = found.spaces[space]
             skipped, offset = min(offset, region.count), max(offset - region.count, 0)
             left = region.count if limit is None else limit - len(items)
@@ -189,6 +240,7 @@ class Composer:
             self.warnings[rows.note] = None
 
 
-def _order_of(space: str) -> tuple[int, int, str]:
+def order_of(space: str) -> tuple[int, int, str]:
+    """Sorts spaces of a node: by partition, then incarnation."""
     parsed = parse_space(space)
     return parsed.partition, parsed.incarnation or 0, space

@@ -58,7 +58,7 @@ class Listing:
     """Items of the nodes of one application. May be shared by threads."""
 
     def __init__(self, opened: Opened) -> None:
-        self._opened = opened
+        self.opened = opened
         self._regions: OrderedDict[str, Region] = OrderedDict()
 
     def has_items(self, node: str) -> bool:
@@ -67,10 +67,10 @@ class Listing:
 
     def spaces(self, node: str) -> list[str]:
         """The spaces of a node's items, in the order of partitions."""
-        partitions = self._opened.locations.partitions(node)
+        partitions = self.opened.locations.partitions(node)
         if partitions:
             return [f"{node}#{partition}" for partition in sorted(partitions)]
-        found = [parse_space(space) for space in self._opened.graph.spaces_of(node)]
+        found = [parse_space(space) for space in self.opened.graph.spaces_of(node)]
         found.sort(key=lambda space: (space.partition, space.incarnation or 0))
         return [str(space) for space in found]
 
@@ -102,7 +102,7 @@ class Listing:
         deadline = time.monotonic() + SCAN_S_MAX
         items: list[Item] = []
         scanned = 0
-        composer = self._opened.composer()
+        composer = self.opened.composer()
         while at < len(spaces):
             region = found.spaces[spaces[at]]
             if offset >= region.count:
@@ -135,11 +135,11 @@ class Listing:
     def _region(self, space: str) -> Region:
         parsed = parse_space(space)
         if parsed.incarnation is None:
-            rows = self._opened.locations.partitions(parsed.name).get(parsed.partition)
+            rows = self.opened.locations.partitions(parsed.name).get(parsed.partition)
             if rows is not None:
                 last = np.array([rows - 1] if rows else [], np.uint64)
                 return Region(np.zeros(len(last), np.uint64), last)
-        graph = self._opened.graph
+        graph = self.opened.graph
         put_out = self._outputs(space, graph.blocks_into(space, 0, POSITION_MAX))
         # What a source reads is an input of the blocks behind it, and no block puts it out.
         return put_out or self._inputs(graph.blocks_from(space, 0, POSITION_MAX))
@@ -147,7 +147,7 @@ class Listing:
     def _outputs(self, space: str, refs: Sequence[BlockRef]) -> Region:
         found: list[Region] = []
         for part in _parts([ref.block_id for ref in refs]):
-            for block in self._opened.graph.load(part).values():
+            for block in self.opened.graph.load(part).values():
                 last = block.out_first if block.out_last is None else block.out_last
                 for section in block.out:
                     if section.space == space:
@@ -158,7 +158,7 @@ class Listing:
     def _inputs(self, refs: Sequence[BlockRef]) -> Region:
         found: list[Region] = []
         for part in _parts([ref.block_id for ref in refs]):
-            for block in self._opened.graph.load(part).values():
+            for block in self.opened.graph.load(part).values():
                 last = block.in_first if block.in_last is None else block.in_last
                 found.append(Region.of_runs(block.in_first, last))
         return Region.union(found)

@@ -1,0 +1,121 @@
+"""Where commands get their answers: a store of this machine or Neo4j, or a server of the query API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from lineage.options import SERVER_SCHEMES
+from lineage_core.graph import LinkRecord, NodeRecord
+from lineage_core.verdict import Verdict
+from lineage_store.answers import Answer
+from lineage_store.asking import Asker, Question
+from lineage_store.finding import find_application
+from lineage_store.opening import index_folder, open_store
+from lineage_store.port import ApplicationRecord, GraphStore
+from lineage_store.rows import RowReader
+from lineage_store.verdicts import verdict_of, with_reasons
+
+
+class Access(Protocol):
+    """What commands ask. Names of applications are ids, beginnings of ids, or ``latest``."""
+
+    def applications(self) -> Sequence[ApplicationRecord]:
+        """All applications, the latest first."""
+
+    def find(self, name: str) -> str:
+        """The whole id of an application.
+
+        Raises:
+            NotFoundError: there is none, or more than one.
+        """
+
+    def graph(self, name: str) -> tuple[str, Sequence[NodeRecord], Sequence[LinkRecord]]:
+        """An application's id, its nodes (as exact as the verdict says) and their links."""
+
+    def verdict(self, app: str) -> Verdict:
+        """Whether the lineage of an application is complete.
+
+        Raises:
+            KeyError: there is no such application.
+        """
+
+    def ask(self, question: Question) -> Answer:
+        """Where rows come from, or where they went."""
+
+    def dump(self, name: str) -> Iterator[str]:
+        """All lineage of an application, line by line."""
+
+    def delete(self, app: str) -> None:
+        """Remove all lineage of an application."""
+
+    def close(self) -> None:
+        """Release what is held."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class StoredAccess:
+    """Answers from a store."""
+
+    def __init__(self, store: GraphStore, url: str) -> None:
+        self.store = store
+        self._url = url
+
+    def applications(self) -> Sequence[ApplicationRecord]:
+        return self.store.applications()
+
+    def find(self, name: str) -> str:
+        return find_application(self.store, name)
+
+    def graph(self, name: str) -> tuple[str, Sequence[NodeRecord], Sequence[LinkRecord]]:
+        app = self.find(name)
+        lineage = self.store.graph(app)
+        return app, with_reasons(lineage.nodes(), self.verdict(app)), lineage.links()
+
+    def verdict(self, app: str) -> Verdict:
+        return verdict_of(self.store, app)
+
+    def ask(self, question: Question) -> Answer:
+        return Asker(self.store, RowReader(index_folder(self._url))).ask(question)
+
+    def dump(self, name: str) -> Iterator[str]:
+        from lineage_store.dump import dump_application
+
+        return iter(dump_application(self.store, self.find(name)))
+
+    def delete(self, app: str) -> None:
+        from lineage.linking import remove_spool
+
+        self.store.delete(app)
+        remove_spool(self._url, app)
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_access(url: str) -> Access:
+    """What answers for ``--store``.
+
+    Raises:
+        StoreError: there is no such store, or no server answers.
+    """
+    if url.startswith(SERVER_SCHEMES):
+        from lineage.served import ServedAccess
+
+        return ServedAccess(url)
+    return StoredAccess(open_store(url), url)

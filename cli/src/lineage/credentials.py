@@ -1,0 +1,59 @@
+"""Tokens of servers: ``lineage login`` keeps them, readable by their owner alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from lineage_store.errors import StoreError
+
+TOKEN_VARIABLE = "LINEAGE_TOKEN"
+
+
+def credentials_file() -> Path:
+    """Where tokens are kept."""
+    folder = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(folder) / "lineage" / "credentials.json"
+
+
+def token_for(url: str) -> str:
+    """The token for a server: of the environment, or kept; empty where there is none.
+
+    Raises:
+        StoreError: the file of tokens can't be read.
+    """
+    return os.environ.get(TOKEN_VARIABLE, "") or _read().get(url.rstrip("/"), "")
+
+
+def keep(url: str, token: str) -> Path:
+    """Keep a token (empty: forget it); the file it is kept in.
+
+    Raises:
+        StoreError: the file of tokens can't be read.
+        OSError: it can't be written.
+    """
+    known = _read()
+    known.pop(url.rstrip("/"), None)
+    if token:
+        known[url.rstrip("/")] = token
+    file = credentials_file()
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # A new file is its owner's alone from the first byte on.
+    handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        json.dump(known, out, indent=2)
+    os.replace(temporary, file)
+    return file
+
+
+def _read() -> dict[str, str]:
+    file = credentials_file()
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return {str(url): str(token) for url, token in found.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError) as error:
+        raise StoreError(f"{file} can't be read: {error}; remove it and log in again") from error

@@ -1,0 +1,127 @@
+"""``lineage ui``, ``lineage token``, ``lineage login`` and ``lineage logout``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from typing import Annotated, Literal
+
+import typer
+
+from lineage.options import DEFAULT_STORE, SERVER_SCHEMES, StoreOption, chosen_store, reported
+from lineage_store.errors import StoreError
+
+app = typer.Typer()
+
+
+@app.command("ui")
+@reported
+def ui(
+    context: typer.Context,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free one.")] = 8484,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+    ] = True,
+    store: StoreOption = "",
+) -> None:
+    """Open the web page over a store, for this machine alone; Ctrl-C ends it."""
+    from lineage_query_api.app import create_app
+    from lineage_query_api.serving import serve
+    from lineage_query_api.settings import read_settings
+    from lineage_service.logs import set_up_logs
+    from lineage_store.opening import index_folder, open_store
+    from lineage_store.rows import RowReader
+
+    url = chosen_store(context, store)
+    if url.startswith(SERVER_SCHEMES):
+        typer.echo(url)
+        if browser:
+            webbrowser.open(url)
+        return
+    set_up_logs("warning", ("neo4j", "uvicorn"))
+    settings = read_settings(store=url, api_host="127.0.0.1", api_port=port)
+
+    def ready(address: str) -> None:
+        typer.echo(f"lineage of {url} at {address} (Ctrl-C ends it)")
+        if browser:
+            webbrowser.open(address)
+
+    with open_store(url) as opened:
+        # The person at this machine may read what they may read anyway.
+        served = create_app(opened, settings, RowReader(index_folder(url)))
+        serve(served, settings.api_host, settings.api_port, ready)
+
+
+@app.command("token")
+@reported
+def token(
+    name: Annotated[str, typer.Argument(help="Who it is for.")],
+    role: Annotated[
+        Literal["reader", "admin"], typer.Option(help="An admin may delete.")
+    ] = "reader",
+    rows: Annotated[bool, typer.Option("--rows", help="May read the text of rows.")] = False,
+) -> None:
+    """Make a bearer token for a server of the query API.
+
+    The token goes to stderr, once: give it to its owner. What goes to stdout holds just its hash:
+    add it to the file that LINEAGE_API_TOKENS of the server names.
+    """
+    from lineage_query_api.auth import new_token
+
+    secret, lines = new_token(name, role, rows=rows)
+    typer.echo(lines, nl=False)
+    sys.stdout.flush()
+    typer.echo(secret, err=True)
+
+
+@app.command("login")
+@reported
+def login(
+    context: typer.Context,
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="The server (default: the store that is set).")
+    ] = "",
+) -> None:
+    """Keep a token for a server; it is asked for, or read from stdin where that is no terminal."""
+    from lineage.credentials import TOKEN_VARIABLE, keep
+    from lineage.served import ServedAccess
+
+    server = _server(context, url)
+    given = (
+        typer.prompt(f"token for {server}", hide_input=True)
+        if sys.stdin.isatty()
+        else sys.stdin.readline()
+    ).strip()
+    if not given:
+        raise StoreError("no token was given")
+    os.environ[TOKEN_VARIABLE] = given
+    with ServedAccess(server) as access:
+        me = access.me()
+    file = keep(server, given)
+    rights = "may read rows" if me["rows"] else "may not read the text of rows"
+    typer.echo(f"logged in to {server} as {me['name']} ({me['role']}, {rights}); kept in {file}")
+
+
+@app.command("logout")
+@reported
+def logout(
+    context: typer.Context,
+    url: Annotated[str, typer.Argument(metavar="URL", help="The server.")] = "",
+) -> None:
+    """Forget the token for a server."""
+    from lineage.credentials import keep
+
+    server = _server(context, url)
+    keep(server, "")
+    typer.echo(f"no token is kept for {server}")
+
+
+def _server(context: typer.Context, url: str) -> str:
+    server = url or chosen_store(context, os.environ.get("LINEAGE_STORE", ""))
+    if not server.startswith(SERVER_SCHEMES):
+        raise StoreError(
+            f"{server if server != DEFAULT_STORE else 'the default store'} is no server: "
+            "name one as http://HOST:PORT or https://HOST"
+        )
+    return server.rstrip("/")

@@ -1,0 +1,137 @@
+"""The application: routes, errors, limits and the page, wired together."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import FileResponse, JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from lineage_query_api import problems
+from lineage_query_api.auth import Gate, Oidc, OpenGate, TokenGate
+from lineage_query_api.lineages import Lineages
+from lineage_query_api.routes import (
+    answers,
+    applications,
+    comparing,
+    graph,
+    meta,
+    rows,
+    traces,
+)
+from lineage_query_api.settings import QueryApiSettings
+from lineage_query_api.shell import Shell
+from lineage_store.errors import StoreError
+from lineage_store.opening import index_folder
+from lineage_store.port import GraphStore
+from lineage_store.rows import RootedReader, RowReader
+
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", "testserver")
+DESCRIPTION = """Record-level lineage of PySpark jobs: which input rows made an output row, and back.
+
+Errors are problems (RFC 9457) with a request id and, where there is one, a hint how to go on."""
+REFUSALS = (400, 401, 403, 404, 413, 422, 429, 503)
+"""Statuses of problems that any route may answer."""
+
+
+def create_app(
+    store: GraphStore, settings: QueryApiSettings, reader: RowReader | None = None
+) -> FastAPI:
+    """The service over a store.
+
+    ``reader``: reads rows of files; by default just those below ``settings.api_roots``.
+
+    Raises:
+        SettingsError: the file of tokens can't be used.
+    """
+    if reader is None:
+        reader = RootedReader(settings.api_roots, index_folder(settings.store))
+    problem = {"content": {problems.MEDIA_TYPE: {"schema": problems.PROBLEM_SCHEMA}}}
+    app = FastAPI(
+        title="Lineage Master",
+        version=version("lineage-query-api"),
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        responses={status: {"description": "Problem", **problem} for status in REFUSALS},
+    )
+    app.state.lineages = Lineages(store, reader, settings)
+    app.state.gate = gate_of(settings)
+    problems.install(app)
+    for module in (meta, applications, graph, traces, rows, comparing, answers):
+        app.include_router(module.router)
+    registry = CollectorRegistry()
+    app.include_router(_probes(app, registry))
+    _serve_page(app)
+    # The last one is the outermost.
+    hosts = settings.api_hosts or (LOCAL_HOSTS if settings.on_loopback else ("*",))
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_middleware(
+        Shell, rate=settings.api_rate, body_bytes=settings.api_body_bytes, registry=registry
+    )
+    return app
+
+
+def gate_of(settings: QueryApiSettings) -> Gate:
+    """Who is let in.
+
+    Raises:
+        SettingsError: the file of tokens can't be used.
+    """
+    if settings.is_open:
+        return OpenGate()
+    oidc = None
+    if settings.oidc_issuer:
+        oidc = Oidc(settings.oidc_issuer, settings.oidc_audience, settings.oidc_role_claim)
+    return TokenGate(settings.api_tokens, oidc)
+
+
+def _probes(app: FastAPI, registry: CollectorRegistry) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/healthz")
+    def healthz() -> JSONResponse:
+        return JSONResponse({"status": "ok"})
+
+    @router.get("/readyz")
+    def readyz() -> JSONResponse:
+        lineages: Lineages = app.state.lineages
+        try:
+            lineages.store.application_ids()
+        except StoreError as error:
+            body = {"ready": False, "problems": {"store": str(error)}}
+            return JSONResponse(body, status_code=503)
+        return JSONResponse({"ready": True, "problems": {}})
+
+    @router.get("/metrics")
+    def metrics() -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return router
+
+
+def _serve_page(app: FastAPI) -> None:
+    """The page: its files, and its frame for every other address that is none of the API."""
+    folder = Path(str(files("lineage_query_api") / "web" / "static"))
+
+    @app.get("/{path:path}", include_in_schema=False)
+    def page(path: str, request: Request) -> Response:
+        if path.startswith("v1/") or not (folder / "index.html").exists():
+            return problems.problem(
+                problems.request_id_of(request),
+                404,
+                f"there is nothing at /{path}",
+                hint="/openapi.json describes the API",
+            )
+        wanted = (folder / path).resolve() if "\0" not in path else folder
+        if wanted.is_relative_to(folder.resolve()) and wanted.is_file():
+            lasting = "/assets/" in f"/{path}"
+            headers = {
+                "Cache-Control": "public, max-age=31536000, immutable" if lasting else "no-cache"
+            }
+            return FileResponse(wanted, headers=headers)
+        return FileResponse(folder / "index.html", headers={"Cache-Control": "no-cache"})

@@ -1,0 +1,262 @@
+"""Who asks, and what they may: bearer tokens that are hashed at rest, and JWTs of an OIDC issuer."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import tomllib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+import jwt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from lineage_query_api.errors import ProblemError, SettingsError
+
+TOKEN_PREFIX = "lm_"
+ALGORITHMS = (
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+)
+"""Asymmetric ones: with a symmetric one, the issuer's public key would be the secret."""
+LEEWAY_S = 30
+
+Role = Literal["reader", "admin"]
+How = Literal["none", "token", "oidc"]
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A caller. ``rows``: may read the text of rows."""
+
+    name: str
+    role: Role
+    rows: bool
+    auth: How
+
+
+ANYBODY = Principal("anybody on this machine", "admin", rows=True, auth="none")
+
+
+class _Token(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    role: Role = "reader"
+    rows: bool = False
+    expires: datetime | None = None
+
+
+class _Tokens(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    token: tuple[_Token, ...] = ()
+
+
+class Keys(Protocol):
+    """Where the keys of an issuer come from."""
+
+    def get_signing_key_from_jwt(self, token: str) -> Any:
+        """The key that signed a token."""
+
+
+class Gate:
+    """Tells who asks."""
+
+    def authenticate(self, authorization: str | None) -> Principal:
+        """Who sent an ``Authorization`` header.
+
+        Raises:
+            ProblemError: 401 when nobody is known by it.
+        """
+        raise NotImplementedError
+
+
+class OpenGate(Gate):
+    """Lets anybody in: for a server that only this machine can reach."""
+
+    def authenticate(self, authorization: str | None) -> Principal:
+        return ANYBODY
+
+
+class TokenGate(Gate):
+    """Knows callers by bearer tokens, and by JWTs of an issuer."""
+
+    def __init__(self, tokens: Path | None, oidc: Oidc | None = None) -> None:
+        self._tokens = tokens
+        self._oidc = oidc
+        self._read_at: tuple[int, int] = (-1, -1)
+        self._known: tuple[_Token, ...] = ()
+        self._look()
+
+    def authenticate(self, authorization: str | None) -> Principal:
+        scheme, _, credentials = (authorization or "").partition(" ")
+        credentials = credentials.strip()
+        if scheme.lower() != "bearer" or not credentials:
+            raise _unauthorized("this server asks for a token", "")
+        self._look()
+        token = self._find(credentials)
+        if token is not None:
+            return Principal(token.name, token.role, token.rows or token.role == "admin", "token")
+        if self._oidc is not None and credentials.count(".") == 2:
+            return self._oidc.principal(credentials)
+        raise _unauthorized("this token is not known here, or has expired", "invalid_token")
+
+    def _find(self, credentials: str) -> _Token | None:
+        digest = hash_of(credentials)
+        now = datetime.now(UTC)
+        found = None
+        for token in self._known:
+            # Each is compared, in constant time: how long it takes tells nothing.
+            if hmac.compare_digest(token.sha256, digest) and not _is_over(token, now):
+                found = token
+        return found
+
+    def _look(self) -> None:
+        """Read the file again where it has changed: tokens are given and taken without a restart."""
+        if self._tokens is None:
+            return
+        try:
+            stat = self._tokens.stat()
+            if (stat.st_mtime_ns, stat.st_size) != self._read_at:
+                self._known = read_tokens(self._tokens)
+                self._read_at = (stat.st_mtime_ns, stat.st_size)
+        except OSError as error:
+            raise SettingsError(f"LINEAGE_API_TOKENS: {error}") from error
+
+
+class Oidc:
+    """Reads JWTs of one issuer (RFC 7519; keys by RFC 7517)."""
+
+    def __init__(
+        self, issuer: str, audience: str, role_claim: str, keys: Keys | None = None
+    ) -> None:
+        self._issuer = issuer
+        self._audience = audience
+        self._role_claim = role_claim
+        self._keys = keys
+
+    def principal(self, token: str) -> Principal:
+        """Who a JWT speaks of.
+
+        Raises:
+            ProblemError: 401 when it is not valid; 403 when it gives no role here; 503 when the
+                issuer does not answer.
+        """
+        try:
+            key = self._signing_keys().get_signing_key_from_jwt(token)
+            claims = jwt.decode(
+                token,
+                key.key,
+                algorithms=list(ALGORITHMS),
+                audience=self._audience,
+                issuer=self._issuer,
+                leeway=LEEWAY_S,
+                options={"require": ["exp", "iss", "aud", "sub"]},
+            )
+        except jwt.PyJWKClientConnectionError as error:
+            raise ProblemError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "the issuer of tokens does not answer"
+            ) from error
+        except jwt.PyJWTError as error:
+            raise _unauthorized(f"this token is not valid: {error}", "invalid_token") from error
+        return self._with_role(claims)
+
+    def _with_role(self, claims: dict[str, Any]) -> Principal:
+        given: Any = claims
+        for part in self._role_claim.split("."):
+            given = given.get(part, ()) if isinstance(given, dict) else ()
+        roles = (
+            {given} if isinstance(given, str) else {one for one in given if isinstance(one, str)}
+        )
+        name = str(claims.get("preferred_username") or claims["sub"])
+        if "lineage-admin" in roles:
+            return Principal(name, "admin", rows=True, auth="oidc")
+        if roles & {"lineage-reader", "lineage-rows"}:
+            return Principal(name, "reader", rows="lineage-rows" in roles, auth="oidc")
+        raise ProblemError(
+            HTTPStatus.FORBIDDEN,
+            f"{name} has no role here",
+            hint=f"the claim {self._role_claim} must list lineage-reader, lineage-rows or lineage-admin",
+        )
+
+    def _signing_keys(self) -> Keys:
+        if self._keys is None:
+            self._keys = jwt.PyJWKClient(self._keys_address(), cache_keys=True, timeout=10)
+        return self._keys
+
+    def _keys_address(self) -> str:
+        """Where the issuer keeps its keys (OpenID Connect Discovery 1.0, section 4)."""
+        import json
+        import urllib.request
+
+        address = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
+        try:
+            with urllib.request.urlopen(address, timeout=10) as answer:
+                found = json.load(answer)["jwks_uri"]
+        except (OSError, ValueError, KeyError) as error:
+            raise ProblemError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "the issuer of tokens does not answer"
+            ) from error
+        if not str(found).startswith(("https://", "http://")):
+            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "the issuer names no keys")
+        return str(found)
+
+
+def hash_of(token: str) -> str:
+    """What a file of tokens keeps of one. Tokens are random, so no salt and no slow hash is needed."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def new_token(name: str, role: Role, *, rows: bool) -> tuple[str, str]:
+    """A new token (256 random bits), and the lines for the file of tokens."""
+    token = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    lines = f'[[token]]\nname = "{quoted}"\nrole = "{role}"\nrows = {str(rows).lower()}\n'
+    return token, lines + f'sha256 = "{hash_of(token)}"\n'
+
+
+def read_tokens(path: Path) -> tuple[_Token, ...]:
+    """The tokens of a file.
+
+    Raises:
+        SettingsError: the file can't be read or used.
+    """
+    try:
+        return _Tokens.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).token
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"LINEAGE_API_TOKENS: {path}: {error}") from error
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
+        raise SettingsError(f"LINEAGE_API_TOKENS: {path}: {said}") from None
+
+
+def _is_over(token: _Token, now: datetime) -> bool:
+    if token.expires is None:
+        return False
+    ends = token.expires if token.expires.tzinfo else token.expires.replace(tzinfo=UTC)
+    return ends <= now
+
+
+def _unauthorized(detail: str, error: str) -> ProblemError:
+    challenge = f'Bearer realm="lineage", error="{error}"' if error else 'Bearer realm="lineage"'
+    return ProblemError(
+        HTTPStatus.UNAUTHORIZED,
+        detail,
+        hint="send Authorization: Bearer TOKEN; on the command line: lineage login URL",
+        headers={"WWW-Authenticate": challenge},
+    )

@@ -1,0 +1,60 @@
+"""What routes ask for: the store, and who the caller is."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import Depends, Path, Query, Request
+
+from lineage_query_api.auth import Gate, Principal
+from lineage_query_api.errors import ProblemError
+from lineage_query_api.lineages import Lineages
+from lineage_query_api.models import NO_NUL
+
+
+def _lineages(request: Request) -> Lineages:
+    found: Lineages = request.app.state.lineages
+    return found
+
+
+def _caller(request: Request) -> Principal:
+    gate: Gate = request.app.state.gate
+    return gate.authenticate(request.headers.get("authorization"))
+
+
+Caller = Annotated[Principal, Depends(_caller)]
+
+
+def _admin(caller: Caller) -> Principal:
+    if caller.role != "admin":
+        raise ProblemError(HTTPStatus.FORBIDDEN, "only an admin may do this")
+    return caller
+
+
+def _row_reader(caller: Caller) -> Principal:
+    if not caller.rows:
+        raise ProblemError(
+            HTTPStatus.FORBIDDEN,
+            "the text of rows is not for this caller",
+            hint="ask for a token with the right to read rows",
+        )
+    return caller
+
+
+Admin = Annotated[Principal, Depends(_admin)]
+RowCaller = Annotated[Principal, Depends(_row_reader)]
+Store = Annotated[Lineages, Depends(_lineages)]
+AppName = Annotated[
+    str,
+    Path(
+        max_length=512,
+        pattern=NO_NUL,
+        description="an application's id, the beginning of it, or latest",
+    ),
+]
+NodeName = Annotated[
+    str, Path(max_length=512, pattern=NO_NUL, description="a node's id or name, such as 4 or read")
+]
+Cursor = Annotated[str | None, Query(max_length=100, description="next of the page before")]
+PageSize = Annotated[int, Query(ge=1, le=1_000)]

@@ -1,0 +1,39 @@
+"""Errors of the query API, as RFC 9457 problems.
+
+LineageError
+├── SettingsError     a setting that can't be used
+└── ProblemError      a request that is refused; carries its HTTP status and how to go on
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from lineage_core.errors import LineageError
+
+
+class SettingsError(LineageError):
+    """A setting that can't be used; the message names it and says what to do."""
+
+
+class ProblemError(LineageError):
+    """A request that is refused. ``hint``: what the caller can do."""
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        *,
+        hint: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.hint = hint
+        self.headers = headers or {}
+
+
+def too_much(detail: str, hint: str) -> ProblemError:
+    """A question whose answer costs more than the server gives."""
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, hint=hint)

@@ -1,0 +1,280 @@
+"""Questions to the store, within bounds of time and work, and what is kept between them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from lineage_core.address import parse_space
+from lineage_core.region import Region
+from lineage_core.trace_result import Direction, NodeItems
+from lineage_core.verdict import Verdict
+from lineage_query_api.errors import ProblemError, too_much
+from lineage_query_api.models import StartModel, TraceRequest
+from lineage_query_api.settings import QueryApiSettings
+from lineage_query_api.trace_ids import pack
+from lineage_store.answers import Item
+from lineage_store.asking import Asker, Question, Traced
+from lineage_store.finding import NotFoundError, find_application
+from lineage_store.listing import Listing
+from lineage_store.opened import Opened, Opener
+from lineage_store.port import ApplicationRecord, GraphStore
+from lineage_store.rows import RowReader
+from lineage_store.verdicts import verdict_of
+
+TRACES_KEPT = 256
+RUNS_KEPT = 1 << 22
+"""Runs of positions in traces that are kept: 64 MiB."""
+MATCHES_MAX = 10_000
+"""Items that a search text may begin a trace at."""
+VERDICTS_KEPT = 10_000
+NARROWER = "narrow it: fewer rows, one step (steps), or a node nearer by (until)"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace that was made: its id, what was asked, and the answer."""
+
+    id: str
+    app: str
+    request: TraceRequest
+    traced: Traced
+
+    @property
+    def result_items(self) -> dict[str, NodeItems]:
+        """All items by node: of the start, on the way, and found."""
+        start: dict[str, dict[str, Region]] = {}
+        for space, region in self.traced.begun.items():
+            start.setdefault(parse_space(space).name, {})[space] = region
+        begun = {node: NodeItems(node, spaces) for node, spaces in start.items()}
+        return begun | dict(self.traced.result.passed) | dict(self.traced.result.found)
+
+
+class Lineages:
+    """The store behind the API. May be shared by threads."""
+
+    def __init__(self, store: GraphStore, reader: RowReader, settings: QueryApiSettings) -> None:
+        self.store = store
+        self.settings = settings
+        cache_bytes = settings.api_cache_mb << 20
+        self._opener = Opener(store, reader, keep=settings.api_kept, cache_bytes_max=cache_bytes)
+        self._asker = Asker(store, reader, self._opener)
+        self._turns = threading.BoundedSemaphore(settings.api_parallel)
+        self._lock = threading.Lock()
+        self._traces: OrderedDict[str, Trace] = OrderedDict()
+        self._listings: OrderedDict[str, Listing] = OrderedDict()
+        self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
+
+    # -- applications ------------------------------------------------------------------------
+
+    def find(self, name: str) -> str:
+        """The whole id of an application.
+
+        Raises:
+            NotFoundError: there is none, or more than one.
+        """
+        return find_application(self.store, name)
+
+    def open(self, name: str) -> Opened:
+        """An application by its id, the beginning of one, or ``latest``.
+
+        Raises:
+            NotFoundError: there is none, or more than one.
+        """
+        app = self.find(name)
+        try:
+            return self._opener.open(app)
+        except KeyError as error:
+            raise NotFoundError(f"there is no application {app!r} any more") from error
+
+    def applications(self) -> list[ApplicationRecord]:
+        """All of them, the latest first."""
+        return list(self.store.applications())
+
+    def verdict(self, app: str) -> Verdict:
+        """Whether the lineage of an application is complete; of a final one it is kept.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        with self._lock:
+            kept = self._verdicts.get(app)
+        if kept is not None:
+            return kept
+        try:
+            verdict = verdict_of(self.store, app)
+        except KeyError as error:
+            raise NotFoundError(f"there is no application {app!r}") from error
+        # Late deliveries may still complete what is final and incomplete.
+        if verdict.final and verdict.complete:
+            with self._lock:
+                self._verdicts[app] = verdict
+                while len(self._verdicts) > VERDICTS_KEPT:
+                    self._verdicts.popitem(last=False)
+        return verdict
+
+    def delete(self, app: str) -> None:
+        """Remove an application and what was kept of it."""
+        self.store.delete(app)
+        self._opener.forget(app)
+        with self._lock:
+            self._verdicts.pop(app, None)
+            self._listings.pop(app, None)
+            for key in [key for key, trace in self._traces.items() if trace.app == app]:
+                del self._traces[key]
+
+    def listing(self, opened: Opened) -> Listing:
+        """The items of an application's nodes."""
+        with self._lock:
+            kept = self._listings.get(opened.app)
+            if kept is None or kept.opened is not opened:
+                kept = self._listings[opened.app] = Listing(opened)
+            self._listings.move_to_end(opened.app)
+            while len(self._listings) > self.settings.api_kept:
+                self._listings.popitem(last=False)
+        return kept
+
+    # -- traces ------------------------------------------------------------------------------
+
+    def trace(self, name: str, request: TraceRequest) -> Trace:
+        """Answer a request over one application, or have the answer given before.
+
+        Raises:
+            LineageError: what is asked for is not there.
+            ProblemError: it costs more than a question may.
+        """
+        opened = self.open(name)
+        request = self._resolved(opened, request)
+        key = pack(opened.app, request)
+        with self._lock:
+            kept = self._traces.get(key)
+            if kept is not None and kept.traced.opened is opened:
+                self._traces.move_to_end(key)
+                return kept
+        begin = request.start
+        question = Question(
+            direction=Direction(request.direction),
+            places=tuple(begin.places),
+            app=opened.app,
+            until=None if request.until == "ends" else request.until,
+            steps=request.steps,
+            regions=_regions(opened, begin),
+        )
+        traced = self.ask(question)
+        trace = Trace(key, opened.app, request, traced)
+        self._keep(trace)
+        return trace
+
+    def ask(self, question: Question) -> Traced:
+        """Trace a question within bounds.
+
+        Raises:
+            LineageError: what is asked for is not there.
+            ProblemError: it costs more than a question may, or too many ask at once.
+        """
+        with self._turn():
+            return self._asker.trace(question, self._watch())
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._turns.acquire(timeout=self.settings.api_query_s):
+            raise ProblemError(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "too many questions are being answered",
+                hint="try again in some seconds",
+                headers={"Retry-After": "5"},
+            )
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    def _watch(self) -> Callable[[int], None]:
+        settings, loaded = self.settings, 0
+        deadline = time.monotonic() + settings.api_query_s
+
+        def watch(blocks: int) -> None:
+            nonlocal loaded
+            loaded += blocks
+            if loaded > settings.api_query_blocks:
+                raise too_much(
+                    f"the trace crosses more than {settings.api_query_blocks:,} blocks", NARROWER
+                )
+            if time.monotonic() > deadline:
+                raise too_much(f"the trace takes more than {settings.api_query_s:g} s", NARROWER)
+
+        return watch
+
+    def _keep(self, trace: Trace) -> None:
+        with self._lock:
+            self._traces[trace.id] = trace
+            runs = sum(map(_runs_of, self._traces.values()))
+            while self._traces and (len(self._traces) > TRACES_KEPT or runs > RUNS_KEPT):
+                _, dropped = self._traces.popitem(last=False)
+                runs -= _runs_of(dropped)
+
+    def _resolved(self, opened: Opened, request: TraceRequest) -> TraceRequest:
+        """A request whose search text has become the items that hold it."""
+        start = request.start
+        if start.node is None and start.contains is None:
+            if not start.places and not start.regions:
+                raise ProblemError(
+                    HTTPStatus.UNPROCESSABLE_ENTITY,
+                    "the trace begins nowhere",
+                    hint="give start.places, start.regions, or start.node with start.contains",
+                )
+            return request
+        if start.node is None or not start.contains:
+            raise ProblemError(
+                HTTPStatus.UNPROCESSABLE_ENTITY, "start.node and start.contains go together"
+            )
+        places = [item.address for item in self._matches(opened, start.node, start.contains)]
+        found = StartModel(places=[*start.places, *places], regions=start.regions)
+        return request.model_copy(update={"start": found})
+
+    def _matches(self, opened: Opened, name: str, contains: str) -> list[Item]:
+        listing = self.listing(opened)
+        node = opened.names.node(name)
+        everything = listing.items(node)
+        deadline = time.monotonic() + self.settings.api_query_s
+        found: list[Item] = []
+        cursor: str | None = None
+        while True:
+            page = listing.page(everything, MATCHES_MAX, cursor=cursor, contains=contains)
+            found += page.items
+            cursor = page.following
+            if len(found) > MATCHES_MAX:
+                raise too_much(f"more than {MATCHES_MAX:,} rows hold the text", "give more of it")
+            if cursor is None:
+                break
+            if time.monotonic() > deadline:
+                raise too_much("the search takes too long", "trace from an item's address instead")
+        if not found:
+            raise NotFoundError(f"no item of node {name} holds {contains!r}")
+        return found
+
+
+def _regions(opened: Opened, start: StartModel) -> dict[str, Region]:
+    """Regions by space, with node ids.
+
+    Raises:
+        AddressError: a space can't be read or names no node.
+        RegionError: ranges that can't be read.
+    """
+    found: dict[str, list[Region]] = {}
+    for one in start.regions:
+        space = parse_space(one.space)
+        text = opened.names.node(space.name) + one.space[len(space.name) :]
+        found.setdefault(str(parse_space(text)), []).append(Region.from_text(one.ranges))
+    return {space: Region.union(regions) for space, regions in found.items()}
+
+
+def _runs_of(trace: Trace) -> int:
+    return sum(
+        region.runs for items in trace.result_items.values() for region in items.spaces.values()
+    )

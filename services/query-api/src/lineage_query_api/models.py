@@ -1,0 +1,297 @@
+"""What requests and answers hold. Keys are only ever added."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+PLACES_MAX = 1_000
+PLACE_MAX = 4_096
+REGIONS_MAX = 10_000
+RANGES_MAX = 1 << 19
+
+NO_NUL = r"^[^\x00]*$"
+PlaceText = Annotated[str, StringConstraints(min_length=1, max_length=PLACE_MAX, pattern=NO_NUL)]
+NodeText = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=NO_NUL)]
+SearchText = Annotated[str, StringConstraints(max_length=1_000)]
+DirectionText = Literal["backward", "forward"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Me(_Model):
+    """Who the caller is, and what they may."""
+
+    name: str
+    role: Literal["reader", "admin"]
+    rows: bool = Field(description="may read the text of rows")
+    auth: Literal["none", "token", "oidc"]
+    version: str
+
+
+class ItemModel(_Model):
+    """One item. ``text`` is null where it can't be told, or may not be read by the caller."""
+
+    address: str
+    location: str | None
+    text: str | None
+
+
+class ApplicationModel(_Model):
+    """One application; times in unix seconds."""
+
+    app: str
+    name: str
+    status: Literal["running", "ok", "failed", "abandoned"]
+    started_at: float
+    ended_at: float | None
+    flows: int
+    associations: int
+    complete: bool
+    final: bool
+    exact: bool
+    reasons: list[str] = Field(description="why the lineage is incomplete")
+
+
+class ApplicationPage(_Model):
+    items: list[ApplicationModel]
+    next: str | None
+    total: int
+
+
+class NodeRef(_Model):
+    node: str
+    label: str
+    what: str
+    path: str | None
+
+
+class ApplicationDetails(ApplicationModel):
+    nodes: int
+    sources: list[NodeRef]
+    sinks: list[NodeRef]
+    unknown_parts: list[str]
+
+
+class GraphNode(NodeRef):
+    """A node, or nodes that a loop made by the same call (``members``).
+
+    ``stage``: equal for nodes whose records pass no shuffle between them.
+    """
+
+    kind: str
+    op: str
+    name: str
+    description: str
+    call_site: str
+    exact: bool
+    reason: str
+    partitions: int | None
+    blocks: int
+    flows: int
+    associations: int
+    members: list[str]
+    stage: str
+    has_items: bool
+
+
+class GraphLink(_Model):
+    src: str
+    dest: str
+
+
+class GraphModel(_Model):
+    app: str
+    nodes: list[GraphNode]
+    links: list[GraphLink]
+
+
+class ItemPage(_Model):
+    """Items of a node.
+
+    ``next``: cursor of the following page; with a search a page may be empty and have one.
+    ``scanned``: items looked at.
+    """
+
+    node: str
+    label: str
+    what: str
+    path: str | None
+    count: int
+    items: list[ItemModel]
+    next: str | None
+    scanned: int
+
+
+class RegionModel(_Request):
+    space: NodeText = Field(description="such as 4#0", examples=["4#0"])
+    ranges: Annotated[str, StringConstraints(max_length=RANGES_MAX)] = Field(
+        description="positions as ranges", examples=["0-3 7 12"]
+    )
+
+
+class StartModel(_Request):
+    """Where a trace begins: places, regions, or the items of a node whose text holds something."""
+
+    places: list[PlaceText] = Field(default=[], max_length=PLACES_MAX, examples=[["write#0#1"]])
+    regions: list[RegionModel] = Field(default=[], max_length=REGIONS_MAX)
+    node: NodeText | None = None
+    contains: SearchText | None = None
+
+
+class TraceRequest(_Request):
+    direction: DirectionText
+    start: StartModel
+    until: NodeText = Field("ends", description="ends, or a node whose items are wanted")
+    steps: int | None = Field(None, ge=0, le=10_000, description="so many steps instead")
+
+
+class GroupModel(_Model):
+    """Items of one node: all are counted, the first are listed."""
+
+    node: str
+    label: str
+    what: str
+    path: str | None
+    count: int
+    changed: bool
+    gone: bool
+    items: list[ItemModel]
+
+
+class Passed(_Model):
+    node: str
+    label: str
+    count: int
+
+
+class TraceModel(_Model):
+    trace: str = Field(description="has the trace again, from any server of this store")
+    app: str
+    direction: DirectionText
+    request: TraceRequest
+    exact: bool
+    complete: bool
+    changed: bool
+    reasons: list[str]
+    warnings: list[str]
+    start: list[GroupModel]
+    groups: list[GroupModel]
+    passed: list[Passed] = Field(description="items on the way, the start and the found included")
+    count: int
+
+
+class TracePage(_Model):
+    node: str
+    label: str
+    count: int
+    items: list[ItemModel]
+    next: str | None
+
+
+class RowModel(_Model):
+    number: int = Field(description="line from 1, or record from 0")
+    location: str
+    text: str | None
+    asked: bool
+
+
+class RowsModel(_Model):
+    path: str
+    unit: Literal["line", "record", "file"]
+    changed: bool
+    note: str
+    rows: list[RowModel]
+
+
+class DiffRequest(_Request):
+    left: TraceRequest
+    right: TraceRequest
+
+
+class Side(_Model):
+    trace: str
+    count: int
+
+
+class Some(_Model):
+    """The first of ``count`` items."""
+
+    count: int
+    items: list[ItemModel]
+
+
+class DiffGroup(_Model):
+    node: str
+    label: str
+    path: str | None
+    only_left: Some
+    only_right: Some
+    both: int
+
+
+class DiffModel(_Model):
+    left: Side
+    right: Side
+    exact: bool
+    groups: list[DiffGroup]
+
+
+class SuspectsRequest(_Request):
+    places: list[PlaceText] = Field(min_length=1, max_length=200)
+    limit: int = Field(50, ge=1, le=1_000)
+
+
+class Suspect(ItemModel):
+    node: str
+    label: str
+    outputs: int = Field(description="how many of the outputs it went into")
+
+
+class SuspectsModel(_Model):
+    outputs: int
+    items: list[Suspect]
+    total: int = Field(description="inputs of any of the outputs")
+    exact: bool
+
+
+class ProgressModel(_Model):
+    app: str
+    status: str
+    final: bool
+    complete: bool
+    tasks_expected: int
+    tasks_committed: int
+    blocks_expected: int
+    blocks_received: int
+    blocks_linked: int
+    blocks_written: int
+    flows: int
+    updated_at: float
+
+
+class Question(_Request):
+    """What the command line asks: places as people type them."""
+
+    direction: DirectionText
+    places: list[PlaceText] = Field(min_length=1, max_length=PLACES_MAX)
+    app: NodeText | None = None
+    until: NodeText | None = None
+    steps: int | None = Field(None, ge=0, le=10_000)
+    limit: int | None = Field(20, ge=0, description="items listed of each node")
+
+
+class AnyObject(BaseModel):
+    """An object whose keys the reference lists."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def __init__(self, **data: Any) -> None:
+        super().__init__(**data)

@@ -1,0 +1,100 @@
+"""Applications: all, one, its verdict, its progress, and its end."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from lineage_query_api import shaping
+from lineage_query_api.dependencies import Admin, AppName, Caller, Cursor, PageSize, Store
+from lineage_query_api.models import (
+    AnyObject,
+    ApplicationDetails,
+    ApplicationModel,
+    ApplicationPage,
+    ProgressModel,
+    SearchText,
+)
+from lineage_store.listing import CursorError
+
+router = APIRouter(prefix="/v1/applications", tags=["applications"])
+Status = Literal["running", "ok", "failed", "abandoned"]
+
+
+@router.get("")
+def list_applications(
+    store: Store,
+    _: Caller,
+    search: Annotated[SearchText, Query(description="part of the id or name")] = "",
+    status: Status | None = None,
+    complete: bool | None = None,
+    limit: PageSize = 50,
+    cursor: Cursor = None,
+) -> ApplicationPage:
+    """List applications, the latest first."""
+    wanted = search.casefold()
+    records = [
+        record
+        for record in store.applications()
+        if wanted in record.app.casefold() or wanted in record.name.casefold()
+    ]
+    if status is not None:
+        records = [record for record in records if record.status == status]
+    if complete is not None:
+        records = [one for one in records if store.verdict(one.app).complete == complete]
+    first = 0
+    if cursor is not None:
+        # By id, not by place: new applications come in front while somebody pages.
+        ids = [record.app for record in records]
+        if cursor not in ids:
+            raise CursorError(
+                f"cursor {cursor!r:.40} was not given by a page of these applications"
+            )
+        first = ids.index(cursor) + 1
+    page = records[first : first + limit]
+    found: list[ApplicationModel] = [
+        shaping.application(record, store.verdict(record.app)) for record in page
+    ]
+    more = first + limit < len(records)
+    return ApplicationPage(
+        items=found, next=page[-1].app if more and page else None, total=len(records)
+    )
+
+
+@router.get("/{app}")
+def get_application(app: AppName, store: Store, _: Caller) -> ApplicationDetails:
+    """One application, with what it read and wrote."""
+    opened = store.open(app)
+    record = next(one for one in store.applications() if one.app == opened.app)
+    verdict = store.verdict(opened.app)
+    summary = shaping.application(record, verdict)
+    return ApplicationDetails(
+        **summary.model_dump(),
+        nodes=len(opened.nodes),
+        sources=[shaping.node_ref(opened, n) for n in opened.nodes if n.kind == "source"],
+        sinks=[shaping.node_ref(opened, n) for n in opened.nodes if n.kind == "sink"],
+        unknown_parts=list(verdict.unknown),
+    )
+
+
+@router.delete("/{app}", status_code=204)
+def delete_application(app: AppName, store: Store, _: Admin) -> Response:
+    """Delete all lineage of an application; its files stay as they are."""
+    store.delete(store.find(app))
+    return Response(status_code=204)
+
+
+@router.get("/{app}/completeness")
+def get_completeness(app: AppName, store: Store, _: Caller) -> AnyObject:
+    """Whether all lineage is there, and why not: as `lineage verify --json` prints it."""
+    found = store.find(app)
+    return AnyObject(app=found, **store.verdict(found).to_json())
+
+
+@router.get("/{app}/progress")
+def get_progress(app: AppName, store: Store, _: Caller) -> ProgressModel:
+    """How far capture, linking and writing are, for who watches a running job."""
+    found = store.find(app)
+    return shaping.progress(found, store.verdict(found), time.time())

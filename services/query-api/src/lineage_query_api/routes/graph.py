@@ -1,0 +1,69 @@
+"""The coarse-grained graph, and the items of its nodes."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from lineage_query_api import shaping
+from lineage_query_api.dependencies import (
+    AppName,
+    Caller,
+    Cursor,
+    NodeName,
+    PageSize,
+    Store,
+)
+from lineage_query_api.errors import ProblemError
+from lineage_query_api.models import GraphModel, ItemPage, SearchText
+
+router = APIRouter(prefix="/v1/applications/{app}", tags=["graph"])
+
+
+@router.get("/graph")
+def get_graph(
+    app: AppName,
+    store: Store,
+    _: Caller,
+    unfold: Annotated[bool, Query(description="each node by itself, also of a loop")] = False,
+) -> GraphModel:
+    """Nodes and links, with counts, exactness and call sites."""
+    opened = store.open(app)
+    return shaping.graph(opened, opened.graph.links(), store.listing(opened), unfold=unfold)
+
+
+@router.get("/nodes/{node}/items")
+def list_items(
+    app: AppName,
+    node: NodeName,
+    store: Store,
+    caller: Caller,
+    search: Annotated[SearchText, Query(description="part of an item's text")] = "",
+    partition: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+    limit: PageSize = 100,
+    cursor: Cursor = None,
+) -> ItemPage:
+    """Items of a node in order, or those whose text holds something.
+
+    A search looks at a bounded number of items a call: go on with `next` until it is null.
+    """
+    if search and not caller.rows:
+        raise ProblemError(HTTPStatus.FORBIDDEN, "the text of rows is not for this caller")
+    opened = store.open(app)
+    found = opened.names.node(node)
+    listing = store.listing(opened)
+    everything = listing.items(found, partition)
+    page = listing.page(everything, limit, cursor=cursor, contains=search, texts=caller.rows)
+    record = next((one for one in opened.nodes if one.node == found), None)
+    return ItemPage(
+        node=found,
+        label=opened.names.label(found),
+        what="" if record is None else record.name or record.op,
+        path=None if record is None else record.path,
+        count=page.count,
+        items=shaping.items(page.items),
+        next=page.following,
+        scanned=page.scanned,
+    )

@@ -1,0 +1,67 @@
+"""Rows of files with some lines around them."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from lineage_core.address import parse_space, split_address
+from lineage_core.region import Region
+from lineage_query_api.dependencies import AppName, RowCaller, Store
+from lineage_query_api.errors import ProblemError
+from lineage_query_api.models import PlaceText, RowModel, RowsModel
+from lineage_store.listing import POSITION_MAX
+from lineage_store.opened import Opened
+from lineage_store.paths import shown_path
+
+router = APIRouter(prefix="/v1/applications/{app}", tags=["rows"])
+
+
+@router.get("/rows")
+def get_rows(
+    app: AppName,
+    store: Store,
+    _: RowCaller,
+    address: Annotated[PlaceText, Query(description="an item's address, such as read#0#6")],
+    around: Annotated[int, Query(ge=0, le=200, description="rows before and behind it")] = 3,
+) -> RowsModel:
+    """The row of an item in its file, with rows around it.
+
+    Rows are read only of files that the application read or wrote, below the folders that the
+    server may read.
+    """
+    opened = store.open(app)
+    named = opened.names.find(address, opened.graph)
+    space = next(iter(named))
+    position = split_address(address)[1]
+    opened.locations.check(space, named[space], opened.names.space(space))
+    first, last = max(position - around, 0), min(position + around, POSITION_MAX)
+    last = min(last, _last_row(opened, space, last))
+    found = opened.locations.rows_of(space, Region.from_positions(range(first, last + 1)))
+    if not found:
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"{address} lies in no file")
+    rows = found[0]
+    node = parse_space(space).name
+    given = next((one.path for one in opened.nodes if one.node == node), None)
+    path = shown_path(rows.path, given)
+    numbers = [0] * len(rows.positions) if rows.numbers is None else rows.numbers.tolist()
+    listed = zip(rows.positions.tolist(), numbers, rows.places(path), rows.texts, strict=True)
+    return RowsModel(
+        path=path,
+        unit=rows.unit,
+        changed=rows.changed,
+        note=rows.note,
+        rows=[
+            RowModel(number=number, location=place or "", text=text, asked=at == position)
+            for at, number, place, text in listed
+            if text is not None or at == position or rows.unit != "line"
+        ],
+    )
+
+
+def _last_row(opened: Opened, space: str, last: int) -> int:
+    parsed = parse_space(space)
+    rows = opened.locations.partitions(parsed.name).get(parsed.partition)
+    return last if rows is None else max(rows - 1, 0)

@@ -1,0 +1,115 @@
+"""Traces: counts at once, items page by page or streamed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from fastapi.responses import StreamingResponse
+
+from lineage_core.trace_result import NodeItems
+from lineage_query_api import shaping
+from lineage_query_api.dependencies import (
+    AppName,
+    Caller,
+    Cursor,
+    NodeName,
+    PageSize,
+    Store,
+)
+from lineage_query_api.errors import ProblemError, too_much
+from lineage_query_api.lineages import Lineages, Trace
+from lineage_query_api.models import TraceModel, TracePage, TraceRequest
+from lineage_query_api.trace_ids import unpack
+from lineage_store.answers import order_of
+from lineage_store.listing import Listing
+
+router = APIRouter(prefix="/v1", tags=["traces"])
+STREAMED_AT_ONCE = 1_000
+TraceName = Annotated[str, Path(description="trace of an answer")]
+
+
+@router.post("/applications/{app}/traces")
+def make_trace(app: AppName, request: TraceRequest, store: Store, caller: Caller) -> TraceModel:
+    """Where items come from, or where they went: counts, and the first items of each node."""
+    if request.start.contains is not None and not caller.rows:
+        raise ProblemError(HTTPStatus.FORBIDDEN, "the text of rows is not for this caller")
+    return shaping.trace(store.trace(app, request), texts=caller.rows)
+
+
+@router.get("/traces/{trace}")
+def get_trace(trace: TraceName, store: Store, caller: Caller) -> TraceModel:
+    """A trace again."""
+    return shaping.trace(_had(store, trace), texts=caller.rows)
+
+
+@router.get("/traces/{trace}/nodes/{node}/items")
+def list_trace_items(
+    trace: TraceName,
+    node: NodeName,
+    store: Store,
+    caller: Caller,
+    limit: PageSize = 100,
+    cursor: Cursor = None,
+) -> TracePage:
+    """Items of one node that take part in a trace, in order."""
+    made = _had(store, trace)
+    opened = made.traced.opened
+    found = made.result_items.get(opened.names.node(node))
+    if found is None:
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"no item of node {node} takes part in the trace")
+    page = Listing(opened).page(in_order(found), limit, cursor=cursor, texts=caller.rows)
+    return TracePage(
+        node=found.node,
+        label=opened.names.label(found.node),
+        count=page.count,
+        items=shaping.items(page.items),
+        next=page.following,
+    )
+
+
+@router.get(
+    "/traces/{trace}/items.ndjson",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}},
+)
+def stream_trace_items(trace: TraceName, store: Store, caller: Caller) -> StreamingResponse:
+    """All items that a trace found, one JSON object a line."""
+    made = _had(store, trace)
+    if made.traced.result.count > store.settings.api_export_items:
+        raise too_much(
+            f"the trace found {made.traced.result.count:,} items; at most "
+            f"{store.settings.api_export_items:,} are given at once",
+            "page through a node's items instead, or begin at fewer rows",
+        )
+    return StreamingResponse(_lines(made, texts=caller.rows), media_type="application/x-ndjson")
+
+
+def in_order(found: NodeItems) -> NodeItems:
+    """The same items, spaces in the order of partitions."""
+    ordered = sorted(found.spaces, key=order_of)
+    return NodeItems(found.node, {space: found.spaces[space] for space in ordered})
+
+
+def _had(store: Lineages, trace: str) -> Trace:
+    named = unpack(trace)
+    return store.trace(named.app, named.request)
+
+
+def _lines(made: Trace, *, texts: bool) -> Iterator[bytes]:
+    listing = Listing(made.traced.opened)
+    for node, found in made.traced.result.found.items():
+        ordered, cursor = in_order(found), None
+        while True:
+            page = listing.page(ordered, STREAMED_AT_ONCE, cursor=cursor, texts=texts)
+            rows = [
+                json.dumps({"node": node, **item.to_json()}, ensure_ascii=False)
+                for item in page.items
+            ]
+            yield "".join(row + "\n" for row in rows).encode("utf-8", "replace")
+            cursor = page.following
+            if cursor is None:
+                break

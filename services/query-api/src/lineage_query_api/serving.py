@@ -1,0 +1,50 @@
+"""Listening: a socket that is bound before anybody is told of it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from fastapi import FastAPI
+
+from lineage_query_api.errors import SettingsError
+
+
+def serve(app: FastAPI, host: str, port: int, tell: Callable[[str], None]) -> None:
+    """Serve until a signal; ``tell`` gets the address once requests are taken.
+
+    Raises:
+        SettingsError: the address can't be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            raise SettingsError(f"can't listen on {host}:{port}: {error.strerror}") from error
+        chosen = listening.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=5,
+        )
+        server = _Server(config, lambda: tell(f"http://{shown}:{chosen}"))
+        server.run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """Says when it takes requests."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()

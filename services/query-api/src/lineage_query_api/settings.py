@@ -1,0 +1,100 @@
+"""Settings of the query API: ``LINEAGE_*`` in the environment. docs/reference/settings.md has the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from limits import parse
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from lineage_query_api.errors import SettingsError
+from lineage_store.opening import DEFAULT_STORE
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class QueryApiSettings(BaseSettings):
+    """What an operator can set."""
+
+    model_config = SettingsConfigDict(env_prefix="LINEAGE_", extra="ignore", frozen=True)
+
+    store: str = Field(
+        DEFAULT_STORE, min_length=1, description="where the lineage is: sqlite:///PATH, neo4j://..."
+    )
+    api_host: str = Field("127.0.0.1", description="address to listen on")
+    api_port: int = Field(8484, ge=0, le=65535, description="its port; 0: any free one")
+    api_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="names the server goes by (Host header), with commas; on loopback its own"
+    )
+    api_roots: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="folders or prefixes, with commas, below which rows of files are read"
+    )
+    api_tokens: Path | None = Field(
+        None, description="file of bearer tokens, hashed (see lineage token)"
+    )
+    oidc_issuer: str = Field("", description="issuer of JWTs that are taken, too: https://...")
+    oidc_audience: str = Field("", description="their audience")
+    oidc_role_claim: str = Field(
+        "roles", description="claim that lists lineage-reader, -rows, -admin"
+    )
+    api_rate: str = Field("1200/minute", description="requests of one caller")
+    api_query_s: float = Field(30.0, gt=0, le=600, description="seconds that one question may take")
+    api_query_blocks: int = Field(200_000, ge=1, description="blocks that one question may load")
+    api_parallel: int = Field(4, ge=1, le=64, description="questions that are traced at once")
+    api_body_bytes: int = Field(1 << 20, ge=1024, description="longest body of a request")
+    api_export_items: int = Field(1_000_000, ge=1, description="items that one export may hold")
+    api_kept: int = Field(8, ge=1, le=1000, description="applications that are kept open")
+    api_cache_mb: int = Field(256, ge=16, description="megabytes of unpacked blocks kept")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="least important events that are logged"
+    )
+
+    @field_validator("api_hosts", "api_roots", mode="before")
+    @classmethod
+    def _split(cls, given: object) -> object:
+        if isinstance(given, str):
+            return tuple(part.strip() for part in given.split(",") if part.strip())
+        return given
+
+    @field_validator("api_rate")
+    @classmethod
+    def _is_rate(cls, given: str) -> str:
+        parse(given)
+        return given
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has to say who they are."""
+        return self.api_tokens is None and not self.oidc_issuer
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return self.api_host in LOOPBACK
+
+
+def read_settings(**given: object) -> QueryApiSettings:
+    """Settings from the environment; ``given`` come first.
+
+    Raises:
+        SettingsError: one can't be used, or together they would let anybody read.
+    """
+    try:
+        settings = QueryApiSettings(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        # Inputs are left out: one may be a secret.
+        found = error.errors(include_url=False, include_input=False)
+        said = "; ".join(
+            f"LINEAGE_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in found
+        )
+        raise SettingsError(said) from None
+    if settings.is_open and not settings.on_loopback:
+        raise SettingsError(
+            f"LINEAGE_API_HOST is {settings.api_host}, which others can reach: set LINEAGE_API_TOKENS "
+            "(make one with `lineage token`) or LINEAGE_OIDC_ISSUER, or listen on 127.0.0.1"
+        )
+    if settings.oidc_issuer and not settings.oidc_audience:
+        raise SettingsError("LINEAGE_OIDC_ISSUER is set: LINEAGE_OIDC_AUDIENCE must be, too")
+    return settings

@@ -1,0 +1,179 @@
+"""Answers of the library as models of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lineage_core.folding import Fold, folded, links_between, unfolded
+from lineage_core.graph import LinkRecord, NodeRecord
+from lineage_core.verdict import Verdict
+from lineage_query_api.lineages import Trace
+from lineage_query_api.models import (
+    ApplicationModel,
+    GraphLink,
+    GraphModel,
+    GraphNode,
+    GroupModel,
+    ItemModel,
+    NodeRef,
+    Passed,
+    ProgressModel,
+    TraceModel,
+)
+from lineage_store.answers import Group, Item
+from lineage_store.listing import Listing
+from lineage_store.opened import Opened
+from lineage_store.port import ApplicationRecord
+
+ITEMS_SHOWN = 20
+
+
+def application(record: ApplicationRecord, verdict: Verdict) -> ApplicationModel:
+    """One application of a list."""
+    return ApplicationModel(
+        app=record.app,
+        name=record.name,
+        status=record.status,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        flows=record.flows,
+        associations=record.associations,
+        complete=verdict.complete,
+        final=verdict.final,
+        exact=not verdict.superset,
+        reasons=list(verdict.reasons),
+    )
+
+
+def node_ref(opened: Opened, node: NodeRecord) -> NodeRef:
+    """A node by name."""
+    return NodeRef(
+        node=node.node,
+        label=opened.names.label(node.node),
+        what=node.name or node.op,
+        path=node.path,
+    )
+
+
+def item(one: Item) -> ItemModel:
+    """One item."""
+    return ItemModel(address=one.address, location=one.location, text=one.text)
+
+
+def items(some: Iterable[Item]) -> list[ItemModel]:
+    """Several items."""
+    return [item(one) for one in some]
+
+
+def group(one: Group) -> GroupModel:
+    """Items of one node."""
+    return GroupModel(
+        node=one.node,
+        label=one.label,
+        what=one.what,
+        path=one.path,
+        count=one.count,
+        changed=one.changed,
+        gone=one.gone,
+        items=items(one.items),
+    )
+
+
+def trace(made: Trace, *, texts: bool) -> TraceModel:
+    """A trace with its counts and the first items of each node."""
+    answer = made.traced.answer(ITEMS_SHOWN, texts=texts)
+    names = made.traced.opened.names
+    passed = made.traced.result.passed
+    order = [node.node for node in made.traced.opened.nodes if node.node in passed]
+    return TraceModel(
+        trace=made.id,
+        app=made.app,
+        direction=made.request.direction,
+        request=made.request,
+        exact=answer.exact,
+        complete=answer.complete,
+        changed=answer.changed,
+        reasons=list(answer.reasons),
+        warnings=list(answer.warnings),
+        start=[group(one) for one in answer.start],
+        groups=[group(one) for one in answer.groups],
+        passed=[
+            Passed(node=node, label=names.label(node), count=passed[node].count)
+            for node in [*order, *sorted(set(passed) - set(order))]
+        ],
+        count=made.traced.result.count,
+    )
+
+
+def graph(
+    opened: Opened, links: Sequence[LinkRecord], listing: Listing, *, unfold: bool
+) -> GraphModel:
+    """The nodes of an application, those of a loop as one."""
+    folds = unfolded(opened.nodes) if unfold else folded(opened.nodes)
+    stages = _stages(opened.nodes, links)
+    return GraphModel(
+        app=opened.app,
+        nodes=[_graph_node(opened, fold, stages, listing) for fold in folds],
+        links=[GraphLink(src=one.src, dest=one.dest) for one in links_between(folds, links)],
+    )
+
+
+def _graph_node(opened: Opened, fold: Fold, stages: dict[str, str], listing: Listing) -> GraphNode:
+    node = fold.total
+    return GraphNode(
+        node=node.node,
+        label=opened.names.label(node.node),
+        what=node.name or node.op,
+        path=node.path,
+        kind=node.kind,
+        op=node.op,
+        name=node.name,
+        description=node.description,
+        call_site=node.call_site,
+        exact=node.exact,
+        reason=node.reason,
+        partitions=node.partitions,
+        blocks=node.blocks,
+        flows=node.flows,
+        associations=node.associations,
+        members=[one.node for one in fold.nodes],
+        stage=stages[node.node],
+        has_items=node.kind in ("source", "sink") or listing.has_items(node.node),
+    )
+
+
+def _stages(nodes: Sequence[NodeRecord], links: Sequence[LinkRecord]) -> dict[str, str]:
+    """The first node of each node's stage: a stage ends at a shuffle's map side."""
+    kind = {node.node: node.kind for node in nodes}
+    above = {node.node: node.node for node in nodes}
+
+    def first(node: str) -> str:
+        while above[node] != node:
+            above[node] = above[above[node]]
+            node = above[node]
+        return node
+
+    order = {node.node: at for at, node in enumerate(nodes)}
+    for link in links:
+        if kind.get(link.src, "shuffle") != "shuffle" and link.dest in above:
+            one, other = sorted((first(link.src), first(link.dest)), key=order.__getitem__)
+            above[other] = one
+    return {node.node: first(node.node) for node in nodes}
+
+
+def progress(app: str, verdict: Verdict, now: float) -> ProgressModel:
+    """How far capture, linking and writing are."""
+    return ProgressModel(
+        app=app,
+        status=verdict.status,
+        final=verdict.final,
+        complete=verdict.complete,
+        tasks_expected=verdict.tasks_expected,
+        tasks_committed=verdict.tasks_committed,
+        blocks_expected=verdict.blocks_expected,
+        blocks_received=verdict.blocks_received,
+        blocks_linked=verdict.blocks_linked,
+        blocks_written=verdict.blocks_written,
+        flows=verdict.flows,
+        updated_at=now,
+    )

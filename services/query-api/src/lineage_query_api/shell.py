@@ -1,0 +1,142 @@
+"""What every request passes: its id, limits, security headers, metrics and a line in the log."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Mapping
+
+import structlog
+from limits import parse
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lineage_query_api.problems import problem
+
+CONTENT_POLICY = (
+    "default-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; "
+    "worker-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+SECURITY_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+UNEXPECTED = "something went wrong here; the server's log has it under the request id"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class Shell:
+    """ASGI middleware around all of the service.
+
+    ``rate``: requests of one caller, such as ``1200/minute``; ``body_bytes``: longest body.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, rate: str, body_bytes: int, registry: CollectorRegistry
+    ) -> None:
+        self._app = app
+        self._rate = parse(rate)
+        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._body_bytes = body_bytes
+        self._requests = Counter(
+            "lineage_api_requests", "Requests answered.", ("method", "route", "status"),
+            registry=registry,
+        )  # fmt: skip
+        self._seconds = Histogram(
+            "lineage_api_request_seconds", "Time to the end of an answer.", ("route",),
+            buckets=BUCKETS, registry=registry,
+        )  # fmt: skip
+        self._log = structlog.get_logger()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
+        request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        scope.setdefault("state", {})["request_id"] = request_id
+        started = time.perf_counter()
+        status = 0
+
+        async def tell(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                out = MutableHeaders(scope=message)
+                out["X-Request-Id"] = request_id
+                for name, value in SECURITY_HEADERS.items():
+                    out.setdefault(name, value)
+                if "/v1/" in scope["path"]:
+                    out.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        refusal = self._refusal(scope, headers, request_id)
+        try:
+            if refusal is not None:
+                await refusal(scope, receive, tell)
+            else:
+                await self._app(scope, self._bounded(receive), tell)
+        except Exception as error:
+            self._log.error("request_failed", request_id=request_id, exc_info=error)
+            if status:
+                raise
+            await problem(request_id, 500, UNEXPECTED)(scope, receive, tell)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            elapsed = time.perf_counter() - started
+            self._requests.labels(scope["method"], route, str(status)).inc()
+            self._seconds.labels(route).observe(elapsed)
+            self._log.info(
+                "request",
+                request_id=request_id,
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                ms=round(elapsed * 1000, 1),
+            )
+
+    def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> ASGIApp | None:
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > self._body_bytes:
+            return problem(request_id, 413, f"a body has at most {self._body_bytes} bytes")
+        if not scope["path"].startswith("/v1/"):
+            return None
+        caller = (scope.get("client") or ("unknown",))[0]
+        if self._limiter.hit(self._rate, caller):
+            return None
+        reset, _ = self._limiter.get_window_stats(self._rate, caller)
+        wait = max(int(reset - time.time()) + 1, 1)
+        return problem(
+            request_id,
+            429,
+            f"more than {self._rate} from one caller",
+            hint=f"try again in {wait} s",
+            headers={"Retry-After": str(wait)},
+        )
+
+    def _bounded(self, receive: Receive) -> Receive:
+        """Bodies without a length are counted as they come."""
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._body_bytes:
+                # Of this kind alone it passes the reading of bodies as it is.
+                raise HTTPException(413, f"a body has at most {self._body_bytes} bytes")
+            return message
+
+        return counted

@@ -1,0 +1,63 @@
+"""The query API on a port of its own, in a thread of the test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import uvicorn
+from fastapi import FastAPI
+
+from lineage_query_api.app import create_app
+from lineage_query_api.settings import QueryApiSettings, read_settings
+from lineage_store.opening import open_store
+from tests.stored_lineage import store_run
+
+
+@contextmanager
+def running(app: FastAPI) -> Iterator[str]:
+    """The address that an application answers on."""
+    server = uvicorn.Server(
+        uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False)
+    )
+    ready = threading.Event()
+    started = server.startup
+
+    async def startup(sockets: object = None) -> None:
+        await started(sockets)  # type: ignore[arg-type]
+        ready.set()
+
+    server.startup = startup  # type: ignore[method-assign,assignment]
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    assert ready.wait(60), "the server did not start"
+    try:
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def serving(url: str, **given: object) -> Iterator[str]:
+    """The address of a query API over a store."""
+    settings: QueryApiSettings = read_settings(store=url, **given)
+    with open_store(url) as store, running(create_app(store, settings)) as address:
+        yield address
+
+
+@contextmanager
+def word_count_served(folder: Path, **given: object) -> Iterator[httpx.Client]:
+    """A client of a query API over the word count of :func:`tests.stored_lineage.store_run`."""
+    url = f"sqlite:///{folder}/lineage.db"
+    store_run(url, folder)
+    with (
+        serving(url, **{"api_roots": str(folder), **given}) as address,
+        httpx.Client(base_url=address, timeout=60) as client,
+    ):
+        yield client
