@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import structlog
 import uvicorn
 from fastapi import FastAPI
 
@@ -20,6 +22,8 @@ from tests.stored_lineage import store_run
 @contextmanager
 def running(app: FastAPI) -> Iterator[str]:
     """The address that an application answers on."""
+    # Its logs are not part of what a command under test prints.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))
     server = uvicorn.Server(
         uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False)
     )
@@ -30,7 +34,7 @@ def running(app: FastAPI) -> Iterator[str]:
         await started(sockets)  # type: ignore[arg-type]
         ready.set()
 
-    server.startup = startup  # type: ignore[method-assign,assignment]
+    server.startup = startup  # type: ignore[method-assign]
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     assert ready.wait(60), "the server did not start"

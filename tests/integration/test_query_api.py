@@ -210,8 +210,8 @@ def test_two_traces_are_compared_and_shared_inputs_ranked(client: httpx.Client) 
     assert [item["text"] for item in group["only_left"]["items"]] == ["c a", "a"]
     assert [item["text"] for item in group["only_right"]["items"]] == ["b", "b"]
     assert group["both"] == 1
-    body = {"places": ["write#0#0", "write#0#1", "write#0#0"]}
-    ranked = got(client.post("/v1/applications/app-1/suspects", json=body))
+    places = {"places": ["write#0#0", "write#0#1", "write#0#0"]}
+    ranked = got(client.post("/v1/applications/app-1/suspects", json=places))
     assert (ranked["outputs"], ranked["total"]) == (2, 5)
     assert [(item["text"], item["outputs"]) for item in ranked["items"]][:1] == [("a b", 2)]
     assert all(item["outputs"] == 1 for item in ranked["items"][1:])

@@ -58,7 +58,7 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
             if not _is_expected(error):
                 raise
             if options.get("as_json"):
-                kind = type(error).__name__
+                kind = getattr(error, "kind", type(error).__name__)
                 print_json({"error": {"type": kind, "message": str(error)}})
             typer.echo(f"lineage: {error}", err=True)
             raise typer.Exit(EXIT_ERROR) from None

@@ -12,10 +12,9 @@ import httpx
 from lineage.credentials import token_for
 from lineage_core.graph import LinkRecord, NodeRecord
 from lineage_core.verdict import Verdict
-from lineage_store.answers import Answer
+from lineage_store.answers import Answer, respelled
 from lineage_store.asking import Question
 from lineage_store.errors import StoreError, StoreUnavailableError
-from lineage_store.finding import NotFoundError
 from lineage_store.paths import canonical, plain_path
 from lineage_store.port import ApplicationRecord
 
@@ -23,16 +22,21 @@ TIMEOUT_S = 60.0
 
 
 class ServerError(StoreError):
-    """A server refused what was asked; the message is its own."""
+    """A server refused what was asked; the message and ``kind`` are its own."""
+
+    def __init__(self, message: str, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind or "ServerError"
 
 
 class ServedAccess:
     """Implements :class:`lineage.access.Access` over the HTTP API of a server."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str | None = None) -> None:
+        """``token``: None for that of the environment, or the one that is kept."""
         self._url = url.rstrip("/")
         headers = {"Accept": "application/json"}
-        token = token_for(self._url)
+        token = token_for(self._url) if token is None else token
         if token:
             headers["Authorization"] = f"Bearer {token}"
         self._client = httpx.Client(base_url=self._url, headers=headers, timeout=TIMEOUT_S)
@@ -52,16 +56,21 @@ class ServedAccess:
         return Verdict.from_json(self._get(f"/v1/applications/{_part(app)}/completeness"))
 
     def ask(self, question: Question) -> Answer:
+        places = [_seen_from_anywhere(place) for place in question.places]
         body: dict[str, Any] = {
             "direction": question.direction.value,
-            "places": [_seen_from_anywhere(place) for place in question.places],
+            "places": places,
             "app": question.app,
             "until": question.until,
             "steps": question.steps,
             "limit": question.limit,
         }
-        answer = Answer.from_json(self._send("POST", "/v1/answers", json=body))
-        return answer.asked_as(question.places)
+        try:
+            told = self._send("POST", "/v1/answers", json=body)
+        except ServerError as error:
+            spelled = dict(zip(places, question.places, strict=True))
+            raise ServerError(respelled(str(error), spelled), error.kind) from error
+        return Answer.from_json(told).asked_as(question.places)
 
     def dump(self, name: str) -> Iterator[str]:
         path = f"/v1/applications/{_part(name)}/dump"
@@ -118,21 +127,19 @@ def _refuse(answer: httpx.Response) -> None:
     """Raise what a problem says.
 
     Raises:
-        NotFoundError: there is no such thing.
         StoreUnavailableError: not now.
         ServerError: anything else.
     """
+    problem: dict[str, Any] = {}
     try:
         problem = answer.json()
         said, hint = str(problem["detail"]), str(problem.get("hint", ""))
     except (ValueError, KeyError, TypeError):
         said, hint = f"the server answered {answer.status_code}", ""
     message = f"{said}; {hint}" if hint else said
-    if answer.status_code == httpx.codes.NOT_FOUND:
-        raise NotFoundError(message)
     if answer.status_code in (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS):
         raise StoreUnavailableError(message)
-    raise ServerError(message)
+    raise ServerError(message, str(problem.get("error", "")) if problem else "")
 
 
 def _part(name: str) -> str:

@@ -84,7 +84,7 @@ def login(
     ] = "",
 ) -> None:
     """Keep a token for a server; it is asked for, or read from stdin where that is no terminal."""
-    from lineage.credentials import TOKEN_VARIABLE, keep
+    from lineage.credentials import keep
     from lineage.served import ServedAccess
 
     server = _server(context, url)
@@ -95,8 +95,7 @@ def login(
     ).strip()
     if not given:
         raise StoreError("no token was given")
-    os.environ[TOKEN_VARIABLE] = given
-    with ServedAccess(server) as access:
+    with ServedAccess(server, given) as access:
         me = access.me()
     file = keep(server, given)
     rights = "may read rows" if me["rows"] else "may not read the text of rows"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -139,12 +139,15 @@ class Answer:
     def asked_as(self, places: Sequence[str]) -> Answer:
         """The same, of places as they were typed."""
         spelled = dict(zip(self.asked, places, strict=True))
-        warnings = []
-        for warning in self.warnings:
-            place = next((one for one in spelled if warning.startswith(f"{one}:")), "")
-            place = place or next((one for one in spelled if warning.startswith(f"{one} ")), "")
-            warnings.append(spelled[place] + warning[len(place) :] if place else warning)
-        return replace(self, asked=tuple(places), warnings=tuple(warnings))
+        warnings = tuple(respelled(warning, spelled) for warning in self.warnings)
+        return replace(self, asked=tuple(places), warnings=warnings)
+
+
+def respelled(text: str, spelled: Mapping[str, str]) -> str:
+    """A text in which places are as they were typed, by how they were asked for."""
+    for place in sorted(spelled, key=len, reverse=True):
+        text = text.replace(place, spelled[place])
+    return text
 
 
 class Composer:

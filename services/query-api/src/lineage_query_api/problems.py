@@ -27,6 +27,7 @@ PROBLEM_SCHEMA = {
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "request_id": {"type": "string"},
+        "error": {"type": "string", "description": "the kind of error, as commands name it"},
         "hint": {"type": "string", "description": "what the caller can do"},
     },
 }
@@ -38,6 +39,7 @@ def problem(
     detail: str,
     *,
     hint: str = "",
+    error: str = "",
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     """One error."""
@@ -52,6 +54,8 @@ def problem(
     }
     if hint:
         body["hint"] = hint
+    if error:
+        body["error"] = error
     return JSONResponse(body, status, headers=headers, media_type=MEDIA_TYPE)
 
 
@@ -82,7 +86,7 @@ def install(app: FastAPI) -> None:
         elif isinstance(error, StoreUnavailableError | StoreError):
             log.warning("store_failed", reason=str(error))
             status = HTTPStatus.SERVICE_UNAVAILABLE
-        return problem(request_id_of(request), status, str(error))
+        return problem(request_id_of(request), status, str(error), error=type(error).__name__)
 
     @app.exception_handler(RequestValidationError)
     def not_valid(request: Request, error: RequestValidationError) -> JSONResponse:
