@@ -93,10 +93,7 @@ def trace_times(store: GraphStore, app: str, index: Path) -> dict[str, Any]:
     apart. ``top``: the row with the most witnesses, counts only.
     """
     graph = store.graph(app)
-    sink = next(node.node for node in graph.nodes() if node.kind == "sink")
-    rows = _output_rows(graph, sink)
-    random.Random(SEED).shuffle(rows)
-    counts = _counted(graph, rows[:CANDIDATES_MAX])
+    counts = counted_rows(graph)
     narrow = [row for row, count in counts.items() if count <= WITNESSES_MAX][:ROWS_ASKED]
     asked = narrow or list(counts)[:WIDE_ROWS]
     top = max(counts, key=lambda row: counts[row])
@@ -105,12 +102,20 @@ def trace_times(store: GraphStore, app: str, index: Path) -> dict[str, Any]:
         "rows": len(asked),
         "witnesses_p50": statistics.median(counts[row] for row in asked),
         "witnesses_max": max(counts[row] for row in asked),
-        "positions": _percentiles([_milliseconds(partial(_back, tracer, r)) for r in asked]),
+        "positions": percentiles([_milliseconds(partial(_back, tracer, r)) for r in asked]),
         **(_texts(store, app, index, narrow) if narrow else {}),
         "top_witnesses": counts[top],
         "top_counts_first_ms": round(_milliseconds(lambda: _back(Tracer(graph), top)), 2),
-        "top_counts": _percentiles([_milliseconds(lambda: _back(tracer, top)) for _ in range(20)]),
+        "top_counts": percentiles([_milliseconds(lambda: _back(tracer, top)) for _ in range(20)]),
     }
+
+
+def counted_rows(graph: FlowGraph) -> dict[tuple[str, int], int]:
+    """Rows of the output, (space, position), chosen at random, with their number of witnesses."""
+    sink = next(node.node for node in graph.nodes() if node.kind == "sink")
+    rows = _output_rows(graph, sink)
+    random.Random(SEED).shuffle(rows)
+    return _counted(graph, rows[:CANDIDATES_MAX])
 
 
 def _texts(
@@ -121,7 +126,7 @@ def _texts(
     asker = Asker(store, RowReader(index))
     return {
         "texts_first_ms": round(fresh, 2),
-        "texts": _percentiles([_milliseconds(partial(_ask, asker, app, r)) for r in rows]),
+        "texts": percentiles([_milliseconds(partial(_ask, asker, app, r)) for r in rows]),
     }
 
 
@@ -161,7 +166,8 @@ def _milliseconds(work: Callable[[], object]) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def _percentiles(times: Sequence[float]) -> dict[str, float]:
+def percentiles(times: Sequence[float]) -> dict[str, float]:
+    """Median and 95th percentile of times in milliseconds."""
     ordered = sorted(times)
     return {
         "p50_ms": round(statistics.median(ordered), 2),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from lineage_query_api.settings import QueryApiSettings
-from lineage_query_api.shell import Shell
 from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
+from lineage_query_api.settings import QueryApiSettings
+from lineage_query_api.shell import Shell
 from tests.reference_pages import documented_metrics, metric_names, section
 
 pytestmark = pytest.mark.unit
