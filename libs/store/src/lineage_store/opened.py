@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ class Opened:
     locations: Locations
     tracer: Tracer
     verdict: Verdict
+    opened_at: float
+    """Seconds of :func:`time.monotonic`."""
 
     def composer(self) -> Composer:
         """What makes items of regions, with their lines and texts."""
@@ -39,6 +42,7 @@ class Opener:
     """Opens applications of a store and keeps those asked last. May be shared by threads.
 
     ``keep``: how many are kept; ``cache_bytes_max``: of unpacked blocks, over all of them.
+    ``stale_s``: seconds for which an incomplete one is taken for what it was.
     """
 
     def __init__(
@@ -47,11 +51,13 @@ class Opener:
         reader: RowReader,
         *,
         keep: int = 1,
+        stale_s: float = 0.0,
         cache_bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
         self.store = store
         self.reader = reader
         self._keep = keep
+        self._stale_s = stale_s
         self._cache_bytes_max = cache_bytes_max // keep
         self._opened: OrderedDict[str, Opened] = OrderedDict()
         self._lock = threading.Lock()
@@ -65,7 +71,7 @@ class Opener:
         with self._lock:
             kept = self._opened.get(app)
         # What is not complete may grow between two questions (a notebook): it is opened again.
-        if kept is None or not kept.verdict.complete:
+        if kept is None or self._is_stale(kept):
             kept = self._open(app)
         with self._lock:
             self._opened[app] = kept
@@ -79,6 +85,11 @@ class Opener:
         with self._lock:
             self._opened.pop(app, None)
 
+    def _is_stale(self, kept: Opened) -> bool:
+        if kept.verdict.complete:
+            return False
+        return time.monotonic() - kept.opened_at >= self._stale_s
+
     def _open(self, app: str) -> Opened:
         verdict = verdict_of(self.store, app)
         graph = self.store.graph(app)
@@ -91,4 +102,5 @@ class Opener:
             Locations(graph, self.reader),
             Tracer(graph, cache_bytes_max=self._cache_bytes_max),
             verdict,
+            time.monotonic(),
         )

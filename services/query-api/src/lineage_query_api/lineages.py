@@ -32,6 +32,8 @@ RUNS_KEPT = 1 << 22
 """Runs of positions in traces that are kept: 64 MiB."""
 MATCHES_MAX = 10_000
 """Items that a search text may begin a trace at."""
+STALE_S = 2.0
+"""Seconds for which the lineage of a running job is taken for what it was: pages of one trace agree."""
 VERDICTS_KEPT = 10_000
 NARROWER = "narrow it: fewer rows, one step (steps), or a node nearer by (until)"
 
@@ -44,6 +46,8 @@ class Trace:
     app: str
     request: TraceRequest
     traced: Traced
+    runs: int
+    """Runs of positions that it holds."""
 
     @property
     def result_items(self) -> dict[str, NodeItems]:
@@ -62,11 +66,14 @@ class Lineages:
         self.store = store
         self.settings = settings
         cache_bytes = settings.api_cache_mb << 20
-        self._opener = Opener(store, reader, keep=settings.api_kept, cache_bytes_max=cache_bytes)
+        self._opener = Opener(
+            store, reader, keep=settings.api_kept, stale_s=STALE_S, cache_bytes_max=cache_bytes
+        )
         self._asker = Asker(store, reader, self._opener)
         self._turns = threading.BoundedSemaphore(settings.api_parallel)
         self._lock = threading.Lock()
         self._traces: OrderedDict[str, Trace] = OrderedDict()
+        self._runs = 0
         self._listings: OrderedDict[str, Listing] = OrderedDict()
         self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
 
@@ -126,7 +133,7 @@ class Lineages:
             self._verdicts.pop(app, None)
             self._listings.pop(app, None)
             for key in [key for key, trace in self._traces.items() if trace.app == app]:
-                del self._traces[key]
+                self._forget(key)
 
     def listing(self, opened: Opened) -> Listing:
         """The items of an application's nodes."""
@@ -166,7 +173,7 @@ class Lineages:
             regions=_regions(opened, begin),
         )
         traced = self.ask(question)
-        trace = Trace(key, opened.app, request, traced)
+        trace = Trace(key, opened.app, request, traced, _runs_of(traced))
         self._keep(trace)
         return trace
 
@@ -212,11 +219,15 @@ class Lineages:
 
     def _keep(self, trace: Trace) -> None:
         with self._lock:
+            self._forget(trace.id)
             self._traces[trace.id] = trace
-            runs = sum(map(_runs_of, self._traces.values()))
-            while self._traces and (len(self._traces) > TRACES_KEPT or runs > RUNS_KEPT):
-                _, dropped = self._traces.popitem(last=False)
-                runs -= _runs_of(dropped)
+            self._runs += trace.runs
+            while len(self._traces) > TRACES_KEPT or self._runs > RUNS_KEPT:
+                self._forget(next(iter(self._traces)))
+
+    def _forget(self, key: str) -> None:
+        dropped = self._traces.pop(key, None)
+        self._runs -= 0 if dropped is None else dropped.runs
 
     def _resolved(self, opened: Opened, request: TraceRequest) -> TraceRequest:
         """A request whose search text has become the items that hold it."""
@@ -274,7 +285,7 @@ def _regions(opened: Opened, start: StartModel) -> dict[str, Region]:
     return {space: Region.union(regions) for space, regions in found.items()}
 
 
-def _runs_of(trace: Trace) -> int:
+def _runs_of(traced: Traced) -> int:
     return sum(
-        region.runs for items in trace.result_items.values() for region in items.spaces.values()
+        region.runs for items in traced.result.passed.values() for region in items.spaces.values()
     )
