@@ -44,8 +44,12 @@ soak: setup ## Kill every part of a pipeline at random for an hour
 bench: setup ## Run the benchmarks; one JSON line each
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
 
+.PHONY: docs
+docs: setup ## Build the documentation as a site: build/docs
+	@$(BIN)/mkdocs build --quiet --strict
+
 .PHONY: check check-format check-lint check-types check-imports check-lock
-check: check-format check-lint check-types check-imports check-lock ## Format, lint, types, imports, lock (make -k check: all findings)
+check: check-format check-lint check-types check-imports check-lock docs ## Format, lint, types, imports, lock (make -k check: all findings)
 
 check-format: setup
 	@$(BIN)/ruff format --check .
