@@ -191,10 +191,11 @@ def graph(
 
     Nodes that a loop made over and over are one: reduceByKey x10.
     """
-    from lineage.tables import graph_json, mermaid_text, show_graph
+    from lineage.tables import graph_json, show_graph
     from lineage.verdicts import verdict_of, with_reasons
     from lineage_core.folding import folded, unfolded
     from lineage_store.finding import find_application
+    from lineage_store.flowchart import mermaid_text
 
     with opened(chosen_store(context, store)) as lineage_store:
         found = find_application(lineage_store, name)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from lineage_core.address import OPAQUE_SPACE, parse_space
+from lineage_core.block import U64
 from lineage_core.graph import FlowGraph, NodeRecord
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceResult
@@ -14,6 +16,9 @@ from lineage_store.names import Names
 from lineage_store.opaque import opaque_texts
 from lineage_store.paths import shown_path
 from lineage_store.values import item_values
+
+ITEMS_AT_ONCE = 10_000
+"""Items in memory together where all are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +141,21 @@ class Composer:
             changed,
             gone,
         )
+
+    def batches(
+        self, found: NodeItems, *, texts: bool, at_once: int = ITEMS_AT_ONCE
+    ) -> Iterator[tuple[str, U64, list[Item]]]:
+        """All items of one node, some at a time: their space, their positions and they themselves.
+
+        However many there are, no more than ``at_once`` are in memory.
+        """
+        record = self._nodes.get(found.node)
+        for space in sorted(found.spaces, key=_order_of):
+            region = found.spaces[space]
+            for at in range(0, region.count, at_once):
+                part = region.slice(at, at_once)
+                items, _, _ = self._items(space, part, record, texts=texts)
+                yield space, part.positions(), items
 
     def _items(
         self, space: str, region: Region, record: NodeRecord | None, *, texts: bool

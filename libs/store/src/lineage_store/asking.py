@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lineage_core.address import OPAQUE_SPACE, parse_space
@@ -15,7 +15,7 @@ from lineage_core.trace_result import Direction, NodeItems, TraceError, TraceRes
 from lineage_core.tracing import Tracer
 from lineage_core.verdict import Verdict, judge
 from lineage_core.walk import NOT_RECORDED
-from lineage_store.answers import Answer, Composer
+from lineage_store.answers import Answer
 from lineage_store.finding import (
     FileUse,
     NotFoundError,
@@ -30,6 +30,7 @@ from lineage_store.paths import RowsError, canonical, plain_path
 from lineage_store.places import LocationError, parse_location
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
+from lineage_store.traced import Traced
 
 OTHERS_NAMED = 3
 
@@ -70,11 +71,36 @@ class Asker:
             RowsError: rows must be counted in a file that can't be read.
             TraceError: ``until`` does not lie that way.
         """
+        traced = self.trace(question)
+        composer = traced.composer()
+        starts = tuple(
+            composer.group(items, question.limit, texts=question.texts)
+            for items in _by_node(traced.begun)
+        )
+        groups = composer.groups(traced.result, question.limit, texts=question.texts)
+        return Answer(
+            app=traced.app,
+            direction=traced.direction,
+            asked=traced.asked,
+            start=starts,
+            exact=traced.result.exact,
+            reasons=traced.result.reasons,
+            groups=groups,
+            warnings=tuple(composer.warnings),
+            changed=traced.changed or any(group.changed for group in (*starts, *groups)),
+            complete=traced.complete,
+        )
+
+    def trace(self, question: Question) -> Traced:
+        """Trace what a question names, and list nothing yet: ``limit`` and ``texts`` say nothing.
+
+        Raises:
+            LineageError: as :meth:`ask`.
+        """
         uses = self._all_uses(question)
         opened = self._open(self._application(question, uses))
         app = opened.app
         opened.locations.look_again()
-        composer = Composer(opened.graph, opened.names, opened.locations)
         begun = self._begin(opened, question, uses)
         result = opened.tracer.trace(
             question.direction,
@@ -86,33 +112,31 @@ class Asker:
             _refuse_unheard_of(begun, result, opened.names)
         if question.until is not None and not result.found:
             _refuse_itemless(opened, opened.names.node(question.until), result)
+        warnings: dict[str, None] = {}
         for place, found in uses.items():
-            _warn_of_use(composer, place, found[0], question.direction)
+            warnings |= dict.fromkeys(_of_use(place, found[0], question.direction))
         if question.direction is Direction.FORWARD and question.app is None:
             for place in uses:
                 others = other_readers(self._store, parse_location(place).path, app)
                 if others:
-                    composer.warnings[_also_read(place, app, others)] = None
+                    warnings[_also_read(place, app, others)] = None
         verdict = opened.verdict
         if not verdict.complete:
             first = verdict.reasons[0] if verdict.reasons else "see lineage verify"
-            composer.warnings[f"the lineage of {app} is incomplete: {first}"] = None
-        starts = tuple(
-            composer.group(items, question.limit, texts=question.texts) for items in _by_node(begun)
-        )
-        groups = composer.groups(result, question.limit, texts=question.texts)
-        return Answer(
+            warnings[f"the lineage of {app} is incomplete: {first}"] = None
+        return Traced(
             app=app,
             direction=question.direction,
             asked=question.places,
-            start=starts,
-            exact=result.exact,
-            reasons=result.reasons,
-            groups=groups,
-            warnings=tuple(composer.warnings),
-            changed=any(group.changed for group in (*starts, *groups))
-            or any(use.changed for found in uses.values() for use in found),
+            graph=opened.graph,
+            names=opened.names,
+            locations=opened.locations,
+            begun=begun,
+            result=result,
             complete=verdict.complete,
+            superset=verdict.superset,
+            changed=any(use.changed for found in uses.values() for use in found),
+            warnings=tuple(warnings),
         )
 
     def _begin(
@@ -258,20 +282,19 @@ def _also_read(place: str, app: str, others: Sequence[str]) -> str:
     return f"{place}: this is what {app} made of it; {named} read it, too (--app chooses)"
 
 
-def _warn_of_use(composer: Composer, place: str, use: FileUse, direction: Direction) -> None:
+def _of_use(place: str, use: FileUse, direction: Direction) -> Iterator[str]:
+    """What is to be known of the file that a place names."""
     if use.changed:
         verb = "wrote" if use.wrote else "read"
         what = "is not there any more" if use.gone else f"has changed since {use.app} {verb} it"
-        composer.warnings[
-            f"{place}: the file {what}; the answer is about the row that was there then"
-        ] = None
+        yield f"{place}: the file {what}; the answer is about the row that was there then"
     if direction is Direction.BACKWARD and not use.wrote:
-        composer.warnings[f"{place} is an input of {use.app}: nothing lies before it"] = None
+        yield f"{place} is an input of {use.app}: nothing lies before it"
     if direction is Direction.FORWARD and use.wrote:
-        composer.warnings[f"{place} is an output of {use.app}: nothing lies after it"] = None
+        yield f"{place} is an output of {use.app}: nothing lies after it"
 
 
-def _by_node(spaces: dict[str, Region]) -> Sequence[NodeItems]:
+def _by_node(spaces: Mapping[str, Region]) -> Sequence[NodeItems]:
     found: dict[str, dict[str, Region]] = {}
     for space, region in spaces.items():
         found.setdefault(parse_space(space).name, {})[space] = region
