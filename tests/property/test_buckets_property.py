@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lineage_emitter import buckets
-from lineage_emitter.buckets import Buckets, hashing
 from pyspark import RDD
 from pyspark.core.rdd import portable_hash
 from pyspark.serializers import CPickleSerializer
+
+from lineage_emitter import buckets
+from lineage_emitter.buckets import Buckets, hashing
 
 SERIALIZER = CPickleSerializer()
 plain_keys = st.one_of(

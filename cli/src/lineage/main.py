@@ -19,6 +19,7 @@ from lineage.options import (
     print_json,
     reported,
 )
+from lineage.records import app as records_app
 from lineage.stack.commands import app as stack_app
 
 app = typer.Typer(
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.add_typer(stack_app)
 app.add_typer(dlq_app)
+app.add_typer(records_app)
 
 AppArgument = Annotated[
     str,
@@ -247,6 +249,57 @@ def forward(
 
     url = chosen_store(context, store)
     ask(url, "forward", places, application, limit, step=step, to=to, as_json=as_json)
+
+
+@app.command("export")
+@reported
+def export(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
+    places: Places,
+    direction: Annotated[
+        str, typer.Option("--direction", metavar="back|forward", help="Which way to trace.")
+    ] = "back",
+    file_format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="csv, arrow, parquet, prov, graphml or mermaid (default: as FILE ends, or csv).",
+        ),
+    ] = "",
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to (default: stdout).")
+    ] = "-",
+    application: AppOption = "",
+    way: Annotated[
+        bool, typer.Option("--way", help="Tables: also the rows asked for and items in between.")
+    ] = False,
+    texts: Annotated[
+        bool, typer.Option("--texts/--no-texts", help="With what rows look like.")
+    ] = True,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", min=1, help="Most items in prov and graphml (default: 10,000); no others."
+        ),
+    ] = None,
+    step: StepOption = False,
+    to: ToOption = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Trace rows and write what was found to a file: lineage export out/part-00003:2 -o rows.csv.
+
+    csv, arrow and parquet hold any number of items; prov and graphml say what was made from what.
+    """
+    from lineage.exporting import Wanted, export_trace
+    from lineage_store.exports import Options
+
+    wanted = Wanted(places, direction, file_format, output, application, step, to)
+    options = Options(way=way, texts=texts)
+    if limit is not None:
+        options = Options(way=way, texts=texts, items_max=limit)
+    export_trace(chosen_store(context, store), wanted, options, as_json=as_json)
 
 
 @app.command("verify")

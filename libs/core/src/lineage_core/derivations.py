@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from lineage_core.block import I64, U64, BlockId, FlowBlock, Relation
 from lineage_core.crossing import inputs_of
@@ -170,13 +171,10 @@ class _Side:
     first: U64
     last: U64
 
-    def sizes(self, rows: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def sizes(self, rows: int) -> npt.NDArray[np.float64]:
         """Positions of each row."""
         lengths = (self.last - self.first).astype(np.float64) + 1.0
-        found: np.ndarray[tuple[int], np.dtype[np.float64]] = np.bincount(
-            self.owner, lengths, minlength=rows
-        )
-        return found
+        return np.bincount(self.owner, lengths, minlength=rows).astype(np.float64)
 
     def part(self, start: int, stop: int) -> tuple[I64, U64]:
         """Owner (from 0) and position of each position of some rows, in order."""
@@ -191,7 +189,7 @@ class _Side:
         return self.first[low:high], self.last[low:high]
 
 
-def _groups(pairs: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Iterator[tuple[int, int]]:
+def _groups(pairs: npt.NDArray[np.float64]) -> Iterator[tuple[int, int]]:
     """Neighbouring rows whose pairs are written out together; one with too many is alone."""
     start, held = 0, 0.0
     for row, count in enumerate(pairs.tolist()):

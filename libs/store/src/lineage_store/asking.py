@@ -139,6 +139,16 @@ class Asker:
             warnings=tuple(warnings),
         )
 
+    def locations(self, app: str) -> Locations:
+        """Rows of the files of an application, as they are now.
+
+        Raises:
+            KeyError: there is no such application.
+        """
+        locations = self._open(app).locations
+        locations.look_again()
+        return locations
+
     def _begin(
         self, opened: _Opened, question: Question, uses: dict[str, list[FileUse]]
     ) -> dict[str, Region]:

@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 from lineage_store.exports.errors import ExportError, ExportTooLargeError
-from lineage_store.exports.registry import FORMATS, Format, Options, export, format_of
+from lineage_store.exports.options import Options
+from lineage_store.exports.registry import FORMATS, Format, export, format_for, format_of
 
 __all__ = [
     "FORMATS",
@@ -19,5 +20,6 @@ __all__ = [
     "Format",
     "Options",
     "export",
+    "format_for",
     "format_of",
 ]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import IO
 
 from lineage_store.exports.options import Options
-from lineage_store.exports.tables import COLUMNS, batches, whole_text
+from lineage_store.exports.tables import COLUMNS, batches, whole_text, yes
 from lineage_store.traced import Traced
 
 
@@ -21,7 +21,7 @@ def write_csv(traced: Traced, stream: IO[bytes], options: Options) -> Mapping[st
     composer = traced.composer()
     stream.write(_lines([COLUMNS]))
     for batch in batches(traced, composer, options):
-        exact = "true" if batch.exact else "false"
+        exact = yes(batch.exact)
         of_node = (batch.role, batch.node, batch.name)
         rows = (
             (*of_node, item.address, item.location or "", item.text or "", exact)

@@ -1,7 +1,8 @@
 """GraphML: the nodes on the way with counts, and their items with what was made from what.
 
 Edges follow the data. Where there are more items than the limit, all of them are left out and the
-graph's attribute ``itemsLeftOut`` says how many: some of them would look like all.
+graph's attribute ``itemsLeftOut`` says how many: some of them would look like all. What is true or
+false is text (``true``): networkx writes ``True`` for booleans, which readers of XML refuse.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from lineage_store.exports.derived import Derived, Place, derived
 from lineage_store.exports.errors import ExportTooLargeError
 from lineage_store.exports.installed import needed
 from lineage_store.exports.options import Options
-from lineage_store.exports.tables import facts, whole_text
+from lineage_store.exports.tables import facts, whole_text, yes
 from lineage_store.traced import Traced
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -30,7 +31,8 @@ def write_graphml(traced: Traced, stream: IO[bytes], options: Options) -> Mappin
     """
     networkx = needed("networkx", "GraphML")
     composer = traced.composer()
-    graph = networkx.DiGraph()
+    # Multi: two nodes may make the same of the same.
+    graph = networkx.MultiDiGraph()
     graph.graph.update({key: _plain(text) for key, text in facts(traced).items()})
     _add_nodes(graph, traced)
     found = _items(traced, composer, options)
@@ -65,13 +67,13 @@ def _add_nodes(graph: Any, traced: Traced) -> None:
             "nodeKind": node.kind,
             "callSite": node.call_site,
             "path": node.path or "",
+            "exact": yes(node.exact),
             "reason": node.reason,
         }
         graph.add_node(
             f"node:{node.node}",
             **{key: _plain(text) for key, text in told.items() if text},
             items=counts.get(node.node, 0),
-            exact=node.exact,
         )
     for link in links:
         graph.add_edge(f"node:{link.src}", f"node:{link.dest}", kind="sendsTo")
@@ -93,12 +95,16 @@ def _add_items(graph: Any, traced: Traced, found: Derived) -> None:
             ids[place], **{key: _plain(text) for key, text in told.items() if text is not None}
         )
     for one in found.derivations:
-        told = {"kind": "derivation", "at": traced.names.label(one.node), "reason": one.reason}
+        told = {
+            "kind": "derivation",
+            "at": traced.names.label(one.node),
+            "exact": yes(one.exact),
+            "reason": one.reason,
+        }
         graph.add_edge(
             ids[one.used],
             ids[one.made],
             **{key: _plain(text) for key, text in told.items() if text},
-            exact=one.exact,
         )
 
 

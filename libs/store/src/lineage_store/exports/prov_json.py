@@ -67,22 +67,21 @@ class _Document:
         taking_part = dict.fromkeys(one.node for one in self._graph.derivations)
         for node in taking_part:
             self._activities[node] = self._activity(node, records.get(node))
-        used: set[tuple[str, Place]] = set()
-        generated: set[tuple[str, Place]] = set()
+        used: dict[tuple[str, Place], bool] = {}
         for one in self._graph.derivations:
-            activity = self._activities[one.node]
-            if (one.node, one.used) not in used:
-                used.add((one.node, one.used))
-                self.made.used(activity, self._entities[one.used])
-            if (one.node, one.made) not in generated:
-                generated.add((one.node, one.made))
-                self.made.wasGeneratedBy(self._entities[one.made], activity)
             self.made.wasDerivedFrom(
                 self._entities[one.made],
                 self._entities[one.used],
-                activity,
+                self._activities[one.node],
                 other_attributes=self._doubt(exact=one.exact, reason=one.reason),
             )
+            used[one.node, one.used] = one.exact or used.get((one.node, one.used), False)
+        for (node, place), exact in used.items():
+            doubt = self._doubt(exact=exact, reason="")
+            self.made.used(self._activities[node], self._entities[place], other_attributes=doubt)
+        generated = dict.fromkeys((one.made, one.node) for one in self._graph.derivations)
+        for place, node in generated:
+            self.made.wasGeneratedBy(self._entities[place], self._activities[node])
 
     def add_ends(self, ends: Mapping[tuple[Place, Place], bool] | None) -> None:
         """What goes with what, end to end; and what is to be known of all of it."""

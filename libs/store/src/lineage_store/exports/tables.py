@@ -45,13 +45,14 @@ def facts(traced: Traced) -> dict[str, str]:
         "application": traced.app,
         "direction": traced.direction.value,
         "from": "\n".join(traced.asked),
-        "exact": _yes(traced.result.exact),
-        "complete": _yes(traced.complete),
+        "exact": yes(traced.result.exact),
+        "complete": yes(traced.complete),
         "reasons": "\n".join(traced.result.reasons),
     }
 
 
-def _yes(fact: bool) -> str:
+def yes(fact: bool) -> str:
+    """A fact as a text."""
     return "true" if fact else "false"
 
 
