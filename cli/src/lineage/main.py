@@ -302,6 +302,67 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
     export_trace(chosen_store(context, store), wanted, options, as_json=as_json)
 
 
+@app.command("openlineage")
+@reported
+def openlineage(
+    context: typer.Context,
+    name: AppArgument = "latest",
+    url: Annotated[
+        str,
+        typer.Option(
+            "--url",
+            envvar="LINEAGE_OPENLINEAGE_URL",
+            metavar="URL",
+            help="An OpenLineage backend; with a path it is the endpoint itself.",
+            show_envvar=False,
+        ),
+    ] = "",
+    file: Annotated[
+        str,
+        typer.Option(
+            "--file", metavar="FILE", help="Add the events to a file instead (- for stdout)."
+        ),
+    ] = "",
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace",
+            envvar="LINEAGE_OPENLINEAGE_NAMESPACE",
+            metavar="NAME",
+            help="Of the job (default: lineage-master).",
+            show_envvar=False,
+        ),
+    ] = "",
+    link: Annotated[
+        str,
+        typer.Option(
+            "--link",
+            envvar="LINEAGE_OPENLINEAGE_LINK",
+            metavar="URL",
+            help="Where people look at lineage: the application's id is put behind it.",
+            show_envvar=False,
+        ),
+    ] = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Tell OpenLineage of a run: what it read and wrote, and whether its lineage is complete.
+
+    A START event and COMPLETE, FAIL or ABORT. Telling twice is the same run.
+    """
+    from lineage.openlineage_events import tell_run
+
+    tell_run(
+        chosen_store(context, store),
+        name,
+        url=url,
+        file=file,
+        namespace=namespace,
+        link=link,
+        as_json=as_json,
+    )
+
+
 @app.command("verify")
 @reported
 def verify(

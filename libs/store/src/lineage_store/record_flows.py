@@ -146,7 +146,9 @@ class _Collector:
         meeting = {item: made[item] * used[item] for item in made if item in used}
         most = LINKS_PER_FLOW * self._limit
         if sum(meeting.values()) > most:
-            raise self._too_many("links between flows", sum(meeting.values()), most)
+            raise self._too_many(
+                f"links between {len(self._pairs):,} flows", sum(meeting.values()), most
+            )
         sources = {node.node for node in nodes if node.kind == "source"}
         shown = [*made, *(one for one in used if parse_space(one[0]).name in sources)]
         composer = Composer(self._graph, self._names, locations)
@@ -180,7 +182,7 @@ class _Collector:
 
     def _too_many(self, what: str, count: int, limit: int) -> TooManyFlowsError:
         return TooManyFlowsError(
-            f"more than {limit:,} {what} (the limit is {self._limit:,} flows): {self._hint}",
+            f"more than {limit:,} {what}: {self._hint}",
             count=count,
             limit=limit,
         )
