@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 
 DEFAULT_ENDPOINT = "api/v1/lineage"
 TIMEOUT_S = 10.0
-RETRIES = {"total": 2, "read": 2, "connect": 2, "backoff_factor": 0.2}
-"""A backend that restarts is waited for by whoever called: sending twice does no harm."""
+RETRIES = {
+    "total": 2,
+    "backoff_factor": 0.2,
+    "status_forcelist": [500, 502, 503, 504],
+    "allowed_methods": ["POST"],
+}
+"""A stumble is tried again, a longer absence told: to send once more does no harm."""
 SAID_MAX = 200
 
 
