@@ -8,11 +8,14 @@ import itertools
 import json
 import os
 import stat
+import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import networkx
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -296,6 +299,28 @@ def test_many_row_groups_hold_all(monkeypatch: pytest.MonkeyPatch) -> None:
         20_000,
     ]
     assert file.read()["address"].to_pylist() == [f"0#0#{row}" for row in range(last)]
+
+
+@pytest.mark.parametrize("name", ["csv", "arrow", "parquet"])
+def test_memory_does_not_grow_with_the_items(name: str) -> None:
+    def peak(items: int) -> int:
+        """Bytes of Python and NumPy at most; what was written is not kept."""
+        last = np.array([items - 1], np.uint64)
+        wide = block(BlockId("2", 0, 1, 0), "0#0", [("2#0", [([0], 0)])])
+        wide = replace(wide, in_last=last)
+        graph = MemoryGraph([node("0", "source"), node("2", "sink")], [], [wide])
+        found = over(graph, Direction.BACKWARD, {"2#0": at(0)})
+        assert found.result.count == items
+        with Path(os.devnull).open("wb") as nowhere:
+            tracemalloc.start()
+            try:
+                export(found, name, nowhere)
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+    peak(1_000)
+    assert peak(200_000) < peak(20_000) + (4 << 20)
 
 
 def test_too_many_ends_are_left_out_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,9 +151,7 @@ class Composer:
         """
         record = self._nodes.get(found.node)
         for space in sorted(found.spaces, key=_order_of):
-            region = found.spaces[space]
-            for at in range(0, region.count, at_once):
-                part = region.slice(at, at_once)
+            for part in _parts(found.spaces[space], at_once):
                 items, _, _ = self._items(space, part, record, texts=texts)
                 yield space, part.positions(), items
 
@@ -202,3 +200,12 @@ class Composer:
 def _order_of(space: str) -> tuple[int, int, str]:
     parsed = parse_space(space)
     return parsed.partition, parsed.incarnation or 0, space
+
+
+def _parts(region: Region, at_once: int) -> Iterator[Region]:
+    """A region in parts of at most so many positions."""
+    for low in range(0, region.runs, at_once):
+        # A slice of few runs costs little, one of all runs as much as all of them.
+        some = Region(region.first[low : low + at_once], region.last[low : low + at_once])
+        for at in range(0, some.count, at_once):
+            yield some.slice(at, at_once)

@@ -77,9 +77,8 @@ class Traced:
         passed = _spaces(self.result.passed.get(node))
         parts: dict[str, dict[str, Region]] = {START: {}, WAY: {}, FOUND: found}
         for space in dict.fromkeys((*passed, *found)):
-            here = passed.get(space, Region()) | found.get(space, Region())
+            here, others = _with_rest(passed.get(space), found.get(space))
             begun = self.begun.get(space, Region())
-            others = here - found.get(space, Region())
             parts[START][space] = others & begun
             parts[WAY][space] = others - begun
             if space in left:
@@ -135,6 +134,14 @@ def _reached(start: set[str], step: Mapping[str, list[str]], through: set[str]) 
                 found.add(near)
                 todo.append(near)
     return found
+
+
+def _with_rest(passed: Region | None, found: Region | None) -> tuple[Region, Region]:
+    """The union of both, and what of it was not found."""
+    if passed is None or found is None or passed == found:
+        # Mostly so where there are millions: nothing has to be merged.
+        return found or passed or Region(), Region() if found is not None else passed or Region()
+    return passed | found, passed - found
 
 
 def _spaces(items: NodeItems | None) -> dict[str, Region]:

@@ -12,9 +12,9 @@ from lineage_store.traced import Traced
 if TYPE_CHECKING:
     import pyarrow as pa
 
-GROUP_ROWS = 100_000
+GROUP_ROWS = 50_000
 """Rows of one row group of a Parquet file; its columns are in memory until it is written."""
-GROUP_BYTES = 16 << 20
+GROUP_BYTES = 8 << 20
 """Bytes of Arrow columns after which a row group is written all the same: rows may be long."""
 
 
@@ -39,7 +39,9 @@ def write_parquet(traced: Traced, stream: IO[bytes], options: Options) -> Mappin
     composer = traced.composer()
     schema = _schema(traced)
     sink = cast(Any, _Counted(stream))
-    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+    # Addresses and texts hardly repeat: a dictionary of them would only be held in memory.
+    repeated = ["role", "node", "name"]
+    with pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=repeated) as writer:
         for table in _row_groups(batches(traced, composer, options), schema):
             writer.write_table(table)
     return composer.warnings
