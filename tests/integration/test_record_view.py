@@ -12,6 +12,7 @@ import neo4j as driver_of
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark import SparkContext
 from typer.testing import CliRunner, Result
 
 from lineage.main import app
@@ -19,6 +20,7 @@ from lineage_core.block import BlockId
 from lineage_core.edge_message import Links
 from lineage_core.message import Begin, Link, Message, Register
 from lineage_core.trace_result import Direction
+from lineage_emitter import LineageContext
 from lineage_store.asking import Asker, Question
 from lineage_store.copying import copy_application
 from lineage_store.errors import StoreError
@@ -27,6 +29,7 @@ from lineage_store.names import Names
 from lineage_store.neo4j import record_view
 from lineage_store.neo4j.record_view import Progress, view_of
 from lineage_store.neo4j.store import Neo4jStore
+from lineage_store.opening import open_store
 from lineage_store.record_flows import (
     RecordFlows,
     TooManyFlowsError,
@@ -35,6 +38,7 @@ from lineage_store.record_flows import (
 )
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
+from tests.job_runs import STORE
 from tests.memory_graph import MemoryGraph, associations
 from tests.property.test_tracing_property import graphs
 from tests.servers import Neo4jUnderTest
@@ -296,6 +300,51 @@ def test_any_lineage_reads_as_its_traces(
 def make_visible(store: Neo4jStore, app_id: str, blocks: list[BlockId]) -> None:
     """As if their tasks were committed."""
     store.load(lambda loading: loading.links(Links(app_id, visible=blocks)))
+
+
+@pytest.mark.parametrize("detailed", [False, True])
+def test_a_word_count_on_spark(
+    neo4j: Neo4jUnderTest,
+    store: Neo4jStore,
+    spark_context: SparkContext,
+    tmp_path: Path,
+    detailed: bool,
+) -> None:
+    source, out = tmp_path / "in.txt", tmp_path / "out"
+    source.write_text("a b c\nb c\nc a\n\nlast c\n")
+    sqlite_url = f"sqlite:///{tmp_path / STORE}"
+    with LineageContext(spark_context, store=sqlite_url, link=True, detailed=detailed) as lc:
+        words: Any = lc.textFile(str(source), 2).flatMap(str.split).map(lambda word: (word, 1))
+        words.reduceByKey(lambda a, b: a + b, 2).saveAsTextFile(str(out))
+    with open_store(sqlite_url) as embedded:
+        copy_application(embedded, store, lc.app)
+    view_of(store, lc.app).create(all_flows(store, lc.app))
+    asker = Asker(store, RowReader())
+    traced = {True: 0, False: 0}
+    for back, files in ((True, sorted(out.glob("part-*"))), (False, [source])):
+        direction = Direction.BACKWARD if back else Direction.FORWARD
+        for file in files:
+            for line in range(1, len(file.read_text().splitlines()) + 1):
+                question = Question(direction, (f"{file}:{line}",), app=lc.app)
+                answer = asker.ask(question)
+                (item,) = (one.address for group in answer.start for one in group.items)
+                found = {one.address for group in answer.groups for one in group.items}
+                flows = queried(neo4j, BACK if back else FORWARD, item, lc.app)
+                assert flows == brute_force(store, item, back=back, app_id=lc.app)
+                ends = {one if back else two for one, two in flows}
+                kind = "read" if back else "write"
+                assert {end for end in ends if end.startswith(kind)} == found
+                part = flows_of_trace(asker.trace(question))
+                assert {(flow.hash_in, flow.hash_out) for flow in part.flows} == flows
+                traced[back] += len(found)
+    assert traced == {True: 9, False: 9}
+    vals = {one["hashOut"]: one.get("val") for one in everything(neo4j)[0]}
+    assert {val for name, val in vals.items() if name.startswith("write")} == {
+        "('a', 2)",
+        "('b', 2)",
+        "('c', 4)",
+        "('last', 1)",
+    }
 
 
 def test_too_many_flows_are_refused_with_a_way_out(store: Neo4jStore, here: Path) -> None:
