@@ -46,7 +46,7 @@ bench: setup ## Run the benchmarks; one JSON line each
 
 .PHONY: docs
 docs: setup ## Build the documentation as a site: build/docs
-	@$(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 .PHONY: check check-format check-lint check-types check-imports check-lock
 check: check-format check-lint check-types check-imports check-lock docs ## Format, lint, types, imports, lock (make -k check: all findings)

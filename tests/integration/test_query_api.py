@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,16 @@ from typing import Any
 import httpx
 import pytest
 
+from lineage_core.trace_result import Direction
 from lineage_query_api import trace_ids
 from lineage_query_api.auth import new_token, read_tokens
 from lineage_query_api.errors import ProblemError, SettingsError
 from lineage_query_api.models import StartModel, TraceRequest
 from lineage_query_api.settings import read_settings
+from lineage_store.asking import Asker, Question
+from lineage_store.exports import FORMATS, export
+from lineage_store.opening import open_store
+from lineage_store.rows import RowReader
 from tests.api_server import serving, word_count_served
 from tests.stored_lineage import store_run
 
@@ -145,6 +151,23 @@ def test_a_trace_counts_lists_pages_and_streams(client: httpx.Client, folder: Pa
     assert [json.loads(line) for line in streamed.text.splitlines()] == [
         {"node": "0", **item} for item in group["items"]
     ]
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_a_trace_is_a_file(client: httpx.Client, folder: Path, name: str) -> None:
+    """The same file as the command writes over the store."""
+    made = got(client.post("/v1/applications/app-1/traces", json=backward("write#0#1")))
+    found = client.get(f"/v1/traces/{made['trace']}/export", params={"format": name})
+    assert found.status_code == 200, found.text
+    assert found.headers["Content-Type"].startswith(FORMATS[name].media_type)
+    assert f"lineage-app-1.{FORMATS[name].extension}" in found.headers["Content-Disposition"]
+    url = f"sqlite:///{folder}/lineage.db"
+    with open_store(url) as store:
+        question = Question(Direction.BACKWARD, ("write#0#1",), app="app-1")
+        traced = Asker(store, RowReader()).trace(question)
+        expected = io.BytesIO()
+        export(traced, name, expected)
+    assert found.content == expected.getvalue()
 
 
 def test_a_trace_begins_at_texts_regions_and_several_places(client: httpx.Client) -> None:

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
-from lineage.options import SERVER_SCHEMES
+from lineage.options import SERVER_SCHEMES, asker
 from lineage_core.graph import LinkRecord, NodeRecord
 from lineage_core.verdict import Verdict
 from lineage_store.answers import Answer
-from lineage_store.asking import Asker, Question
+from lineage_store.asking import Question
 from lineage_store.finding import find_application
-from lineage_store.opening import index_folder, open_store
+from lineage_store.opening import open_store
 from lineage_store.port import ApplicationRecord, GraphStore
-from lineage_store.rows import RowReader
 from lineage_store.verdicts import verdict_of, with_reasons
 
 
@@ -85,7 +84,7 @@ class StoredAccess:
         return verdict_of(self.store, app)
 
     def ask(self, question: Question) -> Answer:
-        return Asker(self.store, RowReader(index_folder(self._url))).ask(question)
+        return asker(self.store, self._url).ask(question)
 
     def dump(self, name: str) -> Iterator[str]:
         from lineage_store.dump import dump_application

@@ -19,6 +19,7 @@ from lineage.options import (
     print_json,
     reported,
 )
+from lineage.records import app as records_app
 from lineage.serving import app as serving_app
 from lineage.stack.commands import app as stack_app
 
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.add_typer(serving_app)
 app.add_typer(stack_app)
 app.add_typer(dlq_app)
+app.add_typer(records_app)
 
 AppArgument = Annotated[
     str,
@@ -193,8 +195,9 @@ def graph(
 
     Nodes that a loop made over and over are one: reduceByKey x10.
     """
-    from lineage.tables import graph_json, mermaid_text, show_graph
+    from lineage.tables import graph_json, show_graph
     from lineage_core.folding import folded, unfolded
+    from lineage_store.flowchart import mermaid_text
 
     with opened(chosen_store(context, store)) as access:
         found, nodes, links = access.graph(name)
@@ -243,6 +246,118 @@ def forward(
 
     url = chosen_store(context, store)
     ask(url, "forward", places, application, limit, step=step, to=to, as_json=as_json)
+
+
+@app.command("export")
+@reported
+def export(  # noqa: PLR0913, PLR0917 - an argument is an option
+    context: typer.Context,
+    places: Places,
+    direction: Annotated[
+        str, typer.Option("--direction", metavar="back|forward", help="Which way to trace.")
+    ] = "back",
+    file_format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="csv, arrow, parquet, prov, graphml or mermaid (default: as FILE ends, or csv).",
+        ),
+    ] = "",
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to (default: stdout).")
+    ] = "-",
+    application: AppOption = "",
+    way: Annotated[
+        bool, typer.Option("--way", help="Tables: also the rows asked for and items in between.")
+    ] = False,
+    texts: Annotated[
+        bool, typer.Option("--texts/--no-texts", help="With what rows look like.")
+    ] = True,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", min=1, help="Most items in prov and graphml (default: 10,000); no others."
+        ),
+    ] = None,
+    step: StepOption = False,
+    to: ToOption = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Trace rows and write what was found to a file: lineage export out/part-00003:2 -o rows.csv.
+
+    csv, arrow and parquet hold any number of items; prov and graphml say what was made from what.
+    """
+    from lineage.exporting import Wanted, export_trace
+    from lineage_store.exports import Options
+
+    wanted = Wanted(places, direction, file_format, output, application, step, to)
+    options = Options(way=way, texts=texts)
+    if limit is not None:
+        options = Options(way=way, texts=texts, items_max=limit)
+    export_trace(chosen_store(context, store), wanted, options, as_json=as_json)
+
+
+@app.command("openlineage")
+@reported
+def openlineage(
+    context: typer.Context,
+    name: AppArgument = "latest",
+    url: Annotated[
+        str,
+        typer.Option(
+            "--url",
+            envvar="LINEAGE_OPENLINEAGE_URL",
+            metavar="URL",
+            help="An OpenLineage backend; with a path it is the endpoint itself.",
+            show_envvar=False,
+        ),
+    ] = "",
+    file: Annotated[
+        str,
+        typer.Option(
+            "--file", metavar="FILE", help="Add the events to a file instead (- for stdout)."
+        ),
+    ] = "",
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace",
+            envvar="LINEAGE_OPENLINEAGE_NAMESPACE",
+            metavar="NAME",
+            help="Of the job (default: lineage-master).",
+            show_envvar=False,
+        ),
+    ] = "",
+    link: Annotated[
+        str,
+        typer.Option(
+            "--link",
+            envvar="LINEAGE_OPENLINEAGE_LINK",
+            metavar="URL",
+            help="Where people look at lineage: the application's id is put behind it.",
+            show_envvar=False,
+        ),
+    ] = "",
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Tell OpenLineage of a run: what it read and wrote, and whether its lineage is complete.
+
+    A START event and COMPLETE, FAIL or ABORT. Telling twice is the same run.
+    """
+    from lineage.openlineage_events import tell_run
+
+    tell_run(
+        chosen_store(context, store),
+        name,
+        url=url,
+        file=file,
+        namespace=namespace,
+        link=link,
+        as_json=as_json,
+    )
 
 
 @app.command("verify")

@@ -14,6 +14,8 @@ from lineage_core.errors import LineageError
 
 if TYPE_CHECKING:
     from lineage.access import Access
+    from lineage_store.asking import Asker
+    from lineage_store.port import GraphStore
 
 P = ParamSpec("P")
 
@@ -86,3 +88,28 @@ def opened(url: str) -> Access:
     from lineage.access import open_access
 
     return open_access(url)
+
+
+def stored(url: str) -> GraphStore:
+    """The store itself, for commands that a server does not answer.
+
+    Raises:
+        StoreError: there is none, or a server is named.
+    """
+    from lineage_store.errors import StoreError
+    from lineage_store.opening import open_store
+
+    if url.startswith(SERVER_SCHEMES):
+        raise StoreError(
+            f"{url} is a server, and this command works on the store itself: name it by --store"
+        )
+    return open_store(url)
+
+
+def asker(store: GraphStore, url: str) -> Asker:
+    """Answers questions over a store."""
+    from lineage_store.asking import Asker
+    from lineage_store.opening import index_folder
+    from lineage_store.rows import RowReader
+
+    return Asker(store, RowReader(index_folder(url)))

@@ -1,4 +1,4 @@
-"""Applications and graphs as tables, JSON and Mermaid."""
+"""Applications and graphs as tables and JSON."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from rich.table import Table
 
 from lineage_core.folding import Fold, folded, links_between
 from lineage_core.graph import LinkRecord, NodeRecord
+from lineage_store.flowchart import fold_name
 from lineage_store.names import Names
 from lineage_store.port import ApplicationRecord
-
-_SHAPES = {"source": ("[(", ")]"), "sink": ("[/", "/]"), "shuffle": ("{{", "}}")}
 
 
 def show_apps(records: Sequence[ApplicationRecord]) -> None:
@@ -46,7 +45,7 @@ def show_graph(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> None:
     for fold in folds:
         node = fold.total
         label = names.label(node.node)
-        what = _name(fold)
+        what = fold_name(fold)
         table.add_row(
             node.node,
             ",".join(above.get(node.node, ())),
@@ -88,39 +87,6 @@ def graph_json(
         ],
         "links": [{"src": link.src, "dest": link.dest} for link in links],
     }
-
-
-def mermaid_text(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> str:
-    """The graph as a Mermaid flowchart."""
-    names = Names([node for fold in folds for node in fold.nodes])
-    ids = {fold.first.node: f"n{at}" for at, fold in enumerate(folds)}
-    lines = ["flowchart LR"]
-    for fold in folds:
-        node = fold.total
-        opening, closing = _SHAPES.get(node.kind, ("[", "]"))
-        parts = [names.label(node.node), _name(fold), node.path or node.call_site]
-        if node.flows:
-            parts.append(f"{node.flows:,} flows")
-        if not node.exact:
-            parts.append("unknown" if node.kind == "unknown" else "superset")
-        text = "<br/>".join(_quoted(part) for part in dict.fromkeys(parts) if part)
-        lines.append(f'    {ids[node.node]}{opening}"{text}"{closing}')
-    for link in links_between(folds, links):
-        lines.append(f"    {ids[link.src]} --> {ids[link.dest]}")
-    return "\n".join(lines) + "\n"
-
-
-def _name(fold: Fold) -> str:
-    """What the nodes do, and how many there are where there are several."""
-    name = fold.first.name or fold.first.op
-    return f"{name} x{len(fold.nodes)}" if fold.nodes[1:] else name
-
-
-def _quoted(text: str) -> str:
-    """Text inside a quoted Mermaid label: entities for what would end it."""
-    for plain, entity in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
-        text = text.replace(plain, entity)
-    return " ".join(text.split())
 
 
 def _table(*columns: str) -> Table:

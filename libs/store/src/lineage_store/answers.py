@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lineage_core.address import OPAQUE_SPACE, parse_space
+from lineage_core.block import U64
 from lineage_core.graph import FlowGraph, NodeRecord
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceResult
@@ -15,6 +16,9 @@ from lineage_store.names import Names
 from lineage_store.opaque import opaque_texts
 from lineage_store.paths import shown_path
 from lineage_store.values import item_values
+
+ITEMS_AT_ONCE = 10_000
+"""Items in memory together where all are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +205,19 @@ class Composer:
             gone,
         )
 
+    def batches(
+        self, found: NodeItems, *, texts: bool, at_once: int = ITEMS_AT_ONCE
+    ) -> Iterator[tuple[str, U64, list[Item]]]:
+        """All items of one node, some at a time: their space, their positions and they themselves.
+
+        However many there are, no more than ``at_once`` are in memory.
+        """
+        record = self._nodes.get(found.node)
+        for space in sorted(found.spaces, key=order_of):
+            for part in _parts(found.spaces[space], at_once):
+                items, _, _ = self._items(space, part, record, texts=texts)
+                yield space, part.positions(), items
+
     def _items(
         self, space: str, region: Region, record: NodeRecord | None, *, texts: bool
     ) -> tuple[list[Item], bool, bool]:
@@ -247,3 +264,12 @@ def order_of(space: str) -> tuple[int, int, str]:
     """Sorts spaces of a node: by partition, then incarnation."""
     parsed = parse_space(space)
     return parsed.partition, parsed.incarnation or 0, space
+
+
+def _parts(region: Region, at_once: int) -> Iterator[Region]:
+    """A region in parts of at most so many positions."""
+    for low in range(0, region.runs, at_once):
+        # A slice of few runs costs little, one of all runs as much as all of them.
+        some = Region(region.first[low : low + at_once], region.last[low : low + at_once])
+        for at in range(0, some.count, at_once):
+            yield some.slice(at, at_once)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lineage_core.address import OPAQUE_SPACE, parse_space
+from lineage_core.address import OPAQUE_SPACE
 from lineage_core.graph import Unit
 from lineage_core.positions import text_position
 from lineage_core.region import Region
-from lineage_core.trace_result import Direction, NodeItems, TraceError, TraceResult
+from lineage_core.trace_result import Direction, TraceError, TraceResult
 from lineage_core.walk import NOT_RECORDED
 from lineage_store.answers import Answer
 from lineage_store.finding import (
@@ -19,6 +19,7 @@ from lineage_store.finding import (
     find_uses,
     other_readers,
 )
+from lineage_store.locations import Locations
 from lineage_store.names import Names, looks_like_address
 from lineage_store.opaque import find_opaque
 from lineage_store.opened import Opened, Opener
@@ -26,6 +27,7 @@ from lineage_store.paths import RowsError, canonical
 from lineage_store.places import LocationError, parse_location
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
+from lineage_store.traced import Traced
 
 OTHERS_NAMED = 3
 
@@ -47,44 +49,6 @@ class Question:
     limit: int | None = None
     texts: bool = True
     regions: Mapping[str, Region] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """A traced question: all that was found, of which answers show a part.
-
-    ``begun``: the items asked for, by space. ``warnings``: what is to be known of the places.
-    """
-
-    opened: Opened
-    question: Question
-    begun: Mapping[str, Region]
-    result: TraceResult
-    warnings: tuple[str, ...]
-    changed: bool
-
-    @property
-    def app(self) -> str:
-        """The application that was asked."""
-        return self.opened.app
-
-    def answer(self, limit: int | None, *, texts: bool) -> Answer:
-        """The first ``limit`` items (None: all) of each node, with lines and texts."""
-        composer = self.opened.composer()
-        starts = tuple(composer.group(items, limit, texts=texts) for items in _by_node(self.begun))
-        groups = composer.groups(self.result, limit, texts=texts)
-        return Answer(
-            app=self.app,
-            direction=self.question.direction,
-            asked=self.question.places,
-            start=starts,
-            exact=self.result.exact,
-            reasons=self.result.reasons,
-            groups=groups,
-            warnings=tuple(dict.fromkeys((*self.warnings, *composer.warnings))),
-            changed=self.changed or any(group.changed for group in (*starts, *groups)),
-            complete=self.opened.verdict.complete,
-        )
 
 
 class Asker:
@@ -122,13 +86,30 @@ class Asker:
         if question.until is not None and not result.found:
             _refuse_itemless(opened, until, result)
         return Traced(
-            opened=opened,
-            question=question,
+            app=opened.app,
+            direction=question.direction,
+            asked=question.places,
+            graph=opened.graph,
+            names=opened.names,
+            locations=opened.locations,
             begun=begun,
             result=result,
-            warnings=tuple(dict.fromkeys(self._warnings(opened, question, uses))),
+            complete=opened.verdict.complete,
+            superset=opened.verdict.superset,
             changed=any(use.changed for found in uses.values() for use in found),
+            warnings=tuple(dict.fromkeys(self._warnings(opened, question, uses))),
+            known=opened.nodes,
         )
+
+    def locations(self, app: str) -> Locations:
+        """Rows of the files of an application, as they are now.
+
+        Raises:
+            KeyError: there is no such application.
+        """
+        locations = self._opener.open(app).locations
+        locations.look_again()
+        return locations
 
     def _warnings(
         self, opened: Opened, question: Question, uses: dict[str, list[FileUse]]
@@ -270,10 +251,3 @@ def _warnings_of_use(place: str, use: FileUse, direction: Direction) -> Iterator
         yield f"{place} is an input of {use.app}: nothing lies before it"
     if direction is Direction.FORWARD and use.wrote:
         yield f"{place} is an output of {use.app}: nothing lies after it"
-
-
-def _by_node(spaces: Mapping[str, Region]) -> Sequence[NodeItems]:
-    found: dict[str, dict[str, Region]] = {}
-    for space, region in spaces.items():
-        found.setdefault(parse_space(space).name, {})[space] = region
-    return [NodeItems(node, of_node) for node, of_node in found.items()]

@@ -18,6 +18,7 @@ from lineage_query_api.routes import (
     answers,
     applications,
     comparing,
+    exports,
     graph,
     meta,
     rows,
@@ -62,7 +63,7 @@ def create_app(
     app.state.lineages = Lineages(store, reader, settings)
     app.state.gate = gate_of(settings)
     problems.install(app)
-    for module in (meta, applications, graph, traces, rows, comparing, answers):
+    for module in (meta, applications, graph, traces, exports, rows, comparing, answers):
         app.include_router(module.router)
     registry = CollectorRegistry()
     app.include_router(_probes(app, registry))

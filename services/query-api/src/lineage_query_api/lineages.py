@@ -19,12 +19,13 @@ from lineage_query_api.models import StartModel, TraceRequest
 from lineage_query_api.settings import QueryApiSettings
 from lineage_query_api.trace_ids import pack
 from lineage_store.answers import Item
-from lineage_store.asking import Asker, Question, Traced
+from lineage_store.asking import Asker, Question
 from lineage_store.finding import NotFoundError, find_application
 from lineage_store.listing import Listing
 from lineage_store.opened import Opened, Opener
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.rows import RowReader
+from lineage_store.traced import Traced
 from lineage_store.verdicts import verdict_of
 
 TRACES_KEPT = 256
@@ -43,7 +44,7 @@ class Trace:
     """A trace that was made: its id, what was asked, and the answer."""
 
     id: str
-    app: str
+    opened: Opened
     request: TraceRequest
     traced: Traced
     runs: int
@@ -132,7 +133,7 @@ class Lineages:
         with self._lock:
             self._verdicts.pop(app, None)
             self._listings.pop(app, None)
-            for key in [key for key, trace in self._traces.items() if trace.app == app]:
+            for key in [key for key, trace in self._traces.items() if trace.opened.app == app]:
                 self._forget(key)
 
     def listing(self, opened: Opened) -> Listing:
@@ -160,7 +161,7 @@ class Lineages:
         key = pack(opened.app, request)
         with self._lock:
             kept = self._traces.get(key)
-            if kept is not None and kept.traced.opened is opened:
+            if kept is not None and kept.opened is opened:
                 self._traces.move_to_end(key)
                 return kept
         begin = request.start
@@ -173,7 +174,7 @@ class Lineages:
             regions=_regions(opened, begin),
         )
         traced = self.ask(question)
-        trace = Trace(key, opened.app, request, traced, _runs_of(traced))
+        trace = Trace(key, opened, request, traced, _runs_of(traced))
         self._keep(trace)
         return trace
 

@@ -82,12 +82,12 @@ def group(one: Group) -> GroupModel:
 def trace(made: Trace, *, texts: bool) -> TraceModel:
     """A trace with its counts and the first items of each node."""
     answer = made.traced.answer(ITEMS_SHOWN, texts=texts)
-    names = made.traced.opened.names
+    names = made.opened.names
     passed = made.traced.result.passed
-    order = [node.node for node in made.traced.opened.nodes if node.node in passed]
+    order = [node.node for node in made.opened.nodes if node.node in passed]
     return TraceModel(
         trace=made.id,
-        app=made.app,
+        app=made.opened.app,
         direction=made.request.direction,
         request=made.request,
         exact=answer.exact,

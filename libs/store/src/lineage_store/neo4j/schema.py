@@ -36,7 +36,17 @@ _VERSION_1: Sequence[LiteralString] = (
     "CREATE INDEX lineage_message_type IF NOT EXISTS FOR (n:Message) ON (n.app, n.type)",
 )
 
-STEPS: tuple[Sequence[LiteralString], ...] = (_VERSION_1,)
+_VERSION_2: Sequence[LiteralString] = (
+    "CREATE CONSTRAINT lineage_record_flow IF NOT EXISTS FOR (n:LineageFlow) "
+    "REQUIRE (n.applicationId, n.flowId) IS UNIQUE",
+    "CREATE CONSTRAINT lineage_record_node IF NOT EXISTS FOR (n:LineageNodeEntity) "
+    "REQUIRE (n.applicationId, n.nodeId) IS UNIQUE",
+    "CREATE INDEX lineage_record_in IF NOT EXISTS FOR (n:LineageFlow) ON (n.applicationId, n.hashIn)",
+    "CREATE INDEX lineage_record_out IF NOT EXISTS FOR (n:LineageFlow) ON (n.applicationId, n.hashOut)",
+)
+"""For the record-level view (docs/adr/0010)."""
+
+STEPS: tuple[Sequence[LiteralString], ...] = (_VERSION_1, _VERSION_2)
 """``STEPS[n]`` makes version n + 1 of version n; every statement must be repeatable."""
 
 

@@ -20,6 +20,7 @@ from lineage_store.neo4j.counting import count_store
 from lineage_store.neo4j.graph import HALF, Neo4jGraph
 from lineage_store.neo4j.keys import app_key, prefix
 from lineage_store.neo4j.loading import Loading
+from lineage_store.neo4j.record_view import REMOVE, RecordView
 from lineage_store.neo4j.rows import offset_key
 from lineage_store.neo4j.schema import migrate
 from lineage_store.port import ApplicationRecord
@@ -62,6 +63,7 @@ _DELETE: Final[tuple[LiteralString, ...]] = (
     "CALL (t) { DETACH DELETE t } IN TRANSACTIONS OF $rows ROWS",
     "MATCH (m:Message) USING INDEX m:Message(id) WHERE m.id STARTS WITH $prefix "
     "CALL (m) { DETACH DELETE m } IN TRANSACTIONS OF $rows ROWS",
+    *REMOVE,
     # Last: what was interrupted can be named and deleted again.
     "MATCH (a:Application {id: $id}) DETACH DELETE a",
 )
@@ -203,6 +205,15 @@ class Neo4jStore:
     def counts(self, app: str) -> StoreCounts:
         self.graph(app)
         return count_store(self._connection, app)
+
+    def record_view(self, app: str) -> RecordView:
+        """The record-level view of an application, made or not.
+
+        Raises:
+            KeyError: there is no such application.
+        """
+        self.graph(app)
+        return RecordView(self._connection, app)
 
     def delete(self, app: str) -> None:
         for statement in _DELETE:

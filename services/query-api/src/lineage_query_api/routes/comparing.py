@@ -35,7 +35,7 @@ RANKED_MAX = 1_000_000
 def diff(app: AppName, request: DiffRequest, store: Store, caller: Caller) -> DiffModel:
     """What the trace of one row has that the trace of another has not."""
     left, right = store.trace(app, request.left), store.trace(app, request.right)
-    opened = left.traced.opened
+    opened = left.opened
     ours, theirs = left.traced.result.found, right.traced.result.found
     nothing = NodeItems("", {})
     groups = []

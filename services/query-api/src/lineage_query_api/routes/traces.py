@@ -43,7 +43,7 @@ def make_trace(app: AppName, request: TraceRequest, store: Store, caller: Caller
 @router.get("/traces/{trace}")
 def get_trace(trace: TraceName, store: Store, caller: Caller) -> TraceModel:
     """A trace again."""
-    return shaping.trace(_had(store, trace), texts=caller.rows)
+    return shaping.trace(had(store, trace), texts=caller.rows)
 
 
 @router.get("/traces/{trace}/nodes/{node}/items")
@@ -56,8 +56,8 @@ def list_trace_items(
     cursor: Cursor = None,
 ) -> TracePage:
     """Items of one node that take part in a trace, in order."""
-    made = _had(store, trace)
-    opened = made.traced.opened
+    made = had(store, trace)
+    opened = made.opened
     found = made.result_items.get(opened.names.node(node))
     if found is None:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"no item of node {node} takes part in the trace")
@@ -78,7 +78,7 @@ def list_trace_items(
 )
 def stream_trace_items(trace: TraceName, store: Store, caller: Caller) -> StreamingResponse:
     """All items that a trace found, one JSON object a line."""
-    made = _had(store, trace)
+    made = had(store, trace)
     if made.traced.result.count > store.settings.api_export_items:
         raise too_much(
             f"the trace found {made.traced.result.count:,} items; at most "
@@ -94,13 +94,19 @@ def in_order(found: NodeItems) -> NodeItems:
     return NodeItems(found.node, {space: found.spaces[space] for space in ordered})
 
 
-def _had(store: Lineages, trace: str) -> Trace:
+def had(store: Lineages, trace: str) -> Trace:
+    """The trace that an id stands for.
+
+    Raises:
+        ProblemError: there is none.
+        LineageError: what it asks for is not there any more.
+    """
     named = unpack(trace)
     return store.trace(named.app, named.request)
 
 
 def _lines(made: Trace, *, texts: bool) -> Iterator[bytes]:
-    listing = Listing(made.traced.opened)
+    listing = Listing(made.opened)
     for node, found in made.traced.result.found.items():
         ordered, cursor = in_order(found), None
         while True:

@@ -1,0 +1,148 @@
+"""``lineage export``: a traced question as a file."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import typer
+
+from lineage.options import asker, print_json, stored
+from lineage_core.trace_result import Direction
+from lineage_store.asking import Question
+from lineage_store.exports import ExportError, Format, Options, export, format_for, format_of
+
+DIRECTIONS = {
+    "back": Direction.BACKWARD,
+    "backward": Direction.BACKWARD,
+    "forward": Direction.FORWARD,
+}
+DEFAULT_FORMAT = "csv"
+STDOUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What ``lineage export`` was told. ``output``: a path, or ``-`` for stdout."""
+
+    places: Sequence[str]
+    direction: str
+    format: str
+    output: str
+    app: str = ""
+    step: bool = False
+    to: str = ""
+
+    def question(self) -> Question:
+        """What is traced.
+
+        Raises:
+            ExportError: there is no such direction.
+        """
+        return Question(
+            direction=direction_of(self.direction),
+            places=tuple(self.places),
+            app=self.app or None,
+            until=self.to or None,
+            steps=1 if self.step else None,
+        )
+
+
+def direction_of(text: str) -> Direction:
+    """The direction that a word names.
+
+    Raises:
+        ExportError: it names none.
+    """
+    if text not in DIRECTIONS:
+        raise ExportError(f"--direction is back or forward, not {text!r}")
+    return DIRECTIONS[text]
+
+
+def export_trace(url: str, wanted: Wanted, options: Options, *, as_json: bool) -> None:
+    """Trace and write; warnings go to stderr."""
+    chosen = _format(wanted)
+    if as_json and wanted.output == STDOUT:
+        raise ExportError("--json tells what was written to a file: name it by -o FILE")
+    with stored(url) as store:
+        traced = asker(store, url).trace(wanted.question())
+        with _stream(wanted.output) as stream:
+            warnings = export(traced, chosen.name, stream, options)
+    for warning in warnings:
+        typer.echo(f"lineage: {warning}", err=True)
+    if not traced.result.exact:
+        for reason in traced.result.reasons:
+            typer.echo(f"lineage: not exact: {reason}", err=True)
+    if as_json:
+        found = {
+            "app": traced.app,
+            "direction": traced.direction.value,
+            "from": list(traced.asked),
+            "format": chosen.name,
+            "file": wanted.output,
+            "found": traced.result.count,
+            "exact": traced.result.exact,
+            "reasons": list(traced.result.reasons),
+            "complete": traced.complete,
+            "warnings": list(warnings),
+        }
+        print_json(found)
+
+
+def _format(wanted: Wanted) -> Format:
+    if wanted.format:
+        chosen = format_of(wanted.format)
+    else:
+        told = None if wanted.output == STDOUT else format_for(wanted.output)
+        chosen = told or format_of(DEFAULT_FORMAT)
+    if chosen.binary and wanted.output == STDOUT and sys.stdout.isatty():
+        raise ExportError(f"{chosen.name} is nothing for a terminal: name a file by -o FILE")
+    return chosen
+
+
+@contextmanager
+def _stream(output: str) -> Iterator[IO[bytes]]:
+    """Stdout, or a file that is there whole or not at all."""
+    if output == STDOUT:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(output)
+    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+        # A pipe or a device is written to, never replaced.
+        with path.open("wb") as stream:
+            yield stream
+        return
+    with _replacing(path) as stream:
+        yield stream
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    target = path.resolve()
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+        os.chmod(temporary, _mode(target))
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _mode(path: Path) -> int:
+    """The rights of the file that is replaced, or of any new one."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

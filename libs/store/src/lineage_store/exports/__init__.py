@@ -1,0 +1,25 @@
+"""Exports of traced questions, one module for each format.
+
+    tables ── csv_file, arrow_file     items, one a row, any number of them
+    derived ─ prov_json, graphml       items and what was made from what, up to a limit
+    mermaid_file                       the nodes on the way, with counts
+
+:func:`export` writes one; :data:`FORMATS` lists them.
+"""
+
+from __future__ import annotations
+
+from lineage_store.exports.errors import ExportError, ExportTooLargeError
+from lineage_store.exports.options import Options
+from lineage_store.exports.registry import FORMATS, Format, export, format_for, format_of
+
+__all__ = [
+    "FORMATS",
+    "ExportError",
+    "ExportTooLargeError",
+    "Format",
+    "Options",
+    "export",
+    "format_for",
+    "format_of",
+]

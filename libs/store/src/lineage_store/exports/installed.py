@@ -1,0 +1,23 @@
+"""What only exports need, and may be missing: it is an extra of the package."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from lineage_store.exports.errors import ExportError
+
+
+def needed(module: str, what: str) -> Any:
+    """A module of the extra ``exports``, for ``what``.
+
+    Raises:
+        ExportError: it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ExportError(
+            f"{what} needs the package {package}: pip install 'lineage-store[exports]'"
+        ) from error

@@ -1,0 +1,26 @@
+"""What a caller chooses of an export."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DERIVED_ITEMS_MAX = 10_000
+"""Items of an export that is built in memory with its derivations: some tens of MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``way``: tables also list what was asked for and the items in between, not just what was found.
+
+    ``texts``: with what rows look like. ``items_max``: items that PROV and GraphML take; ten times as
+    many derivations.
+    """
+
+    way: bool = False
+    texts: bool = True
+    items_max: int = DERIVED_ITEMS_MAX
+
+    @property
+    def pairs_max(self) -> int:
+        """Derivations that go with ``items_max`` items."""
+        return 10 * self.items_max

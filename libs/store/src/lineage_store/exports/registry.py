@@ -1,0 +1,113 @@
+"""The formats, and the one function that writes any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import IO
+
+from lineage_store.exports.arrow_file import write_arrow, write_parquet
+from lineage_store.exports.csv_file import write_csv
+from lineage_store.exports.errors import ExportError
+from lineage_store.exports.graphml import write_graphml
+from lineage_store.exports.mermaid_file import write_mermaid
+from lineage_store.exports.options import Options
+from lineage_store.exports.prov_json import write_prov
+from lineage_store.traced import Traced
+
+Writer = Callable[[Traced, IO[bytes], Options], Mapping[str, None]]
+"""Writes a trace and gives what is to be warned of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format: what it is called, its media type, the end of its files' names (without a dot).
+
+    ``binary``: nothing for a terminal.
+    """
+
+    name: str
+    media_type: str
+    extension: str
+    what: str
+    write: Writer
+    binary: bool = False
+
+
+FORMATS: Mapping[str, Format] = {
+    one.name: one
+    for one in (
+        Format("csv", "text/csv; charset=utf-8", "csv", "items, one a line", write_csv),
+        Format(
+            "arrow",
+            "application/vnd.apache.arrow.stream",
+            "arrows",
+            "items as an Arrow stream",
+            write_arrow,
+            binary=True,
+        ),
+        Format(
+            "parquet",
+            "application/vnd.apache.parquet",
+            "parquet",
+            "items as a Parquet file",
+            write_parquet,
+            binary=True,
+        ),
+        Format(
+            "prov",
+            "application/json",
+            "prov.json",
+            "items, nodes and what was made from what, as PROV-JSON",
+            write_prov,
+        ),
+        Format(
+            "graphml",
+            "application/graphml+xml",
+            "graphml",
+            "nodes, items and what was made from what, as GraphML",
+            write_graphml,
+        ),
+        Format(
+            "mermaid", "text/vnd.mermaid", "mmd", "nodes with counts, as Mermaid", write_mermaid
+        ),
+    )
+}
+"""By name, in the order in which they are listed."""
+
+
+def format_of(name: str) -> Format:
+    """The format of that name.
+
+    Raises:
+        ExportError: there is none; the message lists them.
+    """
+    if name not in FORMATS:
+        raise ExportError(f"there is no format {name!r}: give one of {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def format_for(path: str) -> Format | None:
+    """The format that the end of a file's name tells, if it does."""
+    name = PurePath(path).name.lower()
+    more = {"arrow": "arrow", "json": "prov", "mermaid": "mermaid", "pq": "parquet"}
+    for one in FORMATS.values():
+        if name.endswith(f".{one.extension}"):
+            return one
+    return FORMATS.get(more.get(name.rpartition(".")[2], ""))
+
+
+def export(
+    traced: Traced, name: str, stream: IO[bytes], options: Options | None = None
+) -> tuple[str, ...]:
+    """Write a trace to a stream of bytes, which need not be seekable and stays open.
+
+    Gives what is to be warned of: of the trace, of files that changed, of what was left out.
+
+    Raises:
+        ExportError: no such format, or what it needs is not installed.
+        ExportTooLargeError: more items than the format takes; nothing was written.
+        OSError: the stream takes no more.
+    """
+    return tuple(format_of(name).write(traced, stream, options or Options()))

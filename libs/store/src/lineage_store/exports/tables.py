@@ -1,0 +1,65 @@
+"""Items as rows of a table, some at a time: what CSV, Arrow and Parquet share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lineage_store.answers import Composer, Item
+from lineage_store.exports.options import Options
+from lineage_store.traced import FOUND, START, WAY, Traced
+
+COLUMNS = ("role", "node", "name", "address", "location", "text", "exact")
+"""``role``: found, start (asked for) or way (in between). ``node``: what the node goes by, and
+``name`` what it does. ``location`` and ``text`` are empty where there are none. ``exact`` is false
+where the item need not have taken part: a node on the way names more than it used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Items of one node that are the same to the trace."""
+
+    role: str
+    node: str
+    name: str
+    exact: bool
+    items: list[Item]
+
+
+def batches(traced: Traced, composer: Composer, options: Options) -> Iterator[Batch]:
+    """All rows of a table, some thousands at a time, by node in order of creation."""
+    nodes = {node.node: node for node in traced.graph.nodes()}
+    roles = (FOUND, START, WAY) if options.way else (FOUND,)
+    for role, of_node in traced.roles(*roles):
+        record = nodes.get(of_node.node)
+        label = traced.names.label(of_node.node)
+        what = "" if record is None else record.name or record.op
+        exact = role == START or traced.result.exact
+        for _, _, items in composer.batches(of_node, texts=options.texts):
+            yield Batch(role, label, what, exact, items)
+
+
+def facts(traced: Traced) -> dict[str, str]:
+    """What is to be known of the trace as a whole, as short texts."""
+    return {
+        "application": traced.app,
+        "direction": traced.direction.value,
+        "from": "\n".join(traced.asked),
+        "exact": yes(traced.result.exact),
+        "complete": yes(traced.complete),
+        "reasons": "\n".join(traced.result.reasons),
+    }
+
+
+def yes(fact: bool) -> str:
+    """A fact as a text."""
+    return "true" if fact else "false"
+
+
+def whole_text(text: str) -> str:
+    """A text that UTF-8 can hold: what an SDK named may have lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text

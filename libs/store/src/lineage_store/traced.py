@@ -1,0 +1,176 @@
+"""A traced question, before anything is read from files: what answers and exports are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lineage_core.address import parse_space
+from lineage_core.graph import FlowGraph, LinkRecord, NodeRecord
+from lineage_core.region import Region
+from lineage_core.trace_result import Direction, NodeItems, TraceResult
+from lineage_store.answers import Answer, Composer
+from lineage_store.locations import Locations
+from lineage_store.names import Names
+
+FOUND, START, WAY = "found", "start", "way"
+"""What an item is to a trace: what was found, what was asked for, or one in between."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traced:
+    """What a trace came to, over the graph that it was traced in.
+
+    ``asked``: the places as typed. ``begun``: the items they name, by space. ``changed``: a file that
+    a place names is not as the application left it. ``complete``: the application's lineage is all
+    there. ``superset``: nodes that name more than they used, with reasons. ``warnings``: what is to be known already; reading files may add to them.
+    """
+
+    app: str
+    direction: Direction
+    asked: tuple[str, ...]
+    graph: FlowGraph
+    names: Names
+    locations: Locations
+    begun: Mapping[str, Region]
+    result: TraceResult
+    complete: bool
+    superset: Mapping[str, tuple[str, ...]]
+    changed: bool
+    warnings: tuple[str, ...]
+    known: Sequence[NodeRecord] | None = None
+    """The graph's nodes, where they are known already."""
+
+    def answer(self, limit: int | None, *, texts: bool) -> Answer:
+        """The first ``limit`` items (None: all) of each node, with lines and texts."""
+        composer = self.composer()
+        starts = tuple(composer.group(items, limit, texts=texts) for items in _by_node(self.begun))
+        groups = composer.groups(self.result, limit, texts=texts)
+        return Answer(
+            app=self.app,
+            direction=self.direction,
+            asked=self.asked,
+            start=starts,
+            exact=self.result.exact,
+            reasons=self.result.reasons,
+            groups=groups,
+            warnings=tuple(composer.warnings),
+            changed=self.changed or any(group.changed for group in (*starts, *groups)),
+            complete=self.complete,
+        )
+
+    def composer(self) -> Composer:
+        """What turns regions into items; it has the warnings."""
+        composer = Composer(self.graph, self.names, self.locations, self.known)
+        composer.warnings.update(dict.fromkeys(self.warnings))
+        return composer
+
+    def taking_part(self) -> dict[str, Region]:
+        """All items that take part, by space."""
+        parts: dict[str, list[Region]] = {}
+        for items in (*self.result.passed.values(), *self.result.found.values()):
+            for space, region in items.spaces.items():
+                parts.setdefault(space, []).append(region)
+        for space, region in self.begun.items():
+            parts.setdefault(space, []).append(region)
+        return {space: Region.union(regions) for space, regions in parts.items()}
+
+    def roles(self, *roles: str) -> Iterator[tuple[str, NodeItems]]:
+        """Items with what they are to the trace, by node in order of creation.
+
+        Each item of a node comes once: one that was asked for and is the answer, too, is found.
+        """
+        order = {node.node: at for at, node in enumerate(self.graph.nodes())}
+        of_nodes = {*self.result.passed, *self.result.found}
+        left = dict(self.begun)
+        for node in sorted(of_nodes, key=lambda one: (order.get(one, -1), one)):
+            for role, items in self._roles_of(node, left):
+                if role in roles and items.count:
+                    yield role, items
+        # Opaque items that nothing is known of belong to no node.
+        rest = {space: region for space, region in left.items() if region}
+        if rest and START in roles:
+            yield START, NodeItems("*", rest)
+
+    def _roles_of(self, node: str, left: dict[str, Region]) -> Iterator[tuple[str, NodeItems]]:
+        """Three parts of a node's items; what of it was asked for is taken out of ``left``."""
+        found = _spaces(self.result.found.get(node))
+        passed = _spaces(self.result.passed.get(node))
+        parts: dict[str, dict[str, Region]] = {START: {}, WAY: {}, FOUND: found}
+        for space in dict.fromkeys((*passed, *found)):
+            here, others = _with_rest(passed.get(space), found.get(space))
+            begun = self.begun.get(space, Region())
+            parts[START][space] = others & begun
+            parts[WAY][space] = others - begun
+            if space in left:
+                left[space] = left[space] - here
+        for role, spaces in parts.items():
+            yield role, NodeItems(node, {space: one for space, one in spaces.items() if one})
+
+    def counts(self) -> dict[str, int]:
+        """How many items of each node take part."""
+        found: dict[str, int] = {}
+        for _, items in self.roles(FOUND, START, WAY):
+            found[items.node] = found.get(items.node, 0) + items.count
+        return found
+
+    def nodes(self) -> tuple[list[NodeRecord], list[LinkRecord]]:
+        """Nodes that lie on the way, also those that keep no items, and the links between them.
+
+        As exact as the verdict has them.
+        """
+        nodes, links = self.graph.nodes(), self.graph.links()
+        there = way_between(nodes, links, set(self.counts()))
+        return (
+            [self._judged(node) for node in nodes if node.node in there],
+            [link for link in links if link.src in there and link.dest in there],
+        )
+
+    def _judged(self, node: NodeRecord) -> NodeRecord:
+        if node.node not in self.superset:
+            return node
+        return replace(node, exact=False, reason="; ".join(self.superset[node.node]))
+
+
+def way_between(
+    nodes: Sequence[NodeRecord], links: Sequence[LinkRecord], passed: set[str]
+) -> set[str]:
+    """The passed nodes, and those between two of them that keep no items and so can't be passed."""
+    silent = {node.node for node in nodes if node.kind == "operator" and not node.blocks} - passed
+    below: dict[str, list[str]] = {}
+    above: dict[str, list[str]] = {}
+    for link in links:
+        below.setdefault(link.src, []).append(link.dest)
+        above.setdefault(link.dest, []).append(link.src)
+    return passed | (_reached(passed, below, silent) & _reached(passed, above, silent))
+
+
+def _reached(start: set[str], step: Mapping[str, list[str]], through: set[str]) -> set[str]:
+    """Nodes of ``through`` that are reached from some node by way of each other."""
+    found: set[str] = set()
+    todo = list(start)
+    while todo:
+        for near in step.get(todo.pop(), ()):
+            if near in through and near not in found:
+                found.add(near)
+                todo.append(near)
+    return found
+
+
+def _with_rest(passed: Region | None, found: Region | None) -> tuple[Region, Region]:
+    """The union of both, and what of it was not found."""
+    if passed is None or found is None or passed == found:
+        # Mostly so where there are millions: nothing has to be merged.
+        return found or passed or Region(), Region() if found is not None else passed or Region()
+    return passed | found, passed - found
+
+
+def _spaces(items: NodeItems | None) -> dict[str, Region]:
+    return {} if items is None else dict(items.spaces)
+
+
+def _by_node(spaces: Mapping[str, Region]) -> Sequence[NodeItems]:
+    found: dict[str, dict[str, Region]] = {}
+    for space, region in spaces.items():
+        found.setdefault(parse_space(space).name, {})[space] = region
+    return [NodeItems(node, of_node) for node, of_node in found.items()]
