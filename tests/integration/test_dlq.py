@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
@@ -18,6 +19,7 @@ from lineage_core.topics import Topics
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.sqlite import SqliteStore
+from tests.api_server import serving
 from tests.edge_log import word_count_log
 from tests.servers import KafkaUnderTest, Neo4jUnderTest
 from tests.stores import empty_neo4j
@@ -36,17 +38,28 @@ class Person:
     """Types commands, with the settings of the servers."""
 
     def __init__(self, *settings: dict[str, str]) -> None:
-        self._environment = {name: text for one in settings for name, text in one.items()}
+        self.environment = {name: text for one in settings for name, text in one.items()}
 
     def types(self, *words: str, code: int = 0) -> Any:
-        found = CliRunner().invoke(app, [*words, "--json"], env=self._environment)
+        found = CliRunner().invoke(app, [*words, "--json"], env=self.environment)
         assert found.exit_code == code, found.output
         return json.loads(found.stdout)
 
     def reads(self, *words: str) -> str:
-        found = CliRunner().invoke(app, list(words), env=self._environment)
+        found = CliRunner().invoke(app, list(words), env=self.environment)
         assert found.exit_code == 0, found.output
         return found.output
+
+
+def served(person: Person, app_id: str) -> Any:
+    """The dead letters of an application, as a server lists them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, text in person.environment.items():
+            patch.setenv(name, text)
+        with serving(person.environment["LINEAGE_STORE"]) as address:
+            found = httpx.get(f"{address}/v1/dead-letters", params={"app": app_id}, timeout=60)
+    assert found.status_code == 200, found.text
+    return found.json()["items"]
 
 
 @pytest.fixture
@@ -86,6 +99,8 @@ def test_a_replay_after_a_fix_completes_the_graph(
         ]
         assert all("at most" in one["reason"] for one in listed)
         assert person.types("dlq", "list", "--app", "another") == []
+        assert served(person, "app-1") == listed
+        assert served(person, "another") == []
         shown = person.types("dlq", "show", listed[0]["letter"])
         assert shown["header"]["app"] == "app-1"
         assert shown["size"] == len(log.records[refused[0]])

@@ -334,6 +334,7 @@ def test_probes_metrics_and_unknown_addresses(client: httpx.Client) -> None:
         in client.get("/metrics").text
     )
     got(client.get("/v1/nothing"), 404)
+    assert "LINEAGE_KAFKA" in got(client.get("/v1/dead-letters"), 404)["hint"]
     assert client.get("/v1/me", headers={"Host": "evil.example"}).status_code == 400
     assert got(client.get("/v1/me", headers={"X-Request-Id": "mine-1"})) is not None
     assert (

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from lineage.dlq import _clean, _content, _hex, _time
-from lineage.letters import Letter, choose
 from lineage.main import app
 from lineage_core.dead_letter import DeadRecord, Place
 from lineage_core.frame import pack_frame
+from lineage_store.letters import Letter, choose
 
 pytestmark = pytest.mark.unit
 

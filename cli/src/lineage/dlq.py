@@ -14,7 +14,7 @@ import typer
 from lineage.options import JsonOption, print_json, reported
 
 if TYPE_CHECKING:
-    from lineage.letters import DeadLetterTopic, Letter
+    from lineage_store.letters import DeadLetterTopic, Letter
 
 PREVIEW_BYTES = 512
 TEXT_PREVIEW = 4_000
@@ -37,7 +37,7 @@ def list_letters(application: AppOption = "", as_json: JsonOption = False) -> No
     with _topic() as topic:
         letters = _of(topic.open_letters(), application)
     if as_json:
-        print_json([_fields(letter) for letter in letters])
+        print_json([letter.to_json() for letter in letters])
     elif letters:
         _show_table(letters)
     else:
@@ -55,7 +55,7 @@ def show(
     """Show one dead letter: where it was, why it is here, and the beginning of what it says."""
     with _topic() as topic:
         letter = topic.at(name)
-    found = _fields(letter) | _content(letter.value or b"")
+    found = letter.to_json() | _content(letter.value or b"")
     if as_json:
         print_json(found)
         return
@@ -83,7 +83,7 @@ def replay(
 
     May be repeated. A record that still can't be used becomes a dead letter again.
     """
-    from lineage.letters import DeadLetterError, choose
+    from lineage_store.letters import DeadLetterError, choose
 
     if not everything and not places:
         raise DeadLetterError("say which: `lineage dlq replay --all`, or name them")
@@ -102,14 +102,14 @@ def replay(
             if not as_json:
                 typer.echo(f"replayed {letter.name}: {_clean(str(letter.dead.place))}")
     if as_json:
-        print_json({"replayed": [_fields(letter) for letter in done]})
+        print_json({"replayed": [letter.to_json() for letter in done]})
     elif not done:
         typer.echo("nothing to replay")
 
 
 @contextmanager
 def _topic() -> Iterator[DeadLetterTopic]:
-    from lineage.letters import DeadLetterTopic, read_kafka_settings
+    from lineage_store.letters import DeadLetterTopic, read_kafka_settings
 
     topic = DeadLetterTopic(read_kafka_settings())
     try:
@@ -120,20 +120,6 @@ def _topic() -> Iterator[DeadLetterTopic]:
 
 def _of(letters: Sequence[Letter], application: str) -> list[Letter]:
     return [one for one in letters if not application or one.dead.app == application]
-
-
-def _fields(letter: Letter) -> dict[str, Any]:
-    dead = letter.dead
-    return {
-        "letter": letter.name,
-        "place": str(dead.place),
-        "app": dead.app or None,
-        "service": dead.service,
-        "reason": dead.reason,
-        "at": dead.at,
-        "size": dead.size,
-        "cut": dead.cut,
-    }
 
 
 def _content(value: bytes) -> dict[str, Any]:

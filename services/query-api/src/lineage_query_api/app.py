@@ -18,6 +18,7 @@ from lineage_query_api.routes import (
     answers,
     applications,
     comparing,
+    dead_letters,
     exports,
     graph,
     meta,
@@ -63,7 +64,17 @@ def create_app(
     app.state.lineages = Lineages(store, reader, settings)
     app.state.gate = gate_of(settings)
     problems.install(app)
-    for module in (meta, applications, graph, traces, exports, rows, comparing, answers):
+    for module in (
+        meta,
+        applications,
+        graph,
+        traces,
+        exports,
+        rows,
+        comparing,
+        dead_letters,
+        answers,
+    ):
         app.include_router(module.router)
     registry = CollectorRegistry()
     app.include_router(_probes(app, registry))

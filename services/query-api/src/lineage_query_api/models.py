@@ -288,6 +288,24 @@ class Question(_Request):
     limit: int | None = Field(20, ge=0, description="items listed of each node")
 
 
+class DeadLetterModel(_Model):
+    """A record that could not be used; ``at`` in unix seconds, ``size`` in bytes."""
+
+    letter: str
+    place: str
+    app: str | None
+    service: str
+    reason: str
+    at: float
+    size: int
+    cut: bool
+
+
+class DeadLetterList(_Model):
+    items: list[DeadLetterModel]
+    total: int
+
+
 class AnyObject(BaseModel):
     """An object whose keys the reference lists."""
 

@@ -1,4 +1,7 @@
-"""The dead-letter topic: reading it, and sending its records back to where they belong."""
+"""The dead-letter topic: reading it, and sending its records back to where they belong.
+
+Needs confluent-kafka and pydantic-settings (the extra ``kafka``).
+"""
 
 from __future__ import annotations
 
@@ -47,6 +50,20 @@ class Letter:
     def name(self) -> str:
         """How a person names it: its offset, with its partition where that is not the first."""
         return f"{self.partition}:{self.offset}" if self.partition else str(self.offset)
+
+    def to_json(self) -> dict[str, Any]:
+        """As tools read it: what is said of the record, without it."""
+        dead = self.dead
+        return {
+            "letter": self.name,
+            "place": str(dead.place),
+            "app": dead.app or None,
+            "service": dead.service,
+            "reason": dead.reason,
+            "at": dead.at,
+            "size": dead.size,
+            "cut": dead.cut,
+        }
 
 
 def read_kafka_settings() -> KafkaSettings:

@@ -1,0 +1,42 @@
+"""Records that the pipeline could not use."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from lineage_query_api.dependencies import Caller, PageSize
+from lineage_query_api.errors import ProblemError
+from lineage_query_api.models import DeadLetterList, DeadLetterModel
+from lineage_store.letters import DeadLetterError, DeadLetterTopic, read_kafka_settings
+
+router = APIRouter(prefix="/v1", tags=["dead letters"])
+
+
+@router.get("/dead-letters")
+def list_dead_letters(
+    _: Caller,
+    app: Annotated[str, Query(max_length=512, description="of one application")] = "",
+    limit: PageSize = 100,
+) -> DeadLetterList:
+    """Dead letters that were not replayed, with reasons; `lineage dlq` shows and replays them."""
+    try:
+        settings = read_kafka_settings()
+    except DeadLetterError as error:
+        raise ProblemError(
+            HTTPStatus.NOT_FOUND,
+            "this server knows no Kafka, so there are no dead letters",
+            hint="the operator sets LINEAGE_KAFKA",
+        ) from error
+    topic = DeadLetterTopic(settings)
+    try:
+        letters = topic.open_letters()
+    except DeadLetterError as error:
+        raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
+    finally:
+        topic.close()
+    wanted = [one for one in letters if not app or one.dead.app == app]
+    found = [DeadLetterModel(**one.to_json()) for one in wanted[:limit]]
+    return DeadLetterList(items=found, total=len(wanted))
