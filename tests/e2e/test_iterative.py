@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from lineage.tables import graph_json, mermaid_text
+from lineage.tables import graph_json
 from lineage_core.folding import folded
 from lineage_emitter import LineageContext
+from lineage_store.flowchart import mermaid_text
 from lineage_store.opening import open_store
 from tests.job_runs import STORE, Row, judged, traced, traced_items
 

@@ -40,7 +40,7 @@ def write_parquet(traced: Traced, stream: IO[bytes], options: Options) -> Mappin
     schema = _schema(traced)
     sink = cast(Any, _Counted(stream))
     # Addresses and texts hardly repeat: a dictionary of them would only be held in memory.
-    repeated = ["role", "node", "name"]
+    repeated: Any = ["role", "node", "name"]
     with pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=repeated) as writer:
         for table in _row_groups(batches(traced, composer, options), schema):
             writer.write_table(table)
