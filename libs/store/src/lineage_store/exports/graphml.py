@@ -7,7 +7,6 @@ false is text (``true``): networkx writes ``True`` for booleans, which readers o
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping
 from typing import IO, Any
@@ -42,9 +41,7 @@ def write_graphml(traced: Traced, stream: IO[bytes], options: Options) -> Mappin
         composer.warnings[f"GraphML has nodes only, {left:,} items were left out: {found}"] = None
     else:
         _add_items(graph, traced, found)
-    text = io.BytesIO()
-    networkx.write_graphml_xml(graph, text)
-    stream.write(text.getvalue())
+    networkx.write_graphml_xml(graph, stream)
     return composer.warnings
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DERIVED_ITEMS_MAX = 10_000
-"""Items of an export that is built in memory with its derivations: some tens of MB."""
+"""Items of an export that is built in memory with its derivations: at most some 100 MB then."""
+PAIRS_PER_ITEM = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """``way``: tables also list what was asked for and the items in between, not just what was found.
 
-    ``texts``: with what rows look like. ``items_max``: items that PROV and GraphML take; ten times as
-    many derivations.
+    ``texts``: with what rows look like. ``items_max``: items that PROV and GraphML take, with
+    :data:`PAIRS_PER_ITEM` times as many derivations.
     """
 
     way: bool = False
@@ -23,4 +24,4 @@ class Options:
     @property
     def pairs_max(self) -> int:
         """Derivations that go with ``items_max`` items."""
-        return 10 * self.items_max
+        return PAIRS_PER_ITEM * self.items_max

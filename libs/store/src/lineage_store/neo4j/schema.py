@@ -72,7 +72,8 @@ def migrate(connection: Connection) -> None:
     for number, step in enumerate(STEPS[version:], start=version + 1):
         for statement in step:
             _repeat(connection, statement)
-        connection.run("CALL db.awaitIndexes($seconds)", seconds=ONLINE_S)
+        # Fails where an index is gone that it waits for: another process made the same one first.
+        _repeat(connection, "CALL db.awaitIndexes($seconds)", seconds=ONLINE_S)
         connection.write(
             lambda transaction, number=number: transaction.run(  # type: ignore[misc]
                 "MERGE (s:LineageSchema {id: 'lineage'}) SET s.id = s.id "
@@ -89,11 +90,11 @@ def version_of(connection: Connection) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def _repeat(connection: Connection, statement: LiteralString) -> None:
+def _repeat(connection: Connection, statement: LiteralString, **values: int) -> None:
     """Change the schema, again when another process did so at the same moment."""
     for attempt in range(ATTEMPTS):
         try:
-            connection.run(statement)
+            connection.run(statement, **values)
         except StoreError as error:
             if not _may_pass(error.__cause__) or attempt == ATTEMPTS - 1:
                 raise
@@ -106,4 +107,5 @@ def _may_pass(error: BaseException | None) -> bool:
     """Whether a schema statement failed just because of another one."""
     if not isinstance(error, exceptions.Neo4jError):
         return False
-    return error.is_retryable() or "Schema" in str(error.code)
+    code = str(error.code)
+    return error.is_retryable() or "Schema" in code or "ProcedureCallFailed" in code
