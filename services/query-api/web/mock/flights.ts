@@ -66,7 +66,8 @@ export function flights(options: Options): Program {
   const sums = new Map<string, Flight[]>();
   const mapSide: Item[] = [];
   const reduceSide: Item[] = [];
-  const keys = CARRIERS.map(([carrier]) => carrier);
+  const names = new Map<string, string>(CARRIERS);
+  const reduced: string[] = [];
   const slots = new Map<string, number>();
   parsed.forEach((flight, index) => {
     const file = Math.floor(index / options.flightsPerFile);
@@ -84,10 +85,11 @@ export function flights(options: Options): Program {
     derived.add({ node: '2', index: at }, { node: '0', index });
     sums.set(flight.carrier, [...(sums.get(flight.carrier) ?? []), flight]);
   });
-  for (const carrier of keys) {
+  for (const carrier of names.keys()) {
     const group = sums.get(carrier) ?? [];
     if (group.length === 0) continue;
     const index = reduceSide.length;
+    reduced.push(carrier);
     reduceSide.push({
       address: `3@${index % 4}#${position(carrier)}`,
       location: null,
@@ -101,10 +103,9 @@ export function flights(options: Options): Program {
 
   const written: Item[] = [];
   if (options.unfinished !== true) {
-    reduceSide.forEach((_, index) => {
-      const carrier = keys[index] ?? '';
+    reduced.forEach((carrier, index) => {
       const group = sums.get(carrier) ?? [];
-      const name = CARRIERS[index]?.[1] ?? carrier;
+      const name = names.get(carrier) ?? carrier;
       const worst = group.reduce((a, b) => (b.delay > a.delay ? b : a));
       const mean = (total(group) / group.length).toFixed(1);
       const partition = index % 4;

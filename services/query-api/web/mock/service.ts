@@ -103,43 +103,35 @@ export function mockService() {
       }),
     ],
     ['GET', /^\/applications$/, ({ query }) => listApplications(programs, query)],
-    ['GET', /^\/applications\/([^/]+)$/, (_, app) => detailOf(program(app ?? ''))],
-    [
-      'GET',
-      /^\/applications\/([^/]+)\/completeness$/,
-      (_, app) => completeness(program(app ?? '')),
-    ],
+    ['GET', /^\/applications\/([^/]+)$/, (_, app) => detailOf(program(app))],
+    ['GET', /^\/applications\/([^/]+)\/completeness$/, (_, app) => completeness(program(app))],
     [
       'GET',
       /^\/applications\/([^/]+)\/graph$/,
-      ({ query }, app) => graphOf(program(app ?? ''), query.get('unfold') === 'true'),
+      ({ query }, app) => graphOf(program(app), query.get('unfold') === 'true'),
     ],
     [
       'GET',
       /^\/applications\/([^/]+)\/nodes\/([^/]+)\/items$/,
-      ({ query }, app, node) => nodeItems(program(app ?? ''), node ?? '', query),
+      ({ query }, app, node) => nodeItems(program(app), node, query),
     ],
     [
       'GET',
       /^\/applications\/([^/]+)\/progress$/,
-      (_, app) => progressOf(program(app ?? ''), Date.now() - started),
+      (_, app) => progressOf(program(app), Date.now() - started),
     ],
-    [
-      'GET',
-      /^\/applications\/([^/]+)\/rows$/,
-      ({ query }, app) => rowsAround(program(app ?? ''), query),
-    ],
+    ['GET', /^\/applications\/([^/]+)\/rows$/, ({ query }, app) => rowsAround(program(app), query)],
     [
       'POST',
       /^\/applications\/([^/]+)\/traces$/,
-      ({ body }, app) => withTexts(asked(app ?? '', body as TraceRequest).trace),
+      ({ body }, app) => withTexts(asked(app, body as TraceRequest).trace),
     ],
     [
       'POST',
       /^\/applications\/([^/]+)\/diff$/,
       ({ body }, app) => {
         const { left, right } = body as { left: TraceRequest; right: TraceRequest };
-        return difference(program(app ?? ''), asked(app ?? '', left), asked(app ?? '', right));
+        return difference(program(app), asked(app, left), asked(app, right));
       },
     ],
     [
@@ -148,27 +140,26 @@ export function mockService() {
       ({ body }, app) => {
         const { places, limit } = body as { places: string[]; limit: number };
         const each = places.map((place) =>
-          asked(app ?? '', {
+          asked(app, {
             direction: 'backward',
             start: { places: [place] },
             until: 'ends',
             steps: null,
           }),
         );
-        return suspects(program(app ?? ''), each, limit);
+        return suspects(program(app), each, limit);
       },
     ],
-    ['GET', /^\/traces\/([^/]+)$/, (_, id) => withTexts(answer(id ?? '').trace)],
+    ['GET', /^\/traces\/([^/]+)$/, (_, id) => withTexts(answer(id).trace)],
     [
       'GET',
       /^\/traces\/([^/]+)\/nodes\/([^/]+)\/items$/,
-      ({ query }, id, node) =>
-        traceItems(program(decoded(id ?? '').app), answer(id ?? ''), node ?? '', query),
+      ({ query }, id, node) => traceItems(program(decoded(id).app), answer(id), node, query),
     ],
     [
       'GET',
       /^\/traces\/([^/]+)\/(?:export|items\.ndjson)$/,
-      (_, id) => withTexts(answer(id ?? '').trace).groups,
+      (_, id) => withTexts(answer(id).trace).groups,
     ],
   ];
 

@@ -30,35 +30,38 @@ const root = createRootRoute({
     </main>
   ),
 });
-const getParentRoute = () => root;
 
-const routeTree = root.addChildren([
-  createRoute({
-    getParentRoute,
-    path: '/',
-    component: ApplicationsPage,
-    validateSearch: applicationsSearch,
-  }),
-  createRoute({
-    getParentRoute,
-    path: '/apps/$app',
-    component: ApplicationPage,
-    validateSearch: applicationSearch,
-  }),
-  createRoute({
-    getParentRoute,
-    path: '/apps/$app/compare',
-    component: ComparePage,
-    validateSearch: compareSearch,
-  }),
-  createRoute({
-    getParentRoute,
-    path: '/apps/$app/suspects',
-    component: SuspectsPage,
-    validateSearch: suspectsSearch,
-  }),
-  createRoute({ getParentRoute, path: '/traces/$trace', component: TracePage }),
-]);
+const applications = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  component: ApplicationsPage,
+  validateSearch: applicationsSearch,
+});
+const application = createRoute({
+  getParentRoute: () => root,
+  path: '/apps/$app',
+  component: ApplicationPage,
+  validateSearch: applicationSearch,
+});
+const compare = createRoute({
+  getParentRoute: () => root,
+  path: '/apps/$app/compare',
+  component: ComparePage,
+  validateSearch: compareSearch,
+});
+const suspects = createRoute({
+  getParentRoute: () => root,
+  path: '/apps/$app/suspects',
+  component: SuspectsPage,
+  validateSearch: suspectsSearch,
+});
+const trace = createRoute({
+  getParentRoute: () => root,
+  path: '/traces/$trace',
+  component: TracePage,
+});
+
+const routeTree = root.addChildren([applications, application, compare, suspects, trace]);
 
 export const createAppRouter = (history?: RouterHistory) =>
   createRouter({ routeTree, history, parseSearch: parseParams, stringifySearch: formatParams });

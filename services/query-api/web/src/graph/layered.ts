@@ -116,8 +116,13 @@ function columnsOf(things: Sized[], links: LayoutLink[]): Sized[][] {
     }
   }
   const columns: Sized[][] = [];
-  for (const thing of things) (columns[column.get(thing.id) ?? 0] ??= []).push(thing);
-  return columns.filter(() => true);
+  for (const thing of things) {
+    const at = column.get(thing.id) ?? 0;
+    const beside = columns[at];
+    if (beside === undefined) columns[at] = [thing];
+    else beside.push(thing);
+  }
+  return columns;
 }
 
 /** Things before those they send to; a link that closes a loop is taken out of `next`. */

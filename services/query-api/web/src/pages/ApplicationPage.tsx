@@ -40,7 +40,7 @@ export function ApplicationPage(): ReactNode {
   if (detail === undefined) {
     return (
       <main className="page" id="main">
-        <ErrorNotice error={query.error ?? new Error()} onRetry={() => void query.refetch()} />
+        <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />
       </main>
     );
   }
