@@ -35,11 +35,11 @@ export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<Opera
         <span className="operator-title">
           <KindIcon kind={node.kind} />
           <span className="operator-name">{nodeTitle(node)}</span>
-          {!node.exact && <span className="operator-superset">≈</span>}
         </span>
+        <span className="operator-more">{whereabouts(node)}</span>
         <span className="operator-more">
-          <span className="operator-where">{whereabouts(node)}</span>
-          {node.flows > 0 && <span>{shortCount(node.flows)} flows</span>}
+          {node.flows > 0 && `${shortCount(node.flows)} flows`}
+          {!node.exact && <span className="operator-superset"> not exact</span>}
         </span>
       </button>
       {isLoop(node) && (

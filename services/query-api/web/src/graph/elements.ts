@@ -10,6 +10,13 @@ export type StageElement = Node<{ stage: string }, 'stage'>;
 export type Element = OperatorElement | StageElement;
 export type LinkElement = Edge<{ bends: Point[] | undefined }, 'link'>;
 
+const ARROW = {
+  type: MarkerType.ArrowClosed,
+  width: 18,
+  height: 18,
+  markerUnits: 'userSpaceOnUse',
+  color: 'context-stroke',
+};
 const SIZE = { width: NODE_WIDTH, height: NODE_HEIGHT };
 const HANDLES: OperatorElement['handles'] = [
   { type: 'target', position: Position.Left, x: 0, y: NODE_HEIGHT / 2, width: 1, height: 1 },
@@ -70,7 +77,7 @@ export function linksOf(
         source: link.src,
         target: link.dest,
         className: onTheWay === null ? 'link' : traced ? 'link link-traced' : 'link link-dimmed',
-        markerEnd: { type: MarkerType.ArrowClosed, width: 16, height: 16, color: 'context-stroke' },
+        markerEnd: ARROW,
         data: { bends: layout.bends[linkId(link)] },
       },
     ];

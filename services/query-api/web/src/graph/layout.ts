@@ -33,12 +33,12 @@ export interface Layout {
   bends: Record<string, Point[]>;
 }
 
-export const NODE_WIDTH = 208;
-export const NODE_HEIGHT = 62;
-export const GAP_X = 56;
+export const NODE_WIDTH = 166;
+export const NODE_HEIGHT = 80;
+export const GAP_X = 36;
 export const GAP_Y = 20;
-export const STAGE_PADDING = 14;
-export const STAGE_TITLE = 22;
+export const STAGE_PADDING = 12;
+export const STAGE_TITLE = 24;
 
 /** Beyond so many nodes the simple layout is used: the thorough one takes seconds. */
 export const THOROUGH_LIMIT = 220;

@@ -11,7 +11,7 @@ interface Size {
 
 const MARGIN = 28;
 /** Smaller letters can't be read. */
-const READABLE = 0.62;
+const READABLE = 0.6;
 
 /** All of a box if it can be read then, else its beginning: the left, in the middle of the height. */
 export function viewOf(box: Box, pane: Size): View {

@@ -66,12 +66,14 @@ function VerdictDetails({ detail }: Pick<Props, 'detail'>) {
           {reasons.map((reason) => (
             <p key={reason}>{reason}</p>
           ))}
-          {detail.final && (
+          {detail.final ? (
             <p>
               What is stored can be traced; each answer says where something is missing. If blocks
               wait in a spool, <code>lineage link</code> (or <code>lineage send</code> over Kafka)
               brings them in.
             </p>
+          ) : (
+            <p>More lineage is on its way. What has come can be traced already.</p>
           )}
         </div>
       )}

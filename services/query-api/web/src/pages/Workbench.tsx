@@ -4,6 +4,7 @@ import { useCallback, useMemo } from 'react';
 
 import { graphQuery, traceQuery } from '../api/queries';
 import type { AppDetail } from '../api/types';
+import { Divider } from '../components/Divider';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import { useKeys } from '../components/useKeys';
@@ -92,6 +93,7 @@ export function Workbench({ detail }: { detail: AppDetail }) {
           />
         )}
       </section>
+      <Divider />
       <aside className="panel" aria-label="Details">
         {graph && <SidePanel detail={detail} graph={graph} trace={trace} at={at} go={go} />}
       </aside>

@@ -8,7 +8,7 @@ import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import { MarkedText } from '../components/MarkedText';
 import { PanelHead } from '../components/PanelHead';
-import { nodeTitle } from '../graph/naming';
+import { nodeTitle, whereabouts } from '../graph/naming';
 import { traceCommands } from '../lib/cli';
 import { count, counted } from '../lib/format';
 import { ItemsTable, type ItemAction } from '../node/ItemsTable';
@@ -20,6 +20,7 @@ import { StepBar } from './StepBar';
 import { TraceNotes } from './TraceNotes';
 
 const START_SHOWN = 3;
+const NO_WORDS: ReadonlySet<string> = new Set();
 
 interface Props {
   trace: Trace;
@@ -55,7 +56,7 @@ export function TracePanel(props: Props) {
         onClose={props.onClose}
       />
       <div className="trace-body">
-        <StartRows trace={trace} shared={props.shared} search={props.search} />
+        <StartRows trace={trace} search={props.search} />
         <StepBar
           steps={trace.request.steps}
           canGoOn={props.canGoOn}
@@ -87,7 +88,10 @@ export function TracePanel(props: Props) {
         </div>
         {at !== null && (
           <div className="trace-at">
-            <h3>{node ? nodeTitle(node) : `node ${at}`}</h3>
+            <h3>
+              {node ? nodeTitle(node) : `node ${at}`}{' '}
+              {node && <span className="faint trace-where">{whereabouts(node)}</span>}
+            </h3>
             <TurnSelect
               turns={(node?.members ?? []).flatMap((member, index) =>
                 counts.has(member)
@@ -205,7 +209,7 @@ function FoundItems(props: Props & { at: string }) {
   );
 }
 
-function StartRows({ trace, search, shared }: { trace: Trace } & Pick<Props, 'search' | 'shared'>) {
+function StartRows({ trace, search }: { trace: Trace; search: string }) {
   const items = trace.start.flatMap((group) => group.items).slice(0, START_SHOWN);
   const more = startCount(trace) - items.length;
   if (items.length === 0) return null;
@@ -214,7 +218,7 @@ function StartRows({ trace, search, shared }: { trace: Trace } & Pick<Props, 'se
       {items.map((item) => (
         <li key={item.address}>
           <span className="start-place">{item.location ?? item.address}</span>{' '}
-          {item.text !== null && <MarkedText text={item.text} search={search} shared={shared} />}
+          {item.text !== null && <MarkedText text={item.text} search={search} shared={NO_WORDS} />}
         </li>
       ))}
       {more > 0 && <li className="faint">and {count(more)} more</li>}
