@@ -50,7 +50,7 @@ export function generated(app: string, startedAt: number, size: number): Program
     const [first = '', last = ''] = [ids[0], ids.at(-1)];
     if (!isSource) {
       for (let parents = 0; parents < 1 + Math.floor(random() * 2); parents += 1) {
-        const from = stages[Math.max(0, stage - 1 - Math.floor(random() * 24))];
+        const from = stages[Math.max(0, stage - 12 - Math.floor(random() * 36))];
         if (from !== undefined) links.push({ src: from.last, dest: first });
       }
     }

@@ -3,7 +3,7 @@
 import type { Graph, GraphLink, GraphNode } from '../api/types';
 
 export interface DisplayNode extends GraphNode {
-  /** The fold that was opened to show this node, by its first node. */
+  /** The fold this node is a turn of, where its loop is opened. */
   openedFrom: string | null;
 }
 
@@ -14,16 +14,19 @@ export interface DisplayGraph {
   standsFor: ReadonlyMap<string, string>;
 }
 
-/** `unfolded` is needed once a loop is opened; until it has come, the loop stays folded. */
+/**
+ * `opened`: a fold of each loop to be shown turn by turn. That needs `unfolded`; until it has come,
+ * loops stay folded.
+ */
 export function displayGraph(
   folded: Graph,
   unfolded: Graph | undefined,
   opened: readonly string[],
 ): DisplayGraph {
   const single = new Map(unfolded?.nodes.map((node) => [node.node, node]));
-  const isOpen = (node: GraphNode) => opened.includes(node.node) && isLoop(node);
+  const open = new Set(opened.flatMap((fold) => [...loopOf(folded, fold)]));
   const nodes = folded.nodes.flatMap((node): DisplayNode[] => {
-    if (unfolded === undefined || !isOpen(node)) return [{ ...node, openedFrom: null }];
+    if (unfolded === undefined || !open.has(node.node)) return [{ ...node, openedFrom: null }];
     return node.members.flatMap((member) => {
       const one = single.get(member);
       return one === undefined ? [] : [{ ...one, openedFrom: node.node }];
@@ -36,6 +39,25 @@ export function displayGraph(
   );
   const links = unfolded !== undefined && opened.length > 0 ? unfolded.links : folded.links;
   return { nodes, links: linksBetween(links, standsFor), standsFor };
+}
+
+/** The folds that one loop made: those linked to each other that were made as often. */
+export function loopOf(folded: Graph, fold: string): Set<string> {
+  const loops = new Map(folded.nodes.filter(isLoop).map((node) => [node.node, node]));
+  const turns = loops.get(fold)?.members.length;
+  const alike = (node: string) => loops.get(node)?.members.length === turns;
+  const found = new Set<string>();
+  if (turns === undefined) return found;
+  const waiting = [fold];
+  for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
+    if (found.has(node)) continue;
+    found.add(node);
+    for (const { src, dest } of folded.links) {
+      if (src === node && alike(dest)) waiting.push(dest);
+      if (dest === node && alike(src)) waiting.push(src);
+    }
+  }
+  return found;
 }
 
 export const isLoop = (node: GraphNode) => node.members.length > 1;

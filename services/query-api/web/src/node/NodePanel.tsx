@@ -25,7 +25,7 @@ interface Props {
   onTraceMatches: (direction: Direction) => void;
   onShowRow: (address: string) => void;
   onTurn: (node: string) => void;
-  onFold: (first: string) => void;
+  onFold: (fold: string) => void;
   onClose: () => void;
 }
 

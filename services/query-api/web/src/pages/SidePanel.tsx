@@ -27,6 +27,7 @@ interface Props {
   trace: UseQueryResult<Trace>;
   at: string | null;
   go: Go;
+  onFold: (fold: string) => void;
 }
 
 /** What is looked at: a trace, a node, or else where to begin; below it a row in its file. */
@@ -113,9 +114,7 @@ function NodeContent(props: ContentProps & { id: string; node: DisplayNode }) {
       onTraceMatches={(direction) => start.mutate(ofMatches(direction, id, search.q ?? ''))}
       onShowRow={(row) => go({ row })}
       onTurn={(turn) => go({ node: turn, partition: undefined })}
-      onFold={(first) =>
-        go({ node: first, unfold: (search.unfold ?? NONE).filter((one) => one !== first) })
-      }
+      onFold={props.onFold}
       onClose={() => go({ node: undefined, tab: undefined, q: undefined, row: undefined })}
     />
   );

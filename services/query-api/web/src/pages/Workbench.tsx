@@ -8,7 +8,7 @@ import { Divider } from '../components/Divider';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import { useKeys } from '../components/useKeys';
-import { displayGraph } from '../graph/display';
+import { displayGraph, loopOf } from '../graph/display';
 import { GraphView } from '../graph/GraphView';
 import { tracedGraph } from '../graph/traced';
 import type { ApplicationSearch } from '../url/searches';
@@ -70,6 +70,10 @@ export function Workbench({ detail }: { detail: AppDetail }) {
     [go, tracing, graph, takesPart],
   );
   const onUnfold = useCallback((node: string) => go({ unfold: [...opened, node] }), [go, opened]);
+  const onFold = (fold: string) => {
+    const loop = folded.data ? loopOf(folded.data, fold) : new Set([fold]);
+    go({ unfold: opened.filter((one) => !loop.has(one)) });
+  };
 
   useKeys(() => {
     if (search.row !== undefined) go({ row: undefined });
@@ -95,7 +99,9 @@ export function Workbench({ detail }: { detail: AppDetail }) {
       </section>
       <Divider />
       <aside className="panel" aria-label="Details">
-        {graph && <SidePanel detail={detail} graph={graph} trace={trace} at={at} go={go} />}
+        {graph && (
+          <SidePanel detail={detail} graph={graph} trace={trace} at={at} go={go} onFold={onFold} />
+        )}
       </aside>
     </div>
   );
