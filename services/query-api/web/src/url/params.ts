@@ -12,9 +12,9 @@ export function parseParams(query: string): Record<string, string | string[]> {
   return params;
 }
 
-export function formatParams(params: Params): string {
+export function formatParams(params: object): string {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(params)) {
+  for (const [name, value] of Object.entries(params) as [string, unknown][]) {
     for (const one of Array.isArray(value) ? (value as unknown[]) : [value]) {
       if (one !== undefined && one !== null && one !== '' && one !== false) {
         query.append(name, typeof one === 'boolean' ? '1' : `${one as string | number}`);
