@@ -32,6 +32,7 @@ export async function newPage(browser: Browser, colorScheme: Scheme = 'light') {
   if (token !== undefined) {
     await context.addInitScript((it) => sessionStorage.setItem('lineage.token', it), token);
   }
+  context.setDefaultTimeout(10_000);
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));

@@ -8,9 +8,9 @@ declare module 'vitest' {
   }
 }
 
-/** Serves the built page over the made-up service, unless BASE_URL names a server. */
+/** Serves the built page over the made-up service, unless LINEAGE_URL names a server. */
 export default async function serve(project: TestProject) {
-  const given = process.env.BASE_URL;
+  const given = process.env.LINEAGE_URL;
   project.provide('isMock', given === undefined);
   if (given !== undefined) {
     project.provide('baseUrl', given.replace(/\/$/, ''));

@@ -7,7 +7,7 @@ import { expectAccessible, isMock, launch, newPage, shot, type Scheme } from './
 
 /** Which application to go through: part of its name or id. */
 const APP =
-  process.env.LINEAGE_E2E_APP ?? (process.env.BASE_URL === undefined ? '1795249994956' : '');
+  process.env.LINEAGE_E2E_APP ?? (process.env.LINEAGE_URL === undefined ? '1795249994956' : '');
 
 let browser: Browser;
 beforeAll(async () => {
@@ -78,7 +78,7 @@ describe.each<Scheme>(['light', 'dark'])('the story in a %s theme', (scheme) => 
     await page.locator('.trace-count').waitFor();
     await row(0).waitFor();
     expect(await page.locator('.operator-taking').count()).toBeGreaterThan(1);
-    await page.locator('.link-traced').first().waitFor();
+    await page.locator('.link-traced').first().waitFor({ state: 'attached' });
     await expectAccessible(page);
     await picture('4-trace');
   });

@@ -2,6 +2,8 @@ import { useRef, useState, type PointerEvent } from 'react';
 
 const KEY = 'lineage.panel';
 const STEP = 40;
+/** The part of the window that it takes until it is moved; as in the style sheet. */
+const USUAL = 0.4;
 const NARROWEST = 360;
 const LEFT_FOR_THE_REST = 240;
 
@@ -27,7 +29,9 @@ export function Divider() {
       role="separator"
       aria-label="Width of the details"
       aria-orientation="vertical"
-      aria-valuenow={width ?? undefined}
+      aria-valuemin={NARROWEST}
+      aria-valuemax={window.innerWidth}
+      aria-valuenow={width ?? Math.round(USUAL * window.innerWidth)}
       tabIndex={0}
       onPointerDown={(event) => event.currentTarget.setPointerCapture(event.pointerId)}
       onPointerMove={onPointerMove}

@@ -23,7 +23,6 @@ export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<Opera
         className="operator-button"
         data-node={node.node}
         aria-pressed={selected === node.node}
-        aria-label={spoken(node, taking)}
         title={node.exact ? undefined : `Not exact: ${node.reason}`}
         onClick={() => onSelect(node.node)}
         onKeyDown={(event) => {
@@ -41,16 +40,17 @@ export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<Opera
           {node.flows > 0 && `${shortCount(node.flows)} flows`}
           {!node.exact && <span className="operator-superset"> not exact</span>}
         </span>
+        <span className="hidden">{spoken(node, taking)}</span>
       </button>
       {isLoop(node) && (
         <button
           type="button"
           className="operator-loop"
           title={`Made ${node.members.length} times in a loop: show each turn`}
-          aria-label={`Unfold ${nodeTitle(node)}, ${node.members.length} turns`}
           onClick={() => onUnfold(node.node)}
         >
           ×{node.members.length}
+          <span className="hidden"> turns of {nodeTitle(node)}: unfold</span>
         </button>
       )}
       {taking !== undefined && (
@@ -63,15 +63,8 @@ export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<Opera
   );
 });
 
+/** What is told by colour and place otherwise. */
 function spoken(node: DisplayNode, taking: number | undefined): string {
-  return [
-    nodeTitle(node),
-    `node ${node.node}`,
-    whereabouts(node),
-    counted(node.flows, 'flow'),
-    node.exact ? 'exact' : 'not exact',
-    taking === undefined ? '' : `${counted(taking, 'item')} in this trace`,
-  ]
-    .filter(Boolean)
-    .join(', ');
+  const trace = taking === undefined ? '' : `, ${counted(taking, 'item')} in this trace`;
+  return `, node ${node.node}${node.exact ? ', exact' : ''}${trace}`;
 }
