@@ -8,6 +8,6 @@ export default defineConfig({
     fileParallelism: false,
     testTimeout: 40_000,
     hookTimeout: 60_000,
-    bail: 0,
+    expect: { poll: { timeout: 10_000 } },
   },
 });

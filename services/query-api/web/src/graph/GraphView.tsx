@@ -1,11 +1,4 @@
-import {
-  Background,
-  Controls,
-  MiniMap,
-  ReactFlow,
-  ReactFlowProvider,
-  useReactFlow,
-} from '@xyflow/react';
+import { Background, Controls, ReactFlow, ReactFlowProvider, useReactFlow } from '@xyflow/react';
 import '@xyflow/react/dist/base.css';
 import { useCallback, useEffect, useMemo, useRef } from 'react';
 
@@ -14,6 +7,7 @@ import { Loading } from '../components/Loading';
 import type { DisplayGraph } from './display';
 import { elementsOf, linksOf, type Element } from './elements';
 import { GraphContext, type GraphState } from './GraphContext';
+import { GraphMap } from './GraphMap';
 import { NODE_HEIGHT, NODE_WIDTH, extent, type Box, type Layout } from './layout';
 import { LinkLine } from './LinkLine';
 import { NodeFinder } from './NodeFinder';
@@ -151,15 +145,7 @@ function Canvas({
             position="bottom-left"
             onFitView={() => show(extent(layout))}
           />
-          {graph.nodes.length >= MAP_FROM && (
-            <MiniMap
-              pannable
-              zoomable
-              position="bottom-right"
-              ariaLabel="Map of the graph"
-              nodeClassName={(element) => `map-${element.type ?? ''}`}
-            />
-          )}
+          {graph.nodes.length >= MAP_FROM && <GraphMap layout={layout} />}
         </ReactFlow>
         <NodeFinder
           nodes={graph.nodes}
