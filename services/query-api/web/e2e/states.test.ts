@@ -84,11 +84,7 @@ describe.skipIf(process.env.LINEAGE_URL !== undefined)('over made-up data', () =
     await page.goto(`/apps/${CLICKS}?node=0&q=nobody`);
     await page.getByText('Nothing with “nobody” so far.').waitFor();
     await page.getByRole('button', { name: 'Search on' }).click();
-    await page
-      .getByText('looked at 300,000')
-      .or(page.getByText(/“nobody”/))
-      .first()
-      .waitFor();
+    await page.getByText('Nothing with “nobody” so far.').waitFor();
   });
 
   it('loops unfold and fold', async () => {
@@ -146,15 +142,17 @@ describe.skipIf(process.env.LINEAGE_URL !== undefined)('over made-up data', () =
   });
 
   it('asks for a token where the server does, and says when it is refused', async () => {
-    await page.route('**/v1/**', (route) =>
-      route.request().headers().authorization === 'Bearer right'
-        ? route.continue()
-        : route.fulfill(answer(401, { title: 'Not logged in', detail: 'Send a token.' })),
-    );
+    let refused = 0;
+    await page.route('**/v1/**', (route) => {
+      if (route.request().headers().authorization === 'Bearer right') return route.continue();
+      refused += 1;
+      return route.fulfill(answer(401, { title: 'Not logged in', detail: 'Send a token.' }));
+    });
     await page.goto('/');
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     await expectAccessible(page);
     await shot(page, 'sign-in');
+    expect(refused).toBeLessThan(4);
     await page.getByLabel('Token').fill('wrong');
     await page.keyboard.press('Enter');
     await page.getByText('The server refused this token.').waitFor();

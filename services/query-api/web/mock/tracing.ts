@@ -60,6 +60,8 @@ function startOf(program: Program, { start }: TraceRequest): Place[] {
 
 function followed(program: Program, request: TraceRequest, start: Found) {
   const next = request.direction === 'backward' ? program.parents : program.children;
+  const end = request.direction === 'backward' ? 'source' : 'sink';
+  const ends = new Set(program.nodes.filter((one) => one.kind === end).map((one) => one.node));
   const passed: Found = new Map([...start].map(([node, found]) => [node, new Set(found)]));
   const groups: Found = new Map();
   let waiting = places(start);
@@ -68,7 +70,8 @@ function followed(program: Program, request: TraceRequest, start: Found) {
     for (const place of waiting) {
       const to = next(place.node, place.index);
       const stop = request.steps === null ? place.node === request.until : step === request.steps;
-      if (stop || to.length === 0) {
+      // What goes no further and is no end was dropped on the way.
+      if (stop || ends.has(place.node)) {
         add(groups, place);
         continue;
       }

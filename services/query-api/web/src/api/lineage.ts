@@ -1,6 +1,6 @@
 /** The calls of the query API, one function each. */
 
-import { address, get, post, send } from './client';
+import { address, get, post } from './client';
 import type {
   App,
   AppDetail,
@@ -39,8 +39,6 @@ export const applications = (
 
 export const application = (app: string, signal?: AbortSignal) =>
   get<AppDetail>(of(app), {}, signal);
-
-export const deleteApplication = (app: string) => send(address(of(app)), { method: 'DELETE' });
 
 export const completeness = (app: string, signal?: AbortSignal) =>
   get<Completeness>(`${of(app)}/completeness`, {}, signal);

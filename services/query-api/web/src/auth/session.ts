@@ -33,7 +33,7 @@ export function signOut(): void {
 /** The server answered 401 to a request that carried `token`. */
 export function askForToken(token: string | null): void {
   // An answer to a request from before the last login says nothing of the new token.
-  if (token !== session.token) return;
+  if (token !== session.token || session.asked !== 'no') return;
   store(null);
   change({ token: null, asked: token === null ? 'yes' : 'refused' });
 }

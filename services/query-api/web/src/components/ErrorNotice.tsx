@@ -3,10 +3,11 @@ import { Problem } from '../api/problem';
 interface Props {
   error: Error;
   onRetry?: () => void;
+  onClose?: () => void;
 }
 
 /** What went wrong, what to do, and by which id the server's log knows it. */
-export function ErrorNotice({ error, onRetry }: Props) {
+export function ErrorNotice({ error, onRetry, onClose }: Props) {
   const problem = error instanceof Problem ? error : null;
   const title = problem?.title ?? 'Something went wrong on this page';
   return (
@@ -24,6 +25,11 @@ export function ErrorNotice({ error, onRetry }: Props) {
       {onRetry && (
         <button type="button" className="button" onClick={onRetry}>
           Try again
+        </button>
+      )}
+      {onClose && (
+        <button type="button" className="button" onClick={onClose}>
+          Close
         </button>
       )}
     </div>

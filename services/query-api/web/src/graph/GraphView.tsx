@@ -140,11 +140,7 @@ function Canvas({
           zoomOnDoubleClick={false}
         >
           <Background gap={24} size={1} />
-          <Controls
-            showInteractive={false}
-            position="bottom-left"
-            onFitView={() => show(extent(layout))}
-          />
+          <Controls showInteractive={false} position="bottom-left" />
           {graph.nodes.length >= MAP_FROM && <GraphMap layout={layout} />}
         </ReactFlow>
         <NodeFinder

@@ -1,6 +1,7 @@
+import { useQuery } from '@tanstack/react-query';
 import { useEffect, useMemo, type ReactNode } from 'react';
 
-import { nodeItemsQuery } from '../api/queries';
+import { meQuery, nodeItemsQuery } from '../api/queries';
 import type { Direction, GraphNode, Item, NodeItems } from '../api/types';
 import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
@@ -39,6 +40,7 @@ export function RowsTab(props: Props) {
       partition: partition === undefined ? undefined : Number(partition),
     }),
   );
+  const me = useQuery(meQuery());
   const direction: Direction = node.kind === 'source' ? 'forward' : 'backward';
   const actions = useMemo<ItemAction[]>(
     () => [
@@ -108,6 +110,12 @@ export function RowsTab(props: Props) {
           onTrace={(way) => onTrace(way, selected)}
           onClear={() => props.onSelected([])}
         />
+      )}
+      {me.data?.rows === false && (
+        <p className="rows-note" role="note">
+          You may trace rows, but not see what they say: whoever runs this server can give you the
+          right to see rows.
+        </p>
       )}
       {pages.error !== null && <ErrorNotice error={pages.error} onRetry={pages.retry} />}
       {pages.loading && <Loading what="rows" />}

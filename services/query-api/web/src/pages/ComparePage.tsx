@@ -2,8 +2,8 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, getRouteApi } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 
-import { applicationQuery, diffQuery } from '../api/queries';
-import type { DiffGroup, Item } from '../api/types';
+import { applicationQuery, diffQuery, traceQuery } from '../api/queries';
+import type { DiffGroup, DiffSide, Item } from '../api/types';
 import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
@@ -55,16 +55,9 @@ export function ComparePage(): ReactNode {
               { place: left, side: query.data.left, name: 'Left' },
               { place: right, side: query.data.right, name: 'Right' },
             ].map(({ place, side, name }) => (
-              <div key={name} className="side">
-                <h3>{name}</h3>
-                <code>{place}</code>
-                <p>
-                  {verb} {counted(side.count, 'row')} ·{' '}
-                  <Link to="/apps/$app" params={{ app }} search={{ trace: side.trace }}>
-                    show the trace
-                  </Link>
-                </p>
-              </div>
+              <ComparedRow key={name} app={app} name={name} place={place ?? ''} side={side}>
+                {verb} {counted(side.count, 'row')}
+              </ComparedRow>
             ))}
           </div>
           {query.data.groups.map((group) => (
@@ -76,6 +69,36 @@ export function ComparePage(): ReactNode {
         </>
       )}
     </main>
+  );
+}
+
+interface ComparedRowProps {
+  app: string;
+  name: string;
+  place: string;
+  side: DiffSide;
+  children: ReactNode;
+}
+
+/** Which row it is; its trace knows what it says. */
+function ComparedRow({ app, name, place, side, children }: ComparedRowProps) {
+  const trace = useQuery(traceQuery(side.trace));
+  const row = trace.data?.start[0]?.items[0];
+  return (
+    <div className="side">
+      <h3>{name}</h3>
+      <ul className="plain-rows">
+        <li>
+          <span className="start-place">{row?.location ?? place}</span> {row?.text}
+        </li>
+      </ul>
+      <p>
+        {children} ·{' '}
+        <Link to="/apps/$app" params={{ app }} search={{ trace: side.trace }}>
+          show the trace
+        </Link>
+      </p>
+    </div>
   );
 }
 

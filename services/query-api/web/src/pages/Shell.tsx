@@ -3,7 +3,7 @@ import { Link, Outlet } from '@tanstack/react-router';
 import { useEffect, type ReactNode } from 'react';
 
 import { meQuery } from '../api/queries';
-import { onSessionChange, signOut } from '../auth/session';
+import { currentSession, onSessionChange, signOut } from '../auth/session';
 import { SignIn } from '../auth/SignIn';
 import { useSession } from '../auth/useSession';
 import { ThemeSwitch } from '../components/ThemeSwitch';
@@ -13,7 +13,13 @@ export function Shell(): ReactNode {
   const session = useSession();
   const cache = useQueryClient();
   // Another token may see other things.
-  useEffect(() => onSessionChange(() => void cache.resetQueries()), [cache]);
+  useEffect(
+    () =>
+      onSessionChange(() => {
+        if (currentSession().asked === 'no') void cache.resetQueries();
+      }),
+    [cache],
+  );
   const me = useQuery(meQuery());
   return (
     <>

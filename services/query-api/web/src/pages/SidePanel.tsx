@@ -5,6 +5,7 @@ import { useMemo } from 'react';
 import type { AppDetail, Direction, Trace } from '../api/types';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
+import { PanelHead } from '../components/PanelHead';
 import type { DisplayGraph, DisplayNode } from '../graph/display';
 import { tokensOf } from '../lib/highlight';
 import { NodePanel } from '../node/NodePanel';
@@ -52,7 +53,7 @@ export function SidePanel(props: Props) {
           <Loading what="the trace" />
         </div>
       )}
-      {start.error && <ErrorNotice error={start.error} />}
+      {start.error && <ErrorNotice error={start.error} onClose={start.reset} />}
       <Content {...props} search={search} start={start} shared={shared} />
       {search.row !== undefined && (
         <RawRows
@@ -78,7 +79,16 @@ function Content(props: ContentProps) {
   const { detail, graph, search, trace, go } = props;
   if (search.trace !== undefined) {
     if (trace.error) {
-      return <ErrorNotice error={trace.error} onRetry={() => void trace.refetch()} />;
+      return (
+        <>
+          <PanelHead
+            title="Trace"
+            closing="Leave trace"
+            onClose={() => go({ trace: undefined, at: undefined, row: undefined })}
+          />
+          <ErrorNotice error={trace.error} onRetry={() => void trace.refetch()} />
+        </>
+      );
     }
     return trace.data === undefined ? (
       <Loading what="the trace" />
