@@ -1,5 +1,5 @@
 import type { TestProject } from 'vitest/node';
-import { build, preview } from 'vite';
+import { preview } from 'vite';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -16,7 +16,6 @@ export default async function serve(project: TestProject) {
     project.provide('baseUrl', given.replace(/\/$/, ''));
     return undefined;
   }
-  if (process.env.E2E_BUILD !== 'no') await build({ logLevel: 'warn' });
   const server = await preview({ preview: { port: 0 }, logLevel: 'warn' });
   const url = server.resolvedUrls?.local[0];
   if (url === undefined) throw new Error('the preview has no address');
