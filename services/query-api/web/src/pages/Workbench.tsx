@@ -69,7 +69,13 @@ export function Workbench({ detail }: { detail: AppDetail }) {
     },
     [go, tracing, graph, takesPart],
   );
-  const onUnfold = useCallback((node: string) => go({ unfold: [...opened, node] }), [go, opened]);
+  const onUnfold = useCallback(
+    (node: string) => {
+      const unfold = [...opened, node];
+      go(tracing ? { unfold } : { unfold, node });
+    },
+    [go, opened, tracing],
+  );
   const onFold = (fold: string) => {
     const loop = folded.data ? loopOf(folded.data, fold) : new Set([fold]);
     go({ unfold: opened.filter((one) => !loop.has(one)) });
