@@ -1,0 +1,258 @@
+/** Mean delays by carrier: flights-*.csv, map, reduceByKey, map, saveAsTextFile. */
+
+import type { Item, Status } from '../src/api/types';
+import {
+  Derivations,
+  dice,
+  finder,
+  graphNode,
+  listed,
+  type Items,
+  type Program,
+} from './program.ts';
+
+const CARRIERS = [
+  ['AA', 'American Airlines Inc.'],
+  ['B6', 'JetBlue Airways'],
+  ['DL', 'Delta Air Lines Inc.'],
+  ['EV', 'ExpressJet Airlines Inc.'],
+  ['HA', 'Hawaiian Airlines Inc.'],
+  ['MQ', 'Envoy Air'],
+  ['UA', 'United Air Lines Inc.'],
+  ['US', 'US Airways Inc.'],
+  ['VX', 'Virgin America'],
+  ['WN', 'Southwest Airlines Co.'],
+] as const;
+const DESTINATIONS = ['ATL', 'BOS', 'CLT', 'DEN', 'FLL', 'IAH', 'LAX', 'MCO', 'ORD', 'SFO'];
+const ORIGINS = ['EWR', 'JFK', 'LGA'];
+const FILES = 4;
+const SPREAD = 0x9e3779b1;
+
+interface Flight {
+  carrier: string;
+  delay: number;
+  day: string;
+}
+
+interface Options {
+  app: string;
+  status: Status;
+  startedAt: number;
+  flightsPerFile: number;
+  seed: number;
+  /** Of a job that is under way: tasks of the last stage are not there yet. */
+  unfinished?: boolean;
+  reasons?: string[];
+  exact?: boolean;
+}
+
+export function flights(options: Options): Program {
+  const random = dice(options.seed);
+  const derived = new Derivations();
+  const read: Item[] = [];
+  const parsed: Flight[] = [];
+  for (let file = 0; file < FILES; file += 1) {
+    for (let line = 0; line < options.flightsPerFile; line += 1) {
+      const flight = { ...aFlight(random), day: aDay(random) };
+      parsed.push(flight);
+      read.push({
+        address: `read#${file}#${line}`,
+        location: `data/flights-${file}.csv:${line + 1}`,
+        text: csvLine(flight, random),
+      });
+    }
+  }
+
+  const sums = new Map<string, Flight[]>();
+  const mapSide: Item[] = [];
+  const reduceSide: Item[] = [];
+  const names = new Map<string, string>(CARRIERS);
+  const reduced: string[] = [];
+  const slots = new Map<string, number>();
+  parsed.forEach((flight, index) => {
+    const file = Math.floor(index / options.flightsPerFile);
+    const slot = `${file} ${flight.carrier}`;
+    let at = slots.get(slot);
+    if (at === undefined) {
+      at = mapSide.length;
+      slots.set(slot, at);
+      mapSide.push({
+        address: `2#${file}#${position(flight.carrier)}`,
+        location: null,
+        text: null,
+      });
+    }
+    derived.add({ node: '2', index: at }, { node: '0', index });
+    sums.set(flight.carrier, [...(sums.get(flight.carrier) ?? []), flight]);
+  });
+  for (const carrier of names.keys()) {
+    const group = sums.get(carrier) ?? [];
+    if (group.length === 0) continue;
+    const index = reduceSide.length;
+    reduced.push(carrier);
+    reduceSide.push({
+      address: `3@${index % 4}#${position(carrier)}`,
+      location: null,
+      text: `('${carrier}', (${total(group)}, ${group.length}))`,
+    });
+    for (let file = 0; file < FILES; file += 1) {
+      const from = slots.get(`${file} ${carrier}`);
+      if (from !== undefined) derived.add({ node: '3', index }, { node: '2', index: from });
+    }
+  }
+
+  const written: Item[] = [];
+  if (options.unfinished !== true) {
+    reduced.forEach((carrier, index) => {
+      const group = sums.get(carrier) ?? [];
+      const name = names.get(carrier) ?? carrier;
+      const worst = group.reduce((a, b) => (b.delay > a.delay ? b : a));
+      const mean = (total(group) / group.length).toFixed(1);
+      const partition = index % 4;
+      const line = written.filter((one) => one.address.startsWith(`write#${partition}#`)).length;
+      written.push({
+        address: `write#${partition}#${line}`,
+        location: `out/part-0000${partition}:${line + 1}`,
+        text: `${mean} min late on average | flights ${group.length} | ${carrier} ${name} | worst ${worst.delay} min on ${worst.day}`,
+      });
+      derived.add({ node: '5', index }, { node: '3', index });
+    });
+  }
+
+  const items = new Map<string, Items>([
+    ['0', listed(read)],
+    ['2', listed(mapSide)],
+    ['3', listed(reduceSide)],
+    ['5', listed(written)],
+  ]);
+  const flows = read.length + mapSide.length + written.length;
+  return {
+    detail: {
+      app: options.app,
+      name: 'flights',
+      status: options.status,
+      started_at: options.startedAt,
+      ended_at: options.unfinished === true ? null : options.startedAt + 74.3,
+      flows,
+      associations: flows,
+      complete: options.reasons === undefined && options.unfinished !== true,
+      final: options.unfinished !== true,
+      exact: options.exact ?? true,
+      reasons: options.reasons ?? [],
+      unknown_parts: [],
+    },
+    nodes: [
+      graphNode({
+        node: '0',
+        kind: 'source',
+        label: 'read',
+        op: 'textFile',
+        name: 'textFile',
+        path: 'data/flights-*.csv',
+        call_site: 'job.py:18',
+        stage: '0',
+        has_items: true,
+        flows: 0,
+      }),
+      graphNode({
+        node: '1',
+        kind: 'operator',
+        op: 'map',
+        name: 'map',
+        call_site: 'job.py:19',
+        stage: '0',
+      }),
+      graphNode({
+        node: '2',
+        kind: 'operator',
+        op: 'reduceByKey',
+        name: 'reduceByKey',
+        description: 'map side',
+        call_site: 'job.py:20',
+        stage: '0',
+        has_items: true,
+        flows: read.length,
+        associations: read.length,
+      }),
+      graphNode({
+        node: '3',
+        kind: 'shuffle',
+        op: 'reduceByKey',
+        name: 'reduceByKey',
+        description: 'reduce side',
+        call_site: 'job.py:20',
+        stage: '1',
+        has_items: true,
+        flows: mapSide.length,
+        associations: mapSide.length,
+        exact: options.exact ?? true,
+        reason: options.exact === false ? 'keys of type Carrier are told apart by hash(key)' : '',
+      }),
+      graphNode({
+        node: '4',
+        kind: 'operator',
+        op: 'map',
+        name: 'map',
+        call_site: 'job.py:21',
+        stage: '1',
+      }),
+      graphNode({
+        node: '5',
+        kind: 'sink',
+        label: 'write',
+        op: 'saveAsTextFile',
+        name: 'saveAsTextFile',
+        path: 'out',
+        call_site: 'job.py:22',
+        stage: '1',
+        has_items: true,
+        flows: written.length,
+        associations: written.length,
+      }),
+    ],
+    links: ['0', '1', '2', '3', '4'].map((src) => ({ src, dest: String(Number(src) + 1) })),
+    items,
+    parents: derived.parents,
+    children: derived.children,
+    find: finder(items),
+  };
+}
+
+function aFlight(random: () => number): Omit<Flight, 'day'> {
+  const carrier = CARRIERS[Math.floor(random() ** 1.6 * CARRIERS.length)]?.[0] ?? 'AA';
+  const late = random();
+  return { carrier, delay: Math.round(late > 0.97 ? 120 + random() * 660 : random() * 60 - 22) };
+}
+
+function aDay(random: () => number): string {
+  const month = 1 + Math.floor(random() * 12);
+  return `2013-${String(month).padStart(2, '0')}-${String(1 + Math.floor(random() * 28)).padStart(2, '0')}`;
+}
+
+function csvLine(flight: Flight, random: () => number): string {
+  const [year, month, day] = flight.day.split('-').map(Number);
+  const departs = 600 + Math.floor(random() * 16) * 100 + Math.floor(random() * 60);
+  const origin = ORIGINS[Math.floor(random() * 3)] ?? 'JFK';
+  const destination = DESTINATIONS[Math.floor(random() * DESTINATIONS.length)] ?? 'IAH';
+  const number = 100 + Math.floor(random() * 1900);
+  return [
+    year,
+    month,
+    day,
+    departs + flight.delay,
+    departs,
+    flight.delay,
+    flight.carrier,
+    number,
+    `N${number}${flight.carrier}`,
+    origin,
+    destination,
+    200 + Math.floor(random() * 2300),
+  ].join();
+}
+
+const total = (group: Flight[]) => group.reduce((sum, flight) => sum + flight.delay, 0);
+
+/** The position of a key, as 64 bit hashes look. */
+const position = (key: string) =>
+  String((BigInt(key.charCodeAt(0) * 251 + key.charCodeAt(1)) * BigInt(SPREAD) ** 2n) % 2n ** 63n);

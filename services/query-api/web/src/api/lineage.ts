@@ -1,0 +1,101 @@
+/** The calls of the query API, one function each. */
+
+import { address, get, post } from './client';
+import type {
+  App,
+  AppDetail,
+  Completeness,
+  Diff,
+  ExportFormat,
+  Graph,
+  Me,
+  NodeItems,
+  Page,
+  Progress,
+  RowsAround,
+  Suspects,
+  Trace,
+  TraceItems,
+  TraceRequest,
+} from './types';
+
+const of = (app: string) => `/applications/${encodeURIComponent(app)}`;
+const ofTrace = (trace: string) => `/traces/${encodeURIComponent(trace)}`;
+
+export interface AppFilter {
+  search?: string;
+  status?: string;
+  complete?: boolean;
+}
+
+export const me = (signal?: AbortSignal) => get<Me>('/me', {}, signal);
+
+export const applications = (
+  filter: AppFilter,
+  limit: number,
+  cursor: string | null,
+  signal?: AbortSignal,
+) => get<Page<App>>('/applications', { ...filter, limit, cursor }, signal);
+
+export const application = (app: string, signal?: AbortSignal) =>
+  get<AppDetail>(of(app), {}, signal);
+
+export const completeness = (app: string, signal?: AbortSignal) =>
+  get<Completeness>(`${of(app)}/completeness`, {}, signal);
+
+export const graph = (app: string, unfold: boolean, signal?: AbortSignal) =>
+  get<Graph>(`${of(app)}/graph`, { unfold }, signal);
+
+export const progress = (app: string, signal?: AbortSignal) =>
+  get<Progress>(`${of(app)}/progress`, {}, signal);
+
+export interface ItemFilter {
+  search?: string;
+  partition?: number;
+}
+
+export const nodeItems = (
+  app: string,
+  node: string,
+  filter: ItemFilter,
+  limit: number,
+  cursor: string | null,
+  signal?: AbortSignal,
+) =>
+  get<NodeItems>(
+    `${of(app)}/nodes/${encodeURIComponent(node)}/items`,
+    { ...filter, limit, cursor },
+    signal,
+  );
+
+export const startTrace = (app: string, request: TraceRequest, signal?: AbortSignal) =>
+  post<Trace>(`${of(app)}/traces`, request, signal);
+
+export const trace = (id: string, signal?: AbortSignal) => get<Trace>(ofTrace(id), {}, signal);
+
+export const traceItems = (
+  id: string,
+  node: string,
+  limit: number,
+  cursor: string | null,
+  signal?: AbortSignal,
+) =>
+  get<TraceItems>(
+    `${ofTrace(id)}/nodes/${encodeURIComponent(node)}/items`,
+    { limit, cursor },
+    signal,
+  );
+
+export const traceExportUrl = (id: string, format: ExportFormat | 'ndjson') =>
+  format === 'ndjson'
+    ? address(`${ofTrace(id)}/items.ndjson`)
+    : address(`${ofTrace(id)}/export`, { format });
+
+export const rowsAround = (app: string, item: string, around: number, signal?: AbortSignal) =>
+  get<RowsAround>(`${of(app)}/rows`, { address: item, around }, signal);
+
+export const diff = (app: string, left: TraceRequest, right: TraceRequest, signal?: AbortSignal) =>
+  post<Diff>(`${of(app)}/diff`, { left, right }, signal);
+
+export const suspects = (app: string, places: string[], limit: number, signal?: AbortSignal) =>
+  post<Suspects>(`${of(app)}/suspects`, { places, limit }, signal);

@@ -1,0 +1,106 @@
+/** What pages ask for, with its keys in the cache and how long it stands. */
+
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+
+import * as lineage from './lineage';
+import type { AppFilter, ItemFilter } from './lineage';
+import type { TraceRequest } from './types';
+
+export const APPS_PER_PAGE = 50;
+export const ITEMS_PER_PAGE = 100;
+const POLL_MS = 2000;
+
+export const meQuery = () =>
+  queryOptions({
+    queryKey: ['me'],
+    queryFn: ({ signal }) => lineage.me(signal),
+    staleTime: Infinity,
+  });
+
+export const applicationsQuery = (filter: AppFilter) =>
+  infiniteQueryOptions({
+    queryKey: ['applications', filter],
+    queryFn: ({ pageParam, signal }) =>
+      lineage.applications(filter, APPS_PER_PAGE, pageParam, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next,
+    refetchInterval: ({ state }) =>
+      state.data?.pages.some((page) => page.items.some((app) => app.status === 'running'))
+        ? 5 * POLL_MS
+        : false,
+  });
+
+export const applicationQuery = (app: string) =>
+  queryOptions({
+    queryKey: ['application', app],
+    queryFn: ({ signal }) => lineage.application(app, signal),
+    refetchInterval: ({ state }) => (state.data && !state.data.final ? POLL_MS : false),
+  });
+
+export const completenessQuery = (app: string) =>
+  queryOptions({
+    queryKey: ['application', app, 'completeness'],
+    queryFn: ({ signal }) => lineage.completeness(app, signal),
+  });
+
+export const graphQuery = (app: string, unfold: boolean) =>
+  queryOptions({
+    queryKey: ['application', app, 'graph', unfold],
+    queryFn: ({ signal }) => lineage.graph(app, unfold, signal),
+    staleTime: 60_000,
+  });
+
+export const progressQuery = (app: string) =>
+  queryOptions({
+    queryKey: ['application', app, 'progress'],
+    queryFn: ({ signal }) => lineage.progress(app, signal),
+    refetchInterval: ({ state }) => (state.data?.final ? false : POLL_MS),
+  });
+
+export const nodeItemsQuery = (app: string, node: string, filter: ItemFilter) =>
+  infiniteQueryOptions({
+    queryKey: ['application', app, 'items', node, filter],
+    queryFn: ({ pageParam, signal }) =>
+      lineage.nodeItems(app, node, filter, ITEMS_PER_PAGE, pageParam, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next,
+    staleTime: 60_000,
+  });
+
+export const traceQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['trace', id],
+    queryFn: ({ signal }) => lineage.trace(id, signal),
+    staleTime: Infinity,
+  });
+
+export const traceItemsQuery = (id: string, node: string) =>
+  infiniteQueryOptions({
+    queryKey: ['trace', id, 'items', node],
+    queryFn: ({ pageParam, signal }) =>
+      lineage.traceItems(id, node, ITEMS_PER_PAGE, pageParam, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next,
+    staleTime: Infinity,
+  });
+
+export const rowsAroundQuery = (app: string, item: string, around: number) =>
+  queryOptions({
+    queryKey: ['application', app, 'rows', item, around],
+    queryFn: ({ signal }) => lineage.rowsAround(app, item, around, signal),
+    staleTime: 60_000,
+  });
+
+export const diffQuery = (app: string, left: TraceRequest, right: TraceRequest) =>
+  queryOptions({
+    queryKey: ['application', app, 'diff', left, right],
+    queryFn: ({ signal }) => lineage.diff(app, left, right, signal),
+    staleTime: 60_000,
+  });
+
+export const suspectsQuery = (app: string, places: string[], limit: number) =>
+  queryOptions({
+    queryKey: ['application', app, 'suspects', places, limit],
+    queryFn: ({ signal }) => lineage.suspects(app, places, limit, signal),
+    staleTime: 60_000,
+  });

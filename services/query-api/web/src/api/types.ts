@@ -1,0 +1,221 @@
+/** What the query API answers (version /v1), in its own names. */
+
+export type Status = 'running' | 'ok' | 'failed' | 'abandoned';
+export type Direction = 'backward' | 'forward';
+
+export interface Me {
+  name: string;
+  role: 'reader' | 'admin';
+  /** Whether the caller may see what rows say. */
+  rows: boolean;
+  auth: 'none' | 'token' | 'oidc';
+}
+
+export interface App {
+  app: string;
+  name: string;
+  status: Status;
+  /** Unix seconds. */
+  started_at: number;
+  ended_at: number | null;
+  flows: number;
+  associations: number;
+  complete: boolean;
+  /** Nothing is on its way any more. */
+  final: boolean;
+  exact: boolean;
+  /** Why it is not complete. */
+  reasons: string[];
+}
+
+export interface NodeRef {
+  node: string;
+  label: string;
+  what: string;
+  path: string | null;
+}
+
+export interface AppDetail extends App {
+  nodes: number;
+  sources: NodeRef[];
+  sinks: NodeRef[];
+  unknown_parts: string[];
+}
+
+/** The verdict; the service may tell more than what is named here. */
+export interface Completeness {
+  app: string;
+  complete: boolean;
+  final?: boolean;
+  tasks?: Record<string, number>;
+  blocks?: Record<string, number>;
+  reasons?: string[];
+  unknown?: string[];
+  superset?: Record<string, string>;
+  [key: string]: unknown;
+}
+
+export interface GraphNode {
+  node: string;
+  label: string;
+  kind: string;
+  op: string;
+  name: string;
+  description: string;
+  call_site: string;
+  path: string | null;
+  exact: boolean;
+  reason: string;
+  partitions: number | null;
+  blocks: number;
+  flows: number;
+  associations: number;
+  /** The nodes that a loop made by this call; one alone is the node itself. */
+  members: string[];
+  /** Nodes of one stage share it. */
+  stage: string;
+  has_items: boolean;
+}
+
+export interface GraphLink {
+  src: string;
+  dest: string;
+}
+
+export interface Graph {
+  app: string;
+  nodes: GraphNode[];
+  links: GraphLink[];
+}
+
+export interface Item {
+  address: string;
+  location: string | null;
+  text: string | null;
+}
+
+export interface ItemPage {
+  items: Item[];
+  next: string | null;
+}
+
+export interface NodeItems extends NodeRef, ItemPage {
+  count: number | null;
+  scanned: number;
+  matched: number | null;
+  complete_scan: boolean;
+}
+
+export interface TraceItems extends ItemPage {
+  node: string;
+  label: string;
+  count: number;
+}
+
+export type TraceStart =
+  | { places: string[] }
+  | { node: string; contains: string }
+  | { regions: { space: string; ranges: string }[] };
+
+export interface TraceRequest {
+  direction: Direction;
+  start: TraceStart;
+  /** `ends`: sources or sinks; else a node. */
+  until: string;
+  steps: number | null;
+}
+
+export interface GroupCount extends NodeRef {
+  count: number;
+  changed: boolean;
+  gone: boolean;
+  /** The first ones. */
+  items: Item[];
+}
+
+export interface PassedNode {
+  node: string;
+  label: string;
+  count: number;
+}
+
+export interface Trace {
+  trace: string;
+  app: string;
+  direction: Direction;
+  request: TraceRequest;
+  exact: boolean;
+  complete: boolean;
+  changed: boolean;
+  reasons: string[];
+  warnings: string[];
+  start: GroupCount[];
+  groups: GroupCount[];
+  passed: PassedNode[];
+  count: number;
+}
+
+export interface RawRow {
+  number: number;
+  location: string;
+  text: string | null;
+  asked: boolean;
+  address: string | null;
+}
+
+export interface RowsAround {
+  path: string;
+  unit: string;
+  changed: boolean;
+  rows: RawRow[];
+}
+
+export interface DiffSide {
+  trace: string;
+  count: number;
+}
+
+export interface DiffGroup {
+  node: string;
+  label: string;
+  path: string | null;
+  only_left: { count: number; items: Item[] };
+  only_right: { count: number; items: Item[] };
+  both: number;
+}
+
+export interface Diff {
+  left: DiffSide;
+  right: DiffSide;
+  groups: DiffGroup[];
+}
+
+export interface Suspect extends Item {
+  node: string;
+  /** How many of the outputs it went into. */
+  outputs: number;
+}
+
+export interface Suspects {
+  outputs: number;
+  items: Suspect[];
+  total: number;
+}
+
+export interface Progress {
+  status: Status;
+  final: boolean;
+  capture: { tasks: number };
+  link: { blocks_received: number; blocks_linked: number };
+  write: { flows: number; associations: number };
+  updated_at: number;
+}
+
+export interface Page<T> {
+  items: T[];
+  next: string | null;
+  total: number;
+}
+
+export const EXPORT_FORMATS = ['csv', 'arrow', 'parquet', 'prov', 'graphml', 'mermaid'] as const;
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];

@@ -1,0 +1,21 @@
+import { createContext, useContext } from 'react';
+
+import type { TracedGraph } from './traced';
+import type { Arrow } from './walking';
+
+/** What drawn nodes need to know of the page; only those in view follow its changes. */
+export interface GraphState {
+  selected: string | null;
+  traced: TracedGraph | null;
+  onSelect: (node: string) => void;
+  onUnfold: (node: string) => void;
+  onWalk: (node: string, arrow: Arrow) => void;
+}
+
+export const GraphContext = createContext<GraphState | null>(null);
+
+export function useGraphState(): GraphState {
+  const state = useContext(GraphContext);
+  if (state === null) throw new Error('a node is drawn outside of a graph');
+  return state;
+}

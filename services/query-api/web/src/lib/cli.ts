@@ -1,0 +1,38 @@
+import type { Trace } from '../api/types';
+
+/**
+ * The commands that answer the same question in a terminal, one a line; null where the command
+ * line has no words for it. `at`: the node whose items are looked at, if not where the trace ends.
+ */
+export function traceCommands(trace: Trace, at: string | null = null): string | null {
+  const places = placesOf(trace);
+  if (places === null) return null;
+  const verb = trace.direction === 'backward' ? 'back' : 'forward';
+  const command = `lineage ${verb} ${places.map(quoted).join(' ')} --app ${quoted(trace.app)}`;
+  const to = (node: string) => `${command} --to ${quoted(node)}`;
+  if (isOnTheWay(trace, at)) return to(at);
+  const { until, steps } = trace.request;
+  if (steps === 1) return `${command} --step`;
+  // The command line takes one step at a time; nodes further on have to be named.
+  if (steps !== null) return trace.groups.map((group) => to(group.node)).join('\n') || null;
+  return until === 'ends' ? command : to(until);
+}
+
+function isOnTheWay(trace: Trace, node: string | null): node is string {
+  const isIn = (nodes: readonly { node: string }[]) => nodes.some((one) => one.node === node);
+  return isIn(trace.passed) && !isIn(trace.groups) && !isIn(trace.start);
+}
+
+/** The places where a trace starts, if all of them are known here. */
+function placesOf(trace: Trace): string[] | null {
+  const { start } = trace.request;
+  if ('places' in start) return start.places;
+  const listed = trace.start.flatMap((group) => group.items.map((item) => item.address));
+  const all = trace.start.reduce((sum, group) => sum + group.count, 0);
+  return listed.length > 0 && listed.length === all ? listed : null;
+}
+
+/** A word as a POSIX shell reads it. */
+export function quoted(word: string): string {
+  return /^[\w@%+=:,./][\w@%+=:,./#-]*$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}

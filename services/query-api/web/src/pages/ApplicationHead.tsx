@@ -1,0 +1,36 @@
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+
+import type { AppDetail } from '../api/types';
+import { JobStatus, Verdict } from '../components/Verdict';
+import { counted, duration, time } from '../lib/format';
+
+interface Props {
+  app: AppDetail;
+  children?: ReactNode;
+}
+
+/** Which application this is, and how it stands with it. */
+export function ApplicationHead({ app, children }: Props) {
+  return (
+    <div className="app-head">
+      <nav aria-label="Where you are" className="crumbs">
+        <Link to="/">Applications</Link>
+        <span aria-hidden>/</span>
+      </nav>
+      <h1>
+        <Link to="/apps/$app" params={{ app: app.app }}>
+          {app.name || app.app}
+        </Link>
+      </h1>
+      <Verdict app={app} />
+      <JobStatus status={app.status} />
+      <span className="faint app-facts">
+        {app.app} · {time(app.started_at)}
+        {app.ended_at !== null && ` · ${duration(app.ended_at - app.started_at)}`} ·{' '}
+        {counted(app.flows, 'flow')}
+      </span>
+      {children}
+    </div>
+  );
+}

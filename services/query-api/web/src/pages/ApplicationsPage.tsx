@@ -1,0 +1,122 @@
+import { useInfiniteQuery } from '@tanstack/react-query';
+import { getRouteApi, useNavigate } from '@tanstack/react-router';
+import { useMemo, type ReactNode } from 'react';
+
+import { applicationsQuery } from '../api/queries';
+import { Empty } from '../components/Empty';
+import { ErrorNotice } from '../components/ErrorNotice';
+import { Loading } from '../components/Loading';
+import { SearchInput } from '../components/SearchInput';
+import { useKeys } from '../components/useKeys';
+import { useTitle } from '../components/useTitle';
+import { count, counted } from '../lib/format';
+import type { ApplicationsSearch } from '../url/searches';
+import { ApplicationsTable } from './ApplicationsTable';
+
+const route = getRouteApi('/');
+
+/** All applications, the latest first. */
+export function ApplicationsPage(): ReactNode {
+  const search = route.useSearch();
+  const navigate = useNavigate({ from: '/' });
+  useTitle('Applications');
+  useKeys(() => undefined);
+  const change = (to: ApplicationsSearch) =>
+    void navigate({
+      search: (before: ApplicationsSearch) => ({ ...before, ...to }),
+      replace: true,
+    });
+  const query = useInfiniteQuery(
+    applicationsQuery({
+      search: search.q,
+      status: search.status,
+      complete: search.complete === undefined ? undefined : search.complete === 'yes',
+    }),
+  );
+  const apps = useMemo(() => query.data?.pages.flatMap((page) => page.items) ?? [], [query.data]);
+  const total = query.data?.pages[0]?.total ?? 0;
+  const filtered = [search.q, search.status, search.complete].some((one) => one !== undefined);
+  return (
+    <main className="page" id="main">
+      <div className="page-head">
+        <h1>Applications</h1>
+        {query.data && <span className="faint">{counted(total, 'application')}</span>}
+      </div>
+      <div className="filters" role="search">
+        <SearchInput
+          label="Search applications"
+          placeholder="Search by name or id ( / )"
+          value={search.q ?? ''}
+          onChange={(words) => change({ q: words || undefined })}
+        />
+        <select
+          className="input"
+          aria-label="Status"
+          value={search.status ?? ''}
+          onChange={(event) =>
+            change({ status: (event.target.value || undefined) as ApplicationsSearch['status'] })
+          }
+        >
+          <option value="">any status</option>
+          <option value="running">running</option>
+          <option value="ok">ok</option>
+          <option value="failed">failed</option>
+          <option value="abandoned">abandoned</option>
+        </select>
+        <select
+          className="input"
+          aria-label="Verdict"
+          value={search.complete ?? ''}
+          onChange={(event) =>
+            change({
+              complete: (event.target.value || undefined) as ApplicationsSearch['complete'],
+            })
+          }
+        >
+          <option value="">any verdict</option>
+          <option value="yes">complete</option>
+          <option value="no">incomplete</option>
+        </select>
+      </div>
+      {query.error && <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isPending && <Loading what="applications" />}
+      {query.data && apps.length === 0 && (filtered ? <NoMatch /> : <NoApplications />)}
+      {apps.length > 0 && <ApplicationsTable apps={apps} />}
+      {query.hasNextPage && (
+        <p className="more">
+          <button
+            type="button"
+            className="button"
+            disabled={query.isFetchingNextPage}
+            onClick={() => void query.fetchNextPage()}
+          >
+            {query.isFetchingNextPage ? 'Loading…' : 'Show more'}
+          </button>{' '}
+          <span className="faint">
+            {count(apps.length)} of {count(total)}
+          </span>
+        </p>
+      )}
+    </main>
+  );
+}
+
+function NoApplications() {
+  return (
+    <Empty title="No application yet.">
+      <p>Run a PySpark job with its lineage captured; it shows up here while it runs:</p>
+      <pre className="command">lineage run job.py</pre>
+      <p className="faint">
+        If one has run already, this server may look at another store: see LINEAGE_STORE.
+      </p>
+    </Empty>
+  );
+}
+
+function NoMatch() {
+  return (
+    <Empty title="No application matches.">
+      <p>Take a part of its name or id, or clear the filters.</p>
+    </Empty>
+  );
+}

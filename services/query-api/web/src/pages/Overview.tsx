@@ -1,0 +1,122 @@
+import { useQuery } from '@tanstack/react-query';
+
+import { completenessQuery } from '../api/queries';
+import type { AppDetail, NodeRef } from '../api/types';
+import { counted } from '../lib/format';
+
+interface Props {
+  detail: AppDetail;
+  onSelect: (node: string) => void;
+}
+
+/** Where to begin, and the verdict in full. */
+export function Overview({ detail, onSelect }: Props) {
+  return (
+    <div className="overview">
+      <h2>Where to begin</h2>
+      <p className="faint">
+        Choose a node in the graph to see its rows; from a row, trace back to what made it or
+        forward to what it went into.
+      </p>
+      <Ends title="Outputs" nodes={detail.sinks} onSelect={onSelect} />
+      <Ends title="Sources" nodes={detail.sources} onSelect={onSelect} />
+      <VerdictDetails detail={detail} />
+    </div>
+  );
+}
+
+function Ends({
+  title,
+  nodes,
+  onSelect,
+}: { title: string; nodes: NodeRef[] } & Pick<Props, 'onSelect'>) {
+  if (nodes.length === 0) return null;
+  return (
+    <>
+      <h3>{title}</h3>
+      <ul className="ends">
+        {nodes.map((node) => (
+          <li key={node.node}>
+            <button type="button" onClick={() => onSelect(node.node)}>
+              <strong>{node.label}</strong>
+              <span className="faint">{node.path ?? node.what}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function VerdictDetails({ detail }: Pick<Props, 'detail'>) {
+  const { data } = useQuery(completenessQuery(detail.app));
+  const reasons = [...new Set([...detail.reasons, ...(data?.reasons ?? [])])];
+  const superset = Object.entries(data?.superset ?? {});
+  return (
+    <>
+      <h3>Lineage</h3>
+      {detail.complete ? (
+        <div className="notice notice-good">
+          <p className="notice-title">Complete</p>
+          <p>Every flow of {counted(detail.nodes, 'node')} is stored and linked.</p>
+        </div>
+      ) : (
+        <div className="notice notice-warn">
+          <p className="notice-title">{detail.final ? 'Incomplete' : 'Not complete yet'}</p>
+          {reasons.map((reason) => (
+            <p key={reason}>{reason}</p>
+          ))}
+          {detail.final ? (
+            <p>
+              What is stored can be traced; each answer says where something is missing. If blocks
+              wait in a spool, <code>lineage link</code> (or <code>lineage send</code> over Kafka)
+              brings them in.
+            </p>
+          ) : (
+            <p>More lineage is on its way. What has come can be traced already.</p>
+          )}
+        </div>
+      )}
+      {detail.unknown_parts.length > 0 && (
+        <>
+          <h3>Parts that are not known</h3>
+          <ul>
+            {detail.unknown_parts.map((part) => (
+              <li key={part}>{part}</li>
+            ))}
+          </ul>
+        </>
+      )}
+      {superset.length > 0 && (
+        <>
+          <h3>Not exact</h3>
+          <ul>
+            {superset.map(([node, reason]) => (
+              <li key={node}>
+                node {node}: {reason}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      <Numbers title="Tasks" numbers={data?.tasks} />
+      <Numbers title="Blocks" numbers={data?.blocks} />
+    </>
+  );
+}
+
+function Numbers({
+  title,
+  numbers,
+}: {
+  title: string;
+  numbers: Record<string, number> | undefined;
+}) {
+  const told = Object.entries(numbers ?? {}).filter(([, value]) => typeof value === 'number');
+  if (told.length === 0) return null;
+  return (
+    <p className="faint numbers">
+      {title}: {told.map(([name, value]) => `${value.toLocaleString('en')} ${name}`).join(', ')}
+    </p>
+  );
+}

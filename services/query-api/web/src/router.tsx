@@ -1,0 +1,73 @@
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  type RouterHistory,
+} from '@tanstack/react-router';
+
+import { ErrorNotice } from './components/ErrorNotice';
+import { ApplicationPage } from './pages/ApplicationPage';
+import { ApplicationsPage } from './pages/ApplicationsPage';
+import { ComparePage } from './pages/ComparePage';
+import { NotFoundPage } from './pages/NotFoundPage';
+import { Shell } from './pages/Shell';
+import { SuspectsPage } from './pages/SuspectsPage';
+import { TracePage } from './pages/TracePage';
+import { formatParams, parseParams } from './url/params';
+import {
+  applicationSearch,
+  applicationsSearch,
+  compareSearch,
+  suspectsSearch,
+} from './url/searches';
+
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: NotFoundPage,
+  errorComponent: ({ error }: { error: unknown }) => (
+    <main className="page" id="main">
+      <ErrorNotice error={error instanceof Error ? error : new Error(String(error))} />
+    </main>
+  ),
+});
+
+const applications = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  component: ApplicationsPage,
+  validateSearch: applicationsSearch,
+});
+const application = createRoute({
+  getParentRoute: () => root,
+  path: '/apps/$app',
+  component: ApplicationPage,
+  validateSearch: applicationSearch,
+});
+const compare = createRoute({
+  getParentRoute: () => root,
+  path: '/apps/$app/compare',
+  component: ComparePage,
+  validateSearch: compareSearch,
+});
+const suspects = createRoute({
+  getParentRoute: () => root,
+  path: '/apps/$app/suspects',
+  component: SuspectsPage,
+  validateSearch: suspectsSearch,
+});
+const trace = createRoute({
+  getParentRoute: () => root,
+  path: '/traces/$trace',
+  component: TracePage,
+});
+
+const routeTree = root.addChildren([applications, application, compare, suspects, trace]);
+
+export const createAppRouter = (history?: RouterHistory) =>
+  createRouter({ routeTree, history, parseSearch: parseParams, stringifySearch: formatParams });
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: ReturnType<typeof createAppRouter>;
+  }
+}

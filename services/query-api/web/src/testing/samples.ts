@@ -1,0 +1,72 @@
+/** Small things of the API for tests, with what a test does not care about filled in. */
+
+import type { Graph, GraphNode, GroupCount, Item, Trace } from '../api/types';
+
+export function aNode(told: Partial<GraphNode> & { node: string }): GraphNode {
+  return {
+    label: told.node,
+    kind: 'operator',
+    op: 'map',
+    name: 'map',
+    description: '',
+    call_site: 'job.py:1',
+    path: null,
+    exact: true,
+    reason: '',
+    partitions: 2,
+    blocks: 1,
+    flows: 1,
+    associations: 1,
+    members: [told.node],
+    stage: '0',
+    has_items: true,
+    ...told,
+  };
+}
+
+/** A graph of links written as `a>b`. */
+export function aGraph(nodes: GraphNode[], ...links: string[]): Graph {
+  return {
+    app: 'local-1',
+    nodes,
+    links: links.map((link) => {
+      const [src = '', dest = ''] = link.split('>');
+      return { src, dest };
+    }),
+  };
+}
+
+export const anItem = (address: string, told: Partial<Item> = {}): Item => ({
+  address,
+  location: null,
+  text: null,
+  ...told,
+});
+
+export function aGroup(node: string, count: number, items: Item[] = []): GroupCount {
+  return { node, label: node, what: 'map', path: null, count, changed: false, gone: false, items };
+}
+
+export function aTrace(told: Partial<Trace> = {}): Trace {
+  return {
+    trace: 't1',
+    app: 'local-1',
+    direction: 'backward',
+    request: {
+      direction: 'backward',
+      start: { places: ['out/part-00000:1'] },
+      until: 'ends',
+      steps: null,
+    },
+    exact: true,
+    complete: true,
+    changed: false,
+    reasons: [],
+    warnings: [],
+    start: [],
+    groups: [],
+    passed: [],
+    count: 0,
+    ...told,
+  };
+}

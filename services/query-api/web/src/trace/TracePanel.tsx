@@ -1,0 +1,252 @@
+import { useMemo, useState } from 'react';
+
+import { traceItemsQuery } from '../api/queries';
+import type { Direction, GraphNode, Item, Trace } from '../api/types';
+import { CopyButton } from '../components/CopyButton';
+import { Empty } from '../components/Empty';
+import { ErrorNotice } from '../components/ErrorNotice';
+import { Loading } from '../components/Loading';
+import { MarkedText } from '../components/MarkedText';
+import { PanelHead } from '../components/PanelHead';
+import { nodeTitle, whereabouts } from '../graph/naming';
+import { traceCommands } from '../lib/cli';
+import { count, counted } from '../lib/format';
+import { ItemsTable, type ItemAction } from '../node/ItemsTable';
+import { TurnSelect } from '../node/TurnSelect';
+import { useItemPages } from '../node/useItemPages';
+import { ExportMenu } from './ExportMenu';
+import { startWords } from './requests';
+import { StepBar } from './StepBar';
+import { TraceNotes } from './TraceNotes';
+
+const START_SHOWN = 3;
+const NO_WORDS: ReadonlySet<string> = new Set();
+
+interface Props {
+  trace: Trace;
+  /** The node whose items are listed. */
+  at: string | null;
+  /** As it is drawn. */
+  node: GraphNode | undefined;
+  search: string;
+  shared: ReadonlySet<string>;
+  opened: string | null;
+  canGoOn: boolean;
+  busy: boolean;
+  onSteps: (steps: number | null) => void;
+  onAt: (node: string) => void;
+  onTrace: (direction: Direction, places: string[]) => void;
+  onShowRow: (address: string) => void;
+  onRowsOf: (node: string) => void;
+  onClose: () => void;
+}
+
+/** What a trace found: counts first, then the rows of each node, as far as they are looked at. */
+export function TracePanel(props: Props) {
+  const { trace, at, node, onAt } = props;
+  const [failed, setFailed] = useState<Error | null>(null);
+  const commands = traceCommands(trace, at);
+  const counts = useMemo(() => countsOf(trace), [trace]);
+  return (
+    <>
+      <PanelHead
+        title={trace.direction === 'backward' ? 'Backward trace' : 'Forward trace'}
+        detail={`${trace.direction === 'backward' ? 'what made' : 'what became of'} ${startWords(trace)}`}
+        closing="Leave trace"
+        onClose={props.onClose}
+      />
+      <div className="trace-body">
+        <StartRows trace={trace} search={props.search} />
+        <StepBar
+          steps={trace.request.steps}
+          canGoOn={props.canGoOn}
+          busy={props.busy}
+          onSteps={props.onSteps}
+        />
+        <TraceNotes trace={trace} />
+        {failed && <ErrorNotice error={failed} />}
+        <p className="trace-count" role="status">
+          <strong>{count(trace.count)}</strong> {trace.count === 1 ? 'item' : 'items'} in{' '}
+          {counted(trace.groups.length, 'node')}
+          {trace.request.steps !== null && ` after ${counted(trace.request.steps, 'step')}`}
+        </p>
+        <div className="chips" role="group" aria-label="Found in">
+          {trace.groups.map((group) => (
+            <button
+              key={group.node}
+              type="button"
+              className="chip"
+              aria-pressed={group.node === at}
+              title={group.path ?? group.what}
+              onClick={() => onAt(group.node)}
+            >
+              {group.label === group.node ? group.what : group.label}
+              <span className="chip-count">{count(group.count)}</span>
+              {group.gone && ' (file is gone)'}
+            </button>
+          ))}
+        </div>
+        {at !== null && (
+          <div className="trace-at">
+            <h3>
+              {node ? nodeTitle(node) : `node ${at}`}{' '}
+              {node && <span className="faint trace-where">{whereabouts(node)}</span>}
+            </h3>
+            <TurnSelect
+              turns={(node?.members ?? []).flatMap((member, index) =>
+                counts.has(member)
+                  ? [
+                      {
+                        node: member,
+                        words: `turn ${index + 1}: ${counted(counts.get(member) ?? 0, 'item')}`,
+                      },
+                    ]
+                  : [],
+              )}
+              node={at}
+              onChange={onAt}
+            />
+            <button
+              type="button"
+              className="button button-small button-quiet"
+              onClick={() => props.onRowsOf(at)}
+            >
+              All rows of this node
+            </button>
+          </div>
+        )}
+        {at === null ? (
+          <NothingFound trace={trace} />
+        ) : counts.has(at) ? (
+          <FoundItems {...props} key={`${trace.trace} ${at}`} at={at} />
+        ) : (
+          <Empty title="Nothing of this trace is stored here.">
+            <p>
+              The trace leads past it, or through a chain that keeps no rows. Choose a node with a
+              number.
+            </p>
+          </Empty>
+        )}
+      </div>
+      <div className="panel-foot">
+        {commands === null ? (
+          <span className="faint">
+            No command: it would have to name {count(startCount(trace))} places
+          </span>
+        ) : (
+          <>
+            <code className="command-line" title={commands}>
+              {commands.split('\n')[0]}
+            </code>
+            <CopyButton text={commands}>Copy as CLI command</CopyButton>
+          </>
+        )}
+        <CopyButton text={() => window.location.href}>Copy link</CopyButton>
+        <ExportMenu trace={trace} onError={setFailed} />
+      </div>
+    </>
+  );
+}
+
+function FoundItems(props: Props & { at: string }) {
+  const { trace, at, node, onTrace, onShowRow } = props;
+  const pages = useItemPages(traceItemsQuery(trace.trace, at));
+  const actions = useMemo<ItemAction[]>(
+    () => [
+      {
+        label: 'Lines',
+        title: 'Show it in its file',
+        letter: 'l',
+        run: (item) => onShowRow(item.address),
+        available: (item) => item.location !== null,
+      },
+      {
+        label: '← Back',
+        title: 'Trace backward from here',
+        letter: 'b',
+        run: (item) => onTrace('backward', [item.address]),
+        available: () => node?.kind !== 'source',
+      },
+      {
+        label: 'Forward →',
+        title: 'Trace forward from here',
+        letter: 'f',
+        run: (item) => onTrace('forward', [item.address]),
+        available: () => node?.kind !== 'sink',
+      },
+    ],
+    [node?.kind, onTrace, onShowRow],
+  );
+  const open = (item: Item) => {
+    if (item.location !== null) onShowRow(item.address);
+    else onTrace(trace.direction, [item.address]);
+  };
+  return (
+    <>
+      {pages.error !== null && <ErrorNotice error={pages.error} onRetry={pages.retry} />}
+      {pages.loading && <Loading what="items" />}
+      {pages.first !== undefined && (
+        <ItemsTable
+          label={`Items of the trace in ${pages.first.label}`}
+          items={pages.items}
+          total={pages.first.count}
+          search={props.search}
+          shared={props.shared}
+          actions={actions}
+          onOpen={open}
+          opened={props.opened}
+          hasMore={pages.hasMore && !pages.paused}
+          loadingMore={pages.loadingMore}
+          onMore={pages.more}
+        />
+      )}
+      {pages.first !== undefined && pages.hasMore && (
+        <p className="faint">
+          {count(pages.items.length)} of {count(pages.first.count)} loaded; scroll for more.
+        </p>
+      )}
+    </>
+  );
+}
+
+function StartRows({ trace, search }: { trace: Trace; search: string }) {
+  const items = trace.start.flatMap((group) => group.items).slice(0, START_SHOWN);
+  const more = startCount(trace) - items.length;
+  if (items.length === 0) return null;
+  return (
+    <ul className="start-rows" aria-label="Traced from">
+      {items.map((item) => (
+        <li key={item.address}>
+          <span className="start-place">{item.location ?? item.address}</span>{' '}
+          {item.text !== null && <MarkedText text={item.text} search={search} shared={NO_WORDS} />}
+        </li>
+      ))}
+      {more > 0 && <li className="faint">and {count(more)} more</li>}
+    </ul>
+  );
+}
+
+function NothingFound({ trace }: { trace: Trace }) {
+  return (
+    <Empty
+      title={
+        trace.direction === 'backward' ? 'It was made of no row.' : 'It did not go into any output.'
+      }
+    >
+      <p>
+        {trace.direction === 'backward'
+          ? 'It begins in the program itself, or its lineage is missing (see the verdict).'
+          : 'A filter dropped it, or it was on the inner side of a join that found no partner.'}
+      </p>
+    </Empty>
+  );
+}
+
+const startCount = (trace: Trace) => trace.start.reduce((sum, group) => sum + group.count, 0);
+
+/** Items by node, of every node that takes part. */
+export function countsOf(trace: Trace): Map<string, number> {
+  return new Map(
+    [...trace.start, ...trace.groups, ...trace.passed].map(({ node, count: n }) => [node, n]),
+  );
+}
