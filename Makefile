@@ -44,6 +44,10 @@ soak: setup ## Kill every part of a pipeline at random for an hour
 bench: setup ## Run the benchmarks; one JSON line each
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
 
+.PHONY: page
+page: ## Build the web page (needs Node.js 20.19 or newer with npm)
+	cd services/query-api/web && npm ci --no-audit --no-fund --loglevel=error && npm run build
+
 .PHONY: docs
 docs: setup ## Build the documentation as a site: build/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

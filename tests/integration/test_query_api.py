@@ -72,7 +72,7 @@ def test_applications_are_listed_filtered_and_shown(client: httpx.Client) -> Non
     assert verdict["complete"]
     assert verdict["tasks"] == {"expected": 3, "committed": 3}
     progress = got(client.get("/v1/applications/app-1/progress"))
-    assert (progress["tasks_committed"], progress["blocks_linked"]) == (3, 3)
+    assert (progress["capture"]["tasks"], progress["link"]["blocks_linked"]) == (3, 3)
 
 
 def test_pages_of_applications_go_on_where_they_ended(tmp_path: Path) -> None:

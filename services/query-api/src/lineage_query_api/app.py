@@ -130,14 +130,14 @@ def _serve_page(app: FastAPI) -> None:
     """The page: its files, and its frame for every other address that is none of the API."""
     folder = Path(str(files("lineage_query_api") / "web" / "static"))
 
-    @app.get("/{path:path}", include_in_schema=False)
+    @app.api_route("/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
     def page(path: str, request: Request) -> Response:
         if path.startswith("v1/") or not (folder / "index.html").exists():
             return problems.problem(
                 problems.request_id_of(request),
                 404,
                 f"there is nothing at /{path}",
-                hint="/openapi.json describes the API",
+                hint="/openapi.json describes the API; `make page` builds the page",
             )
         wanted = (folder / path).resolve() if "\0" not in path else folder
         if wanted.is_relative_to(folder.resolve()) and wanted.is_file():

@@ -201,6 +201,7 @@ class RowModel(_Model):
     location: str
     text: str | None
     asked: bool
+    address: str
 
 
 class RowsModel(_Model):
@@ -262,18 +263,32 @@ class SuspectsModel(_Model):
     exact: bool
 
 
+class Captured(_Model):
+    tasks: int
+    tasks_expected: int
+
+
+class Linked(_Model):
+    blocks_expected: int
+    blocks_received: int
+    blocks_linked: int
+
+
+class Written(_Model):
+    blocks: int
+    flows: int
+
+
 class ProgressModel(_Model):
+    """How far capture, linking and writing are; ``updated_at`` in unix seconds."""
+
     app: str
     status: str
     final: bool
     complete: bool
-    tasks_expected: int
-    tasks_committed: int
-    blocks_expected: int
-    blocks_received: int
-    blocks_linked: int
-    blocks_written: int
-    flows: int
+    capture: Captured
+    link: Linked
+    write: Written
     updated_at: float
 
 

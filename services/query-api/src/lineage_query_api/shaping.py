@@ -10,15 +10,18 @@ from lineage_core.verdict import Verdict
 from lineage_query_api.lineages import Trace
 from lineage_query_api.models import (
     ApplicationModel,
+    Captured,
     GraphLink,
     GraphModel,
     GraphNode,
     GroupModel,
     ItemModel,
+    Linked,
     NodeRef,
     Passed,
     ProgressModel,
     TraceModel,
+    Written,
 )
 from lineage_store.answers import Group, Item
 from lineage_store.listing import Listing
@@ -168,12 +171,12 @@ def progress(app: str, verdict: Verdict, now: float) -> ProgressModel:
         status=verdict.status,
         final=verdict.final,
         complete=verdict.complete,
-        tasks_expected=verdict.tasks_expected,
-        tasks_committed=verdict.tasks_committed,
-        blocks_expected=verdict.blocks_expected,
-        blocks_received=verdict.blocks_received,
-        blocks_linked=verdict.blocks_linked,
-        blocks_written=verdict.blocks_written,
-        flows=verdict.flows,
+        capture=Captured(tasks=verdict.tasks_committed, tasks_expected=verdict.tasks_expected),
+        link=Linked(
+            blocks_expected=verdict.blocks_expected,
+            blocks_received=verdict.blocks_received,
+            blocks_linked=verdict.blocks_linked,
+        ),
+        write=Written(blocks=verdict.blocks_written, flows=verdict.flows),
         updated_at=now,
     )

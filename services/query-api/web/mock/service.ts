@@ -266,7 +266,7 @@ function completeness({ detail, nodes }: Program) {
     blocks: { expected: 61, received: 61 - missing, linked: 61 - missing },
     reasons: detail.reasons,
     unknown: [],
-    superset: Object.fromEntries(nodes.filter((n) => !n.exact).map((n) => [n.node, n.reason])),
+    superset: Object.fromEntries(nodes.filter((n) => !n.exact).map((n) => [n.node, [n.reason]])),
   };
 }
 
@@ -310,12 +310,10 @@ function nodeItems(program: Program, node: string, query: URLSearchParams) {
   const done = at >= all;
   return {
     ...refOf(program, node),
-    count: search === null && partition === null ? all : null,
+    count: all,
     items: found.map(shown),
     next: done ? null : String(at),
     scanned: at - from,
-    matched: search !== null && done && from === 0 ? found.length : null,
-    complete_scan: done,
   };
 }
 
@@ -418,12 +416,13 @@ function progressOf({ detail }: Program, elapsed: number): Progress {
   return {
     status: detail.status,
     final: detail.final,
-    capture: { tasks: Math.floor(48 * part) },
-    link: { blocks_received: Math.floor(61 * part), blocks_linked: Math.floor(55 * part) },
-    write: {
-      flows: Math.floor(detail.flows * part),
-      associations: Math.floor(detail.associations * part),
+    capture: { tasks: Math.floor(48 * part), tasks_expected: 48 },
+    link: {
+      blocks_expected: 61,
+      blocks_received: Math.floor(61 * part),
+      blocks_linked: Math.floor(55 * part),
     },
+    write: { blocks: Math.floor(61 * part), flows: Math.floor(detail.flows * part) },
     updated_at: Date.now() / 1000,
   };
 }

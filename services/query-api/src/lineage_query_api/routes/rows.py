@@ -54,7 +54,13 @@ def get_rows(
         changed=rows.changed,
         note=rows.note,
         rows=[
-            RowModel(number=number, location=place or "", text=text, asked=at == position)
+            RowModel(
+                number=number,
+                location=place or "",
+                text=text,
+                asked=at == position,
+                address=f"{opened.names.space(space)}#{at}",
+            )
             for at, number, place, text in listed
             if text is not None or at == position or rows.unit != "line"
         ],

@@ -51,7 +51,7 @@ export interface Completeness {
   blocks?: Record<string, number>;
   reasons?: string[];
   unknown?: string[];
-  superset?: Record<string, string>;
+  superset?: Record<string, string[]>;
   [key: string]: unknown;
 }
 
@@ -100,10 +100,9 @@ export interface ItemPage {
 }
 
 export interface NodeItems extends NodeRef, ItemPage {
-  count: number | null;
+  count: number;
+  /** Items looked at for this page. */
   scanned: number;
-  matched: number | null;
-  complete_scan: boolean;
 }
 
 export interface TraceItems extends ItemPage {
@@ -205,9 +204,9 @@ export interface Suspects {
 export interface Progress {
   status: Status;
   final: boolean;
-  capture: { tasks: number };
-  link: { blocks_received: number; blocks_linked: number };
-  write: { flows: number; associations: number };
+  capture: { tasks: number; tasks_expected: number };
+  link: { blocks_expected: number; blocks_received: number; blocks_linked: number };
+  write: { blocks: number; flows: number };
   updated_at: number;
 }
 

@@ -160,15 +160,12 @@ export function RowsTab(props: Props) {
 
 function FoundLine(props: { pages: ItemPages<NodeItems>; search: string; children: ReactNode }) {
   const { pages, search } = props;
-  const last = pages.pages.at(-1);
   const scanned = pages.pages.reduce((sum, page) => sum + page.scanned, 0);
   const words =
     search === ''
-      ? pages.first?.count == null
-        ? `${counted(pages.items.length, 'row')} so far`
-        : counted(pages.first.count, 'row')
-      : last?.complete_scan === true || !pages.hasMore
-        ? `${counted(last?.matched ?? pages.items.length, 'row')} found`
+      ? counted(pages.first?.count ?? pages.items.length, 'row')
+      : !pages.hasMore
+        ? `${counted(pages.items.length, 'row')} found`
         : `${counted(pages.items.length, 'row')} found in the first ${count(scanned)}`;
   return (
     <div className="rows-found">

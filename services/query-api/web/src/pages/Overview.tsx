@@ -91,9 +91,9 @@ function VerdictDetails({ detail }: Pick<Props, 'detail'>) {
         <>
           <h3>Not exact</h3>
           <ul>
-            {superset.map(([node, reason]) => (
+            {superset.map(([node, reasons]) => (
               <li key={node}>
-                node {node}: {reason}
+                node {node}: {reasons.join('; ')}
               </li>
             ))}
           </ul>
