@@ -58,7 +58,7 @@ def test_every_answer_is_described(operation: Any, client: httpx.Client) -> None
     there = {"app": "app-1", "node": "read", "trace": made["trace"]}
 
     @given(case=operation.as_strategy(), aimed=st.booleans())
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
     def answers(case: Any, aimed: bool) -> None:
         if aimed:
             # Else nearly every question is of an application that is not there.

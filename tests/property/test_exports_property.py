@@ -10,7 +10,7 @@ import networkx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prov.model import ProvDerivation, ProvDocument, ProvGeneration, ProvUsage
 
@@ -74,6 +74,7 @@ def addresses(found: Items) -> set[str]:
     return {f"{space}#{position}" for space, position in found}
 
 
+@settings(max_examples=40)
 @given(graphs(), st.sampled_from(Direction), st.data())
 def test_tables_hold_each_item_once(
     graph: MemoryGraph, direction: Direction, data: st.DataObject
