@@ -141,7 +141,8 @@ def _graph_node(opened: Opened, fold: Fold, stages: dict[str, str], listing: Lis
         associations=node.associations,
         members=[one.node for one in fold.nodes],
         stage=stages[node.node],
-        has_items=node.kind in ("source", "sink") or listing.has_items(node.node),
+        has_items=node.kind in ("source", "sink")
+        or any(one.blocks and listing.has_items(one.node) for one in fold.nodes),
     )
 
 

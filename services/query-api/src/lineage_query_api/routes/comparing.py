@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -27,7 +28,7 @@ from lineage_query_api.models import (
 from lineage_store.opened import Opened
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["comparing"])
-RANKED_MAX = 1_000_000
+RANKED_MAX = 200_000
 """Inputs of all outputs together that are counted one by one."""
 
 
@@ -68,7 +69,10 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
     counted: Counter[tuple[str, str, int]] = Counter()
     exact = True
     opened = store.open(app)
+    deadline = time.monotonic() + store.settings.api_query_s
     for place in places:
+        if time.monotonic() > deadline:
+            raise too_much("the traces of these outputs take too long", "give fewer outputs")
         asked = TraceRequest(direction="backward", start=StartModel(places=[place]))
         made = store.trace(app, asked)
         exact &= made.traced.result.exact
