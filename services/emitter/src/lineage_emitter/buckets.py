@@ -6,7 +6,7 @@ PySpark's own looks at the environment for each key it hashes, which costs more 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -83,17 +83,21 @@ class Buckets:
                 break
             count += wanted
             if count > batch or (count % CHECKED == 0 and get_used_memory() > limit):
-                filled, size = len(buckets), 0
-                for target in list(buckets):
-                    yield pack_long(target)
-                    frame = self.serializer.dumps(buckets.pop(target))
-                    yield frame
-                    size += len(frame)
-                batch = next_batch(batch, size // filled)
+                average = yield from written(buckets, self.serializer)
+                batch = next_batch(batch, average)
                 count = 0
-        for target, items in buckets.items():
-            yield pack_long(target)
-            yield self.serializer.dumps(items)
+        yield from written(buckets, self.serializer)
+
+
+def written(buckets: dict[int, Any], serializer: Any) -> Generator[bytes, None, int]:
+    """Each bucket as PySpark's JVM half reads it, and forgotten; returns their bytes on average."""
+    filled, size = len(buckets), 0
+    for target in list(buckets):
+        yield pack_long(target)
+        frame = serializer.dumps(buckets.pop(target))
+        yield frame
+        size += len(frame)
+    return size // max(filled, 1)
 
 
 def next_batch(batch: float, frame_bytes: int) -> float:

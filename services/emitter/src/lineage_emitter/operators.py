@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from pyspark.serializers import pack_long
 from pyspark.shuffle import ExternalSorter, get_used_memory
 
 from lineage_emitter import segment as segments
-from lineage_emitter.buckets import hashing, next_batch
+from lineage_emitter.buckets import CHECKED, hashing, next_batch, written
 from lineage_emitter.detail import Detail
 from lineage_emitter.lines import Lines
 from lineage_emitter.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, GivenRecorder
@@ -237,8 +236,9 @@ class SaveText:
         _finish(segment, recorder)
 
 
-def _positions() -> array[int]:
-    return array("Q")
+def _bucket() -> tuple[list[Any], array[int]]:
+    """Records, and their positions."""
+    return [], array("Q")
 
 
 class Exchange:
@@ -274,29 +274,21 @@ class Exchange:
         partition_function, num_partitions = hashing(self.partition_function), self.num_partitions
         limit, base = self.memory_mb / 2, segment.exchange_base()
         append, cell, buffer = recorder.buffer.append, recorder.frame.cell, recorder.buffer
-        buckets: defaultdict[int, list[tuple[Any, Any]]] = defaultdict(list)
-        positions: defaultdict[int, array[int]] = defaultdict(_positions)
-        count, batch = 0, float(min(10 * num_partitions, 1000))
+        buckets: defaultdict[int, tuple[list[Any], array[int]]] = defaultdict(_bucket)
+        count, batch = 0, float(min(10 * num_partitions, CHECKED))
         for position, (key, value) in enumerate(records, base):
-            bucket = partition_function(key) % num_partitions
-            buckets[bucket].append((key, value))
-            positions[bucket].append(position)
+            items, positions = buckets[partition_function(key) % num_partitions]
+            items.append((key, value))
+            positions.append(position)
             append(cell[0])
             count += 1
-            if (count % 1000 == 0 and get_used_memory() > limit) or count > batch:
-                buckets_now, size = len(buckets), 0
-                for split in list(buckets):
-                    yield pack_long(split)
-                    frame = self.serializer.dumps((buckets.pop(split), positions.pop(split)))
-                    yield frame
-                    size += len(frame)
-                batch = next_batch(batch, size // buckets_now)
+            if (count % CHECKED == 0 and get_used_memory() > limit) or count > batch:
+                average = yield from written(buckets, self.serializer)
+                batch = next_batch(batch, average)
                 count = 0
                 if len(buffer) >= FLOWS_MAX:
                     segment.guard(recorder.flush)
-        for split, items in buckets.items():
-            yield pack_long(split)
-            yield self.serializer.dumps((items, positions[split]))
+        yield from written(buckets, self.serializer)
         segment.rows_out = recorder.count
         segment.finish()
 
