@@ -78,7 +78,7 @@ class StoredAccess:
     def graph(self, name: str) -> tuple[str, Sequence[NodeRecord], Sequence[LinkRecord]]:
         app = self.find(name)
         lineage = self.store.graph(app)
-        return app, with_reasons(lineage.nodes(), self.verdict(app)), lineage.links()
+        return app, with_reasons(lineage.nodes(), self.verdict(app).superset), lineage.links()
 
     def verdict(self, app: str) -> Verdict:
         return verdict_of(self.store, app)

@@ -178,16 +178,15 @@ class Composer:
         found = sorted(result.found.values(), key=lambda items: self._order.get(items.node, -1))
         return tuple(self.group(items, limit, texts=texts) for items in found if items.count)
 
-    def group(self, found: NodeItems, limit: int | None, *, texts: bool, offset: int = 0) -> Group:
-        """The items of one node from the ``offset``-th on, ``limit`` of them or all."""
+    def group(self, found: NodeItems, limit: int | None, *, texts: bool) -> Group:
+        """The items of one node, the first ``limit`` of them or all."""
         record = self._nodes.get(found.node)
         items: list[Item] = []
         changed = gone = False
         for space in sorted(found.spaces, key=order_of):
             region = found.spaces[space]
-            skipped, offset = min(offset, region.count), max(offset - region.count, 0)
-            left = region.count if limit is None else limit - len(items)
-            region = region.slice(skipped, left)
+            if limit is not None:
+                region = region.slice(0, limit - len(items))
             if region.count == 0:
                 continue
             more, file_changed, file_gone = self._items(space, region, record, texts=texts)

@@ -15,17 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from lineage_core.address import parse_space
-from lineage_core.block import BlockId
 from lineage_core.errors import LineageError
 from lineage_core.graph import BlockRef
 from lineage_core.region import Region
 from lineage_core.trace_result import NodeItems
-from lineage_store.answers import Item
+from lineage_store.answers import Item, order_of
+from lineage_store.loaded import loaded
 from lineage_store.opened import Opened
 
 POSITION_MAX = 2**64 - 1
-LOAD_AT_ONCE = 8
-"""Blocks in memory together."""
 SCAN_AT_ONCE = 2_000
 """Items whose texts are looked at together."""
 SCANNED_MAX = 200_000
@@ -70,9 +68,7 @@ class Listing:
         partitions = self.opened.locations.partitions(node)
         if partitions:
             return [f"{node}#{partition}" for partition in sorted(partitions)]
-        found = [parse_space(space) for space in self.opened.graph.spaces_of(node)]
-        found.sort(key=lambda space: (space.partition, space.incarnation or 0))
-        return [str(space) for space in found]
+        return sorted(self.opened.graph.spaces_of(node), key=order_of)
 
     def items(self, node: str, partition: int | None = None) -> NodeItems:
         """All items of a node, or of one partition of it."""
@@ -146,26 +142,20 @@ class Listing:
 
     def _outputs(self, space: str, refs: Sequence[BlockRef]) -> Region:
         found: list[Region] = []
-        for part in _parts([ref.block_id for ref in refs]):
-            for block in self.opened.graph.load(part).values():
-                last = block.out_first if block.out_last is None else block.out_last
-                for section in block.out:
-                    if section.space == space:
-                        rows = slice(section.row_first, section.row_stop)
-                        found.append(Region.of_runs(block.out_first[rows], last[rows]))
+        for block in loaded(self.opened.graph, (ref.block_id for ref in refs)):
+            last = block.out_first if block.out_last is None else block.out_last
+            for section in block.out:
+                if section.space == space:
+                    rows = slice(section.row_first, section.row_stop)
+                    found.append(Region.of_runs(block.out_first[rows], last[rows]))
         return Region.union(found)
 
     def _inputs(self, refs: Sequence[BlockRef]) -> Region:
         found: list[Region] = []
-        for part in _parts([ref.block_id for ref in refs]):
-            for block in self.opened.graph.load(part).values():
-                last = block.in_first if block.in_last is None else block.in_last
-                found.append(Region.of_runs(block.in_first, last))
+        for block in loaded(self.opened.graph, (ref.block_id for ref in refs)):
+            last = block.in_first if block.in_last is None else block.in_last
+            found.append(Region.of_runs(block.in_first, last))
         return Region.union(found)
-
-
-def _parts(blocks: Sequence[BlockId]) -> list[Sequence[BlockId]]:
-    return [blocks[at : at + LOAD_AT_ONCE] for at in range(0, len(blocks), LOAD_AT_ONCE)]
 
 
 def _place(cursor: str | None, spaces: int) -> tuple[int, int]:

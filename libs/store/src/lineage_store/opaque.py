@@ -10,9 +10,7 @@ from lineage_core.address import OPAQUE_SPACE
 from lineage_core.block import U64, FlowBlock
 from lineage_core.graph import FlowGraph
 from lineage_core.positions import text_position
-
-LOAD_AT_ONCE = 8
-"""Blocks in memory together."""
+from lineage_store.loaded import loaded
 
 
 def find_opaque(graph: FlowGraph, text: str) -> int | None:
@@ -33,11 +31,10 @@ def opaque_texts(graph: FlowGraph, positions: U64) -> dict[int, str]:
         *graph.blocks_from(OPAQUE_SPACE, first, last),
     ]
     todo = list(dict.fromkeys(ref.block_id for ref in refs))
-    for at in range(0, len(todo), LOAD_AT_ONCE):
-        for block in graph.load(todo[at : at + LOAD_AT_ONCE]).values():
-            for column, names in _named(block):
-                hit = np.flatnonzero(np.isin(column, positions)).tolist()
-                texts |= {int(column[row]): names[row] for row in hit}
+    for block in loaded(graph, todo):
+        for column, names in _named(block):
+            hit = np.flatnonzero(np.isin(column, positions)).tolist()
+            texts |= {int(column[row]): names[row] for row in hit}
         if len(texts) == len(positions):
             break
     return texts

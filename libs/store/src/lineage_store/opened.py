@@ -93,7 +93,7 @@ class Opener:
     def _open(self, app: str) -> Opened:
         verdict = verdict_of(self.store, app)
         graph = self.store.graph(app)
-        nodes = with_reasons(graph.nodes(), verdict)
+        nodes = with_reasons(graph.nodes(), verdict.superset)
         return Opened(
             app,
             graph,

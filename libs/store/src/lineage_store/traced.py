@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lineage_core.address import parse_space
 from lineage_core.graph import FlowGraph, LinkRecord, NodeRecord
@@ -12,6 +12,7 @@ from lineage_core.trace_result import Direction, NodeItems, TraceResult
 from lineage_store.answers import Answer, Composer
 from lineage_store.locations import Locations
 from lineage_store.names import Names
+from lineage_store.verdicts import with_reasons
 
 FOUND, START, WAY = "found", "start", "way"
 """What an item is to a trace: what was found, what was asked for, or one in between."""
@@ -44,7 +45,7 @@ class Traced:
     def answer(self, limit: int | None, *, texts: bool) -> Answer:
         """The first ``limit`` items (None: all) of each node, with lines and texts."""
         composer = self.composer()
-        starts = tuple(composer.group(items, limit, texts=texts) for items in _by_node(self.begun))
+        starts = tuple(composer.group(items, limit, texts=texts) for items in self.starts())
         groups = composer.groups(self.result, limit, texts=texts)
         return Answer(
             app=self.app,
@@ -61,9 +62,16 @@ class Traced:
 
     def composer(self) -> Composer:
         """What turns regions into items; it has the warnings."""
-        composer = Composer(self.graph, self.names, self.locations, self.known)
+        composer = Composer(self.graph, self.names, self.locations, self._records())
         composer.warnings.update(dict.fromkeys(self.warnings))
         return composer
+
+    def starts(self) -> list[NodeItems]:
+        """The items asked for, by node."""
+        found: dict[str, dict[str, Region]] = {}
+        for space, region in self.begun.items():
+            found.setdefault(parse_space(space).name, {})[space] = region
+        return [NodeItems(node, of_node) for node, of_node in found.items()]
 
     def taking_part(self) -> dict[str, Region]:
         """All items that take part, by space."""
@@ -80,7 +88,7 @@ class Traced:
 
         Each item of a node comes once: one that was asked for and is the answer, too, is found.
         """
-        order = {node.node: at for at, node in enumerate(self.graph.nodes())}
+        order = {node.node: at for at, node in enumerate(self._records())}
         of_nodes = {*self.result.passed, *self.result.found}
         left = dict(self.begun)
         for node in sorted(of_nodes, key=lambda one: (order.get(one, -1), one)):
@@ -119,17 +127,15 @@ class Traced:
 
         As exact as the verdict has them.
         """
-        nodes, links = self.graph.nodes(), self.graph.links()
+        nodes, links = with_reasons(self._records(), self.superset), self.graph.links()
         there = way_between(nodes, links, set(self.counts()))
         return (
-            [self._judged(node) for node in nodes if node.node in there],
+            [node for node in nodes if node.node in there],
             [link for link in links if link.src in there and link.dest in there],
         )
 
-    def _judged(self, node: NodeRecord) -> NodeRecord:
-        if node.node not in self.superset:
-            return node
-        return replace(node, exact=False, reason="; ".join(self.superset[node.node]))
+    def _records(self) -> Sequence[NodeRecord]:
+        return self.graph.nodes() if self.known is None else self.known
 
 
 def way_between(
@@ -167,10 +173,3 @@ def _with_rest(passed: Region | None, found: Region | None) -> tuple[Region, Reg
 
 def _spaces(items: NodeItems | None) -> dict[str, Region]:
     return {} if items is None else dict(items.spaces)
-
-
-def _by_node(spaces: Mapping[str, Region]) -> Sequence[NodeItems]:
-    found: dict[str, dict[str, Region]] = {}
-    for space, region in spaces.items():
-        found.setdefault(parse_space(space).name, {})[space] = region
-    return [NodeItems(node, of_node) for node, of_node in found.items()]

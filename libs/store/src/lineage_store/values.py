@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator
 
 import numpy as np
 
-from lineage_core.block import U64, BlockId, FlowBlock
+from lineage_core.block import U64, FlowBlock
 from lineage_core.graph import FlowGraph
-
-LOAD_AT_ONCE = 8
-"""Blocks in memory together."""
+from lineage_store.loaded import loaded
 
 
 def item_values(graph: FlowGraph, space: str, positions: U64) -> dict[int, str]:
@@ -22,19 +19,12 @@ def item_values(graph: FlowGraph, space: str, positions: U64) -> dict[int, str]:
     refs = graph.blocks_into(space, int(positions.min()), int(positions.max()))
     # Blocks without inputs first: detailed mode tells texts apart from flows.
     todo = [ref.block_id for ref in sorted(refs, key=lambda ref: ref.in_min <= ref.in_max)]
-    for part in _parts(todo):
-        for block in graph.load(part).values():
-            for position, text in _values(block, space, positions):
-                texts.setdefault(position, text)
+    for block in loaded(graph, todo):
+        for position, text in _values(block, space, positions):
+            texts.setdefault(position, text)
         if len(texts) == len(positions):
             break
     return texts
-
-
-def _parts(todo: Sequence[BlockId]) -> Iterator[list[BlockId]]:
-    left = iter(todo)
-    while part := list(islice(left, LOAD_AT_ONCE)):
-        yield part
 
 
 def _values(block: FlowBlock, space: str, positions: U64) -> Iterator[tuple[int, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lineage_core.graph import NodeRecord
@@ -16,11 +16,13 @@ def verdict_of(store: GraphStore, app: str) -> Verdict:
     return judge(store.messages(app), store.counts(app), now=time.time())
 
 
-def with_reasons(nodes: Sequence[NodeRecord], verdict: Verdict) -> list[NodeRecord]:
-    """Nodes as exact as the verdict says: tasks and blocks may have told more than the program."""
+def with_reasons(
+    nodes: Sequence[NodeRecord], superset: Mapping[str, Sequence[str]]
+) -> list[NodeRecord]:
+    """Nodes as exact as a verdict says: tasks and blocks may have told more than the program."""
     return [
-        replace(node, exact=False, reason="; ".join(verdict.superset[node.node]))
-        if node.node in verdict.superset
+        replace(node, exact=False, reason="; ".join(superset[node.node]))
+        if node.node in superset
         else node
         for node in nodes
     ]
