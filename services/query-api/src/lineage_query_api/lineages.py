@@ -53,10 +53,7 @@ class Trace:
     @property
     def result_items(self) -> dict[str, NodeItems]:
         """All items by node: of the start, on the way, and found."""
-        start: dict[str, dict[str, Region]] = {}
-        for space, region in self.traced.begun.items():
-            start.setdefault(parse_space(space).name, {})[space] = region
-        begun = {node: NodeItems(node, spaces) for node, spaces in start.items()}
+        begun = {items.node: items for items in self.traced.starts()}
         return begun | dict(self.traced.result.passed) | dict(self.traced.result.found)
 
 
