@@ -1,0 +1,57 @@
+{{/* What the schema of the values can't say. The first thing that is wrong ends the rendering with a sentence. */}}
+
+{{- define "lineage-master.check" -}}
+{{- $values := .Values -}}
+{{- range list (list "kafka" "kafka.bootstrapServers" $values.kafka.bootstrapServers "HOST:PORT,HOST:PORT") (list "redis" "redis.url" $values.redis.url "redis://HOST:PORT/0") (list "neo4j" "neo4j.uri" $values.neo4j.uri "neo4j://HOST:PORT") -}}
+{{- $tryout := include "lineage-master.tryout" (list $ (index . 0)) -}}
+{{- if and (not $tryout) (not (index . 2)) -}}
+{{- fail (printf "\n%s is not set: give the address as %s, or have a server of this release with tryout.%s.enabled=true (not for production)" (index . 1) (index . 3) (index . 0)) -}}
+{{- else if and $tryout (index . 2) -}}
+{{- fail (printf "\n%s is set, and tryout.%s is enabled, too: choose one of them" (index . 1) (index . 0)) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (include "lineage-master.tryout" (list . "kafka")) -}}
+{{- $protocol := $values.kafka.securityProtocol -}}
+{{- if and (hasPrefix "SASL" $protocol) (not $values.kafka.saslMechanism) -}}
+{{- fail (printf "\nkafka.securityProtocol is %s: set kafka.saslMechanism to PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512" $protocol) -}}
+{{- end -}}
+{{- range $name, $user := $values.kafka.users -}}
+{{- $wanted := or (has $name (list "linker" "writer")) (and (eq $name "topics") $values.topics.create) (and (eq $name "queryApi") $values.queryApi.deadLetters) (and (eq $name "emitter") (include "lineage-master.testToken" $)) -}}
+{{- if and $wanted (ne $protocol "PLAINTEXT") (not $user.existingSecret) -}}
+{{- fail (printf "\nkafka.securityProtocol is %s: kafka.users.%s.existingSecret must name the Secret of its login" $protocol $name) -}}
+{{- end -}}
+{{- if and $wanted (hasPrefix "SASL" $protocol) (not $user.username) -}}
+{{- fail (printf "\nkafka.securityProtocol is %s: set kafka.users.%s.username" $protocol $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $auth := $values.queryApi.auth -}}
+{{- if not (or $auth.tokens.existingSecret $auth.oidc.issuer $values.tryout.enabled) -}}
+{{- fail "\nthe query API lets nobody in: set queryApi.auth.tokens.existingSecret (a Secret with a file made by `lineage token`) or queryApi.auth.oidc.issuer" -}}
+{{- end -}}
+{{- if and $auth.oidc.issuer (not $auth.oidc.audience) -}}
+{{- fail "\nqueryApi.auth.oidc.issuer is set: queryApi.auth.oidc.audience must be, too" -}}
+{{- end -}}
+{{- if and $values.ingress.enabled (not $values.ingress.host) -}}
+{{- fail "\ningress.enabled is true: set ingress.host" -}}
+{{- end -}}
+{{- range list "linker" "writer" "queryApi" -}}
+{{- $scaling := (index $values .).autoscaling -}}
+{{- if gt (int $scaling.minReplicas) (int $scaling.maxReplicas) -}}
+{{- fail (printf "\n%s.autoscaling.minReplicas is more than maxReplicas" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if $values.networkPolicy.enabled -}}
+{{- range list "kafka" "redis" "neo4j" -}}
+{{- if and (not (include "lineage-master.tryout" (list $ .))) (not (index $values.networkPolicy .).to) -}}
+{{- fail (printf "\nnetworkPolicy.enabled is true: networkPolicy.%s.to must say where %s is (peers as in a NetworkPolicy), or set networkPolicy.enabled=false" . .) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $values.openLineage.url (not $values.networkPolicy.openLineage.to) -}}
+{{- fail "\nnetworkPolicy.enabled is true and openLineage.url is set: networkPolicy.openLineage.to must say where the backend is, or set networkPolicy.enabled=false" -}}
+{{- end -}}
+{{- if and $auth.oidc.issuer (not $values.networkPolicy.issuer.to) -}}
+{{- fail "\nnetworkPolicy.enabled is true and queryApi.auth.oidc.issuer is set: networkPolicy.issuer.to must say where the issuer is, or set networkPolicy.enabled=false" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
