@@ -30,7 +30,7 @@ import psutil
 from benchmarks.catalog import WORKLOADS
 from benchmarks.generate import parse_size
 from benchmarks.lineage_rows import SEED, WITNESSES_MAX, counted_rows, percentiles
-from benchmarks.pairs import CAPTURED, RunError, Setup, run_once
+from benchmarks.pairs import SPOOL, RunError, Setup, run_once
 from benchmarks.provenance import provenance
 from lineage_store.opening import open_store
 
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--folder", type=Path, default=Path("benchmarks/out"))
     options = parser.parse_args()
-    store = options.store or captured(options.folder.resolve(), options.size)
+    store = options.store or captured(options.folder.resolve(), "wordcount", options.size)
     narrow, wide, witnesses = rows_of(store)
     with serving(store) as (address, pid):
         row = {
@@ -66,11 +66,12 @@ def main() -> None:
     print(json.dumps(row | {"provenance": provenance()}), flush=True)
 
 
-def captured(folder: Path, size: int) -> str:
-    """A store that holds a captured word count."""
-    workload = WORKLOADS["wordcount"]
+def captured(folder: Path, name: str, size: int) -> str:
+    """A store that holds a captured run of a workload."""
+    workload = WORKLOADS[name]
     source = workload.prepare(folder / "inputs", size)
-    run = run_once(Setup(workload, source, folder / "api", PARTITIONS, CORES), CAPTURED, 0)
+    setup = Setup(workload, source, folder / f"{name}-served", PARTITIONS, CORES)
+    run = run_once(setup, SPOOL, 0)
     return f"sqlite:///{run.lineage / 'lineage.db'}"
 
 

@@ -32,6 +32,8 @@ class Workload:
     """Environment variables of captured runs."""
     by_rows: bool = False
     """Its input is sized by rows (of each table), not by bytes."""
+    published_in_detail: bool = False
+    """The published figures are of every operator, with values; else at stage level."""
     asked: int = 20
     """Output rows whose traces are compared with plain Python."""
 
@@ -91,7 +93,8 @@ WORKLOADS = {
             *("flights", ROOT / "examples" / "flights" / "job.py", _flights, witnesses.of_flights)
         ),
         Workload(
-            *("tweets", HERE / "tweets.py", _once("tweets", write_tweets), witnesses.of_tweets)
+            *("tweets", HERE / "tweets.py", _once("tweets", write_tweets), witnesses.of_tweets),
+            published_in_detail=True,
         ),
         _JOIN,
         _JOIN.with_settings("join-key", LINEAGE_GRANULARITY="key"),

@@ -28,7 +28,7 @@ def witness_counts(
     Raises:
         RunError: a trace leaves out a line, or names one too many and calls itself exact.
     """
-    places = _sample(output, setup.workload.asked)
+    places = sample_rows(output, setup.workload.asked)
     expected = setup.workload.witnesses(setup.source, [row for _, row in places])
     asker = Asker(store, RowReader(index))
     found, exact = [], []
@@ -51,7 +51,7 @@ def witness_counts(
     }
 
 
-def _sample(output: Path, rows: int) -> list[tuple[str, OutputRow]]:
+def sample_rows(output: Path, rows: int) -> list[tuple[str, OutputRow]]:
     """Rows chosen at random: where each is (``path:line``), and the row."""
     found: list[tuple[str, OutputRow]] = []
     for part in sorted(output.glob("part-*")):

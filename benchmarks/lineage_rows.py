@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.correctness import witness_counts
 from benchmarks.intervals import median_interval
@@ -31,6 +32,8 @@ CANDIDATES_MAX = 10_000
 CANDIDATES_S = 30.0
 """Looking for rows to ask about stops then: where each has a million witnesses, few are counted."""
 WIDE_ROWS = 5
+ROWS_A_DECADE = 5
+Row = TypeVar("Row")
 
 
 def lineage_row(setup: Setup, captured: Sequence[Run], input_bytes: int) -> dict[str, Any]:
@@ -50,8 +53,8 @@ def lineage_row(setup: Setup, captured: Sequence[Run], input_bytes: int) -> dict
         if not verdict.complete:
             raise RunError(f"lineage of {last.home} is incomplete: {verdict.reasons}")
         return {
-            "lineage_bytes": size,
-            "lineage_ratio": round(size / input_bytes, 4),
+            "store_bytes": size,
+            "store_ratio": round(size / input_bytes, 4),
             "associations": application.associations,
             **_verdict(verdict),
             **queryable(captured),
@@ -90,7 +93,8 @@ def trace_times(store: GraphStore, app: str, index: Path) -> dict[str, Any]:
     ``positions``: rows of the output chosen at random among those with up to ``WITNESSES_MAX``
     witnesses; where none has so few, some are asked all the same, without texts. ``texts``: the same
     with the text of each witness; the first of them, which builds the index of the input, is given
-    apart. ``top``: the row with the most witnesses, counts only.
+    apart. ``top``: the row with the most witnesses, counts only. ``points``: witnesses and
+    milliseconds of rows with few to many of them.
     """
     graph = store.graph(app)
     counts = counted_rows(graph)
@@ -107,7 +111,20 @@ def trace_times(store: GraphStore, app: str, index: Path) -> dict[str, Any]:
         "top_witnesses": counts[top],
         "top_counts_first_ms": round(_milliseconds(lambda: _back(Tracer(graph), top)), 2),
         "top_counts": percentiles([_milliseconds(lambda: _back(tracer, top)) for _ in range(20)]),
+        "points": [
+            [counts[row], round(_milliseconds(partial(_back, tracer, row)), 3)]
+            for row in spread(counts)
+        ],
     }
+
+
+def spread(counts: Mapping[Row, int]) -> list[Row]:
+    """Up to ``ROWS_A_DECADE`` rows with 1 to 9 witnesses, as many with 10 to 99, and so on."""
+    decades: defaultdict[int, list[Row]] = defaultdict(list)
+    for row, count in counts.items():
+        decades[len(str(count))].append(row)
+    chosen = [row for rows in decades.values() for row in rows[:ROWS_A_DECADE]]
+    return sorted(chosen, key=lambda row: counts[row])
 
 
 def counted_rows(graph: FlowGraph) -> dict[tuple[str, int], int]:

@@ -27,6 +27,7 @@ SAMPLE_INTERVAL_S = 0.1
 """A worker that ends takes up to this much CPU time with it, unseen."""
 ORPHANS_TIMEOUT_S = 60.0
 CPU_TOLERANCE_S = 0.5
+DRIVER, JVM, DAEMON, WORKER = "driver", "jvm", "daemon", "worker"
 
 
 class MeasureError(Exception):
@@ -42,6 +43,8 @@ class Samples:
     """The kernel's high-water mark of resident memory: no peak between samples is missed."""
     worker_private_bytes: dict[int, int] = field(default_factory=dict)
     """Largest sample of memory that is the worker's own, not shared with the daemon it forked from."""
+    peak_bytes: dict[str, int] = field(default_factory=dict)
+    """As ``worker_peak_bytes``, of the largest process of a kind: driver, jvm, daemon, worker."""
 
     def take(self) -> None:
         """Look once at all of them; those that end meanwhile are left out."""
@@ -49,15 +52,24 @@ class Samples:
             try:
                 times = process.cpu_times()
                 self.cpu_s[process.pid] = times.user + times.system
-                if _is_worker(process):
+                kind = _kind(process)
+                if kind is not None:
+                    peak = high_water_bytes(process.pid)
+                    self.peak_bytes[kind] = max(peak, self.peak_bytes.get(kind, 0))
+                if kind == WORKER:
                     self._look_at_worker(process.pid)
             except (psutil.Error, OSError):
                 continue
 
     def _look_at_worker(self, pid: int) -> None:
-        self.worker_peak_bytes[pid] = _kilobytes(f"/proc/{pid}/status", ("VmHWM:",))
+        self.worker_peak_bytes[pid] = high_water_bytes(pid)
         private = _kilobytes(f"/proc/{pid}/smaps_rollup", ("Private_Clean:", "Private_Dirty:"))
         self.worker_private_bytes[pid] = max(private, self.worker_private_bytes.get(pid, 0))
+
+
+def high_water_bytes(pid: int) -> int:
+    """Resident memory of a process at its peak, by the kernel."""
+    return _kilobytes(f"/proc/{pid}/status", ("VmHWM:",))
 
 
 def _kilobytes(path: str, names: tuple[str, ...]) -> int:
@@ -66,13 +78,18 @@ def _kilobytes(path: str, names: tuple[str, ...]) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(names))
 
 
-def _is_worker(process: psutil.Process) -> bool:
+def _kind(process: psutil.Process) -> str | None:
     """A worker is what a daemon module forked: same command line as its parent."""
     line = process.cmdline()
+    program = Path(line[0]).name if line else ""
+    if program == "java":
+        return JVM
+    if not program.startswith("python"):
+        return None  # a shell on its way to becoming the JVM
     if "-m" not in line or not any(word.endswith(".daemon") for word in line):
-        return False
+        return DRIVER
     parent = process.parent()
-    return parent is not None and parent.cmdline() == line
+    return WORKER if parent is not None and parent.cmdline() == line else DAEMON
 
 
 def measure(command: list[str]) -> dict[str, object]:
@@ -110,6 +127,7 @@ def measure(command: list[str]) -> dict[str, object]:
         "cpu_workers_sampled_s": lost_s,
         "worker_peak_bytes": max(samples.worker_peak_bytes.values(), default=0),
         "worker_private_bytes": max(samples.worker_private_bytes.values(), default=0),
+        "peak_bytes": samples.peak_bytes,
     }
 
 

@@ -1,4 +1,4 @@
-"""The same job plain and captured, or through spool and Kafka, in turn: A B A B."""
+"""The same job in two ways, plain and captured for one, in turn: A B A B."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,8 +16,14 @@ from benchmarks.catalog import ROOT, Workload
 from benchmarks.intervals import median_interval
 from benchmarks.spark_events import AppTimes, read_times, submit_arguments
 
-PLAIN, CAPTURED, WARM = "plain", "captured", "warm"
-SPOOL, KAFKA = "spool", "kafka"
+PLAIN, AGAIN, WARM = "plain", "plain-again", "warm"
+SPOOL, KAFKA, RECORD_LEVEL = "spool", "kafka", "record-level"
+LAUNCHERS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys((PLAIN, AGAIN, WARM), ()),
+    **dict.fromkeys((SPOOL, KAFKA), ("-m", "lineage_emitter.autorun")),
+    RECORD_LEVEL: ("-m", "benchmarks.baselines.record_level.run"),
+}
+"""What a kind of run puts between Python and the job."""
 LOG_TAIL = 3_000
 
 
@@ -38,6 +44,8 @@ class Run:
     """Resident memory of the largest Python worker at its peak."""
     worker_private_mb: float
     """The same without what it shares with the daemon it was forked from (sampled)."""
+    peak_mb: Mapping[str, float]
+    """The same of the largest process of each kind: driver, jvm, daemon, worker."""
     times: AppTimes
     linked_at: float
     """Unix seconds of the last write to store and spool; 0 of a plain run."""
@@ -71,20 +79,10 @@ class Setup:
     folder: Path
     partitions: int
     cores: int
-    control: bool = False
-    """Both sides plain: what the measurement itself says when nothing differs."""
-    kinds: tuple[str, str] = (PLAIN, CAPTURED)
+    kinds: tuple[str, str] = (PLAIN, SPOOL)
     """The two sides."""
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Environment variables of a kind of run."""
-
-
-def over_kafka(bootstrap: str) -> dict[str, Mapping[str, str]]:
-    """Settings of captured runs that only emit: to the spool, and to Kafka."""
-    return {
-        SPOOL: {"LINEAGE_LINK": "false"},
-        KAFKA: {"LINEAGE_DISPATCHER": "kafka", "LINEAGE_KAFKA": bootstrap},
-    }
 
 
 def run_once(
@@ -99,15 +97,13 @@ def run_once(
     shutil.rmtree(home, ignore_errors=True)
     (home / "events").mkdir(parents=True)
     script = setup.workload.arguments(setup.source, home / "out", setup.partitions)
-    captured = kind not in (PLAIN, WARM) and not setup.control
-    environment = _environment(home, setup)
-    if captured:
+    environment = environment_of(home, setup)
+    if LAUNCHERS[kind]:
         environment |= setup.workload.settings
     environment |= {**setup.settings.get(kind, {}), **(settings or {})}
-    launcher = ["-m", "lineage_emitter.autorun"] if captured else []
     report = home / "measured.json"
     command = [sys.executable, "-m", "benchmarks.measure", str(report), "--"]
-    command += [sys.executable, *launcher, *script]
+    command += [sys.executable, *LAUNCHERS[kind], *script]
     with (home / "log").open("wb") as log:
         done = subprocess.run(
             command, cwd=ROOT, env=environment, stdout=log, stderr=log, check=False
@@ -126,6 +122,7 @@ def run_once(
         measured["ended_at"],
         measured["worker_peak_bytes"] / 1e6,
         measured["worker_private_bytes"] / 1e6,
+        {name: peak / 1e6 for name, peak in measured["peak_bytes"].items()},
         read_times(home / "events"),
         _last_write(home / "lineage"),
     )
@@ -137,7 +134,8 @@ def _last_write(lineage: Path) -> float:
     return max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)
 
 
-def _environment(home: Path, setup: Setup) -> dict[str, str]:
+def environment_of(home: Path, setup: Setup) -> dict[str, str]:
+    """Environment variables of a run in ``home``, without what only captured runs get."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LINEAGE_")}
     return kept | {
         "PYSPARK_SUBMIT_ARGS": submit_arguments(home / "events", setup.cores),
@@ -146,9 +144,12 @@ def _environment(home: Path, setup: Setup) -> dict[str, str]:
     }
 
 
-def run_pairs(setup: Setup, pairs: int) -> tuple[list[Run], list[Run]]:
+def run_pairs(
+    setup: Setup, pairs: int, right_run: Callable[[int], Run] | None = None
+) -> tuple[list[Run], list[Run]]:
     """Runs of both kinds in turn, after one plain run that warms the caches.
 
+    ``right_run`` takes the number of a pair and does the right side's run, with what comes around it.
     Only the last run's folder is left, for what is asked of its lineage.
 
     Raises:
@@ -162,7 +163,7 @@ def run_pairs(setup: Setup, pairs: int) -> tuple[list[Run], list[Run]]:
         plain.append(run_once(setup, left, number))
         if captured:
             shutil.rmtree(captured[-1].home)
-        captured.append(run_once(setup, right, number))
+        captured.append(right_run(number) if right_run else run_once(setup, right, number))
         check_same_output(plain[-1].output, captured[-1].output)
         shutil.rmtree(plain[-1].home)
         _progress(setup, number, pairs, plain[-1], captured[-1])
@@ -193,7 +194,7 @@ def check_same_output(left: Path, right: Path) -> None:
 
 
 def compared(plain: list[Run], captured: list[Run]) -> dict[str, object]:
-    """Ratios captured / plain (or Kafka / spool), pair by pair, and what they are made of.
+    """Ratios right / left, pair by pair, and what they are made of.
 
     ``wall``: the whole process. ``app``: from a ready SparkContext to its stop. ``jobs``: from the
     first job to the end of the last. ``cpu``: user and system time of all processes.
@@ -208,6 +209,7 @@ def compared(plain: list[Run], captured: list[Run]) -> dict[str, object]:
         name: median_interval([b / a for a, b in zip(*sides, strict=True)])
         for name, sides in measures.items()
     }
+    found["jobs_s"] = median_interval([run.times.jobs_s for run in captured])
     for runs in (plain, captured):
         found[runs[0].kind] = {
             "wall_s": [round(run.wall_s, 3) for run in runs],

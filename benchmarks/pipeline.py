@@ -1,176 +1,123 @@
 """A captured job through Kafka, linker and writer into Neo4j: how long, how much, how fast to trace.
 
-One job runs with the dispatcher ``kafka`` against a stack of its own (``lineage stack up``); the row
-says what every part of the pipeline needed for it.
+Plain runs and runs with the dispatcher ``kafka`` take turns against a stack of its own; the row says
+what every part of the pipeline needed until the lineage could be asked for.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import shlex
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import statistics
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import psutil
-import redis
-
 from benchmarks.correctness import witness_counts
+from benchmarks.intervals import median_interval
 from benchmarks.lineage_rows import trace_times
-from benchmarks.pairs import KAFKA, RunError, Setup, run_once
-from lineage_core.verdict import Verdict, judge
+from benchmarks.meter import Meter, Usage
+from benchmarks.pairs import KAFKA, Run, Setup, compared, run_once, run_pairs
+from benchmarks.stack import Stack, complete, stack
+from benchmarks.totals import until_queryable
+from lineage_core.verdict import Verdict
 from lineage_store.opening import open_store
 from lineage_store.port import GraphStore
 
-QUERYABLE_LIMIT_S = 600.0
-POLL_S = 0.1
-SERVICES = ("linker", "writer")
+WARM = 0
+"""Number of the run that is for caches, and for what servers compile as they go."""
 
 
 @dataclass(frozen=True)
-class Stack:
-    """A running stack; ``settings`` are what ``lineage stack env`` exports."""
+class Pass:
+    """One run through a pipeline."""
 
-    folder: Path
-    settings: Mapping[str, str]
+    run: Run
+    app: str
+    verdict: Verdict
+    complete_at: float
 
-    def redis(self) -> redis.Redis:
-        """A client of its Redis."""
-        return redis.Redis.from_url(self.settings["LINEAGE_REDIS"])
-
-    def cpu_s(self, name: str) -> float:
-        """User and system time of a service and all it started, since its start."""
-        return cpu_s(self._pid(name))
-
-    def stored_bytes(self) -> int:
-        """Stop all of it; bytes of Neo4j's store files then (a stop is what has them written out).
-
-        Its transaction log is left out: a setting bounds it, not the data.
-        """
-        lineage("stack", "down", "--dir", str(self.folder))
-        data = self.folder / "neo4j"
-        return sum(
-            path.stat().st_size
-            for path in data.rglob("*")
-            if path.is_file() and "databases" in path.parts and "neo4j" in path.parent.parts
-        )
-
-    def _pid(self, name: str) -> int:
-        shown = json.loads(lineage("stack", "status", "--dir", str(self.folder), "--json"))
-        return int(next(one["pid"] for one in shown["servers"] if one["name"] == name))
+    @property
+    def queryable_s(self) -> float:
+        """From the end of the last job until the verdict is complete."""
+        return max(0.0, self.complete_at - self.run.times.jobs_ended)
 
 
-def cpu_s(pid: int) -> float:
-    """User and system time of a process and all it started, since its start."""
-    process = psutil.Process(pid)
-    times = [one.cpu_times() for one in [process, *process.children(recursive=True)]]
-    return sum(time.user + time.system for time in times)
+@dataclass(frozen=True)
+class MeteredPass(Pass):
+    """The same through a pipeline of its own, whose processes can be measured."""
+
+    usage: Usage
+    redis_peak_bytes: int
 
 
-def lineage(*arguments: str, settings: Mapping[str, str] | None = None) -> str:
-    """What a ``lineage`` command prints; ``settings`` are environment variables for it.
+def pipeline_row(setup: Setup, pairs: int, input_bytes: int) -> dict[str, Any]:
+    """Pairs of plain runs and runs through a pipeline of its own.
 
     Raises:
-        RunError: it failed.
-    """
-    command = [sys.executable, "-c", "from lineage.main import app; app()", *arguments]
-    environment = os.environ | dict(settings or {})
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RunError(f"lineage {shlex.join(arguments)}: {done.stderr.strip()}")
-    return done.stdout
-
-
-@contextmanager
-def stack(folder: Path) -> Iterator[Stack]:
-    """A fresh stack in ``folder``, gone afterwards.
-
-    Raises:
-        RunError: it does not start.
-    """
-    if folder.exists():
-        lineage("stack", "down", "--dir", str(folder), "--purge")
-    lineage("stack", "up", "--dir", str(folder))
-    try:
-        yield Stack(folder, _exports(lineage("stack", "env", "--dir", str(folder))))
-    finally:
-        lineage("stack", "down", "--dir", str(folder), "--purge")
-
-
-def _exports(text: str) -> dict[str, str]:
-    found = {}
-    for word in shlex.split(text, comments=True):
-        name, equals, value = word.partition("=")
-        if equals:
-            found[name] = value
-    return found
-
-
-def pipeline_row(setup: Setup, input_bytes: int) -> dict[str, Any]:
-    """Run the job once through a pipeline of its own.
-
-    Raises:
-        RunError: the job failed, or its lineage never became complete.
+        RunError: a run failed, or its lineage never became complete.
     """
     with stack(setup.folder / "stack") as servers:
-        os.environ.update(servers.settings)
-        # A first run is for caches, and for what servers compile as they go.
+        empty = servers.stop()
+        servers.start()
+        through(setup, servers, WARM)
+        passes: list[MeteredPass] = []
+
+        def right(number: int) -> Run:
+            passes.append(through(setup, servers, number + 1))
+            return passes[-1].run
+
+        plain, captured = run_pairs(setup, pairs, right)
         with open_store(servers.settings["LINEAGE_STORE"]) as store:
-            run_once(setup, KAFKA, 0, servers.settings)
-            complete(store, store.applications()[0].app)
-            store.delete(store.applications()[0].app)
-        servers.redis().flushall()
-        servers.redis().config_resetstat()
-        base = int(servers.redis().info("memory")["used_memory"])
-        before = {name: servers.cpu_s(name) for name in SERVICES}
-        run = run_once(setup, KAFKA, 1, servers.settings)
+            last = passes[-1]
+            left = left_behind(setup, store, last.run, last.app, last.verdict)
+        # All runs wrote the same, the one for the caches, too.
+        stored = (servers.stop() - empty) / (pairs + 1)
+    return {
+        **compared(plain, captured),
+        "queryable_s": median_interval([one.queryable_s for one in passes]),
+        **until_queryable(plain, captured, [one.usage for one in passes]),
+        **left,
+        **_rates(passes, left),
+        "redis_peak_ratio": round(
+            _median([one.redis_peak_bytes for one in passes]) / input_bytes, 4
+        ),
+        "store_bytes": round(stored),
+        "store_ratio": round(stored / input_bytes, 4),
+    }
+
+
+def through(setup: Setup, servers: Stack, number: int) -> MeteredPass:
+    """One captured run, and the wait for its lineage."""
+    with servers.redis() as redis:
+        redis.flushall()
+        redis.config_resetstat()
+        base = int(redis.info("memory")["used_memory"])
+        meter = Meter(servers.pids())
+        run = run_once(setup, KAFKA, number, servers.settings)
         with open_store(servers.settings["LINEAGE_STORE"]) as store:
-            app = store.applications()[0].app
+            app = store.application_ids()[0]
             verdict, complete_at = complete(store, app)
-            after = {name: servers.cpu_s(name) for name in SERVICES}
-            peak = int(servers.redis().info("memory")["used_memory_peak"])
-            associations = store.applications()[0].associations
-            row = {
-                "queryable_s": round(max(0.0, complete_at - run.times.jobs_ended), 3),
-                "jobs_s": round(run.times.jobs_s, 3),
-                "associations": associations,
-                "flows": verdict.flows,
-                "blocks": verdict.blocks_linked,
-                "complete": verdict.complete,
-                **_rates(before, after, associations, _pairs(store, app)),
-                "redis_peak_ratio": round((peak - base) / input_bytes, 4),
-                "witnesses": witness_counts(setup, run.output, store, app, setup.folder / "index"),
-                "trace": trace_times(store, app, setup.folder / "index"),
-            }
-        stored = servers.stored_bytes()
-        return row | {"store_bytes": stored, "store_ratio": round(stored / input_bytes, 4)}
+            usage = meter.read()
+        peak = int(redis.info("memory")["used_memory_peak"])
+    return MeteredPass(run, app, verdict, complete_at, usage, peak - base)
 
 
-def complete(store: GraphStore, app: str) -> tuple[Verdict, float]:
-    """Wait until an application's lineage is complete; the verdict, and when it was (unix seconds).
+def left_behind(
+    setup: Setup, store: GraphStore, run: Run, app: str, verdict: Verdict
+) -> dict[str, Any]:
+    """What a run's lineage in the store says, and how fast."""
+    whereabouts = (store, app, setup.folder / "index")
+    (application,) = (one for one in store.applications() if one.app == app)
+    return {
+        "associations": application.associations,
+        "flows": verdict.flows,
+        "blocks": verdict.blocks_linked,
+        "complete": verdict.complete,
+        "linker_pairs": _linked_pairs(store, app),
+        "witnesses": witness_counts(setup, run.output, *whereabouts),
+        "trace": trace_times(*whereabouts),
+    }
 
-    Raises:
-        RunError: it never became so.
-    """
-    deadline = time.monotonic() + QUERYABLE_LIMIT_S
-    reasons: object = "nothing has arrived"
-    while time.monotonic() < deadline:
-        with suppress(KeyError):
-            verdict = judge(store.messages(app), store.counts(app), now=time.time())
-            if verdict.complete:
-                return verdict, time.time()
-            reasons = verdict.reasons
-        time.sleep(POLL_S)
-    raise RunError(f"lineage is incomplete: {reasons}")
 
-
-def _pairs(store: GraphStore, app: str) -> int:
+def _linked_pairs(store: GraphStore, app: str) -> int:
     graph = store.graph(app)
     consumers = [
         ref.block_id
@@ -181,14 +128,13 @@ def _pairs(store: GraphStore, app: str) -> int:
     return sum(edge.pairs for edge in graph.edges_into(dict.fromkeys(consumers)))
 
 
-def _rates(
-    before: Mapping[str, float], after: Mapping[str, float], associations: int, pairs: int
-) -> dict[str, Any]:
-    used = {name: after[name] - before[name] for name in before}
+def _rates(passes: list[MeteredPass], left: dict[str, Any]) -> dict[str, int]:
+    linker_s = _median([one.usage.cpu_s["linker"] for one in passes])
     return {
-        "linker_cpu_s": round(used["linker"], 2),
-        "writer_cpu_s": round(used["writer"], 2),
-        "linker_associations_per_s": round(associations / used["linker"]),
-        "linker_pairs": pairs,
-        "linker_pairs_per_s": round(pairs / used["linker"]),
+        "linker_associations_per_s": round(left["associations"] / linker_s),
+        "linker_pairs_per_s": round(left["linker_pairs"] / linker_s),
     }
+
+
+def _median(values: list[Any]) -> float:
+    return float(statistics.median(values))

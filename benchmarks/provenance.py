@@ -33,7 +33,13 @@ def _module() -> list[str]:
 
 
 def _commit() -> str:
-    """The commit, with ``+`` when the tree holds changes that are not in it."""
+    """The commit, with ``+`` when the tree holds changes that are not in it.
+
+    Images hold no history: LINEAGE_COMMIT says what they were built from.
+    """
+    built_from = os.environ.get("LINEAGE_COMMIT", "")
+    if built_from:
+        return built_from
     commit = _answer(["git", "rev-parse", "--short=12", "HEAD"])
     changed = _answer(["git", "status", "--porcelain", "--untracked-files=no"])
     return f"{commit}+" if commit and changed else commit

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import tempfile
 import time
@@ -24,13 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.ingest_blocks import APP, Spool
+from benchmarks.kafka import until_committed
+from benchmarks.meter import cpu_s
 from benchmarks.pairs import RunError
-from benchmarks.pipeline import POLL_S, QUERYABLE_LIMIT_S, Stack, complete, cpu_s, lineage, stack
 from benchmarks.provenance import provenance
+from benchmarks.stack import Stack, complete, lineage, stack
 from lineage.stack import supervisor
 from lineage.stack.kafka_server import create_topics
 from lineage.stack.ports import free_ports
@@ -53,7 +53,6 @@ def main() -> None:
         made = Spool(folder / "made" / APP, PARTITIONS)
         made.write_distinct(options.keys)
         with stack(folder / "stack") as servers:
-            os.environ.update(servers.settings)
             for number, workers in enumerate(options.workers):
                 row = measured(servers, folder / str(number), made, options.keys, workers)
                 shown = {"bench": "workers", "keys": options.keys, "workers": workers, **row}
@@ -127,31 +126,6 @@ def paused(services: Sequence[Service], name: str) -> Iterator[None]:
     finally:
         for one in processes:
             one.resume()
-
-
-def until_committed(bootstrap: str, group: str, topics: Sequence[str]) -> None:
-    """Wait until a consumer group has committed all that its topics hold.
-
-    Raises:
-        RunError: it does not.
-    """
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    known = admin.list_topics(timeout=30).topics
-    places = [TopicPartition(topic, part) for topic in topics for part in known[topic].partitions]
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{group}-bench"})
-    ends = {(one.topic, one.partition): reader.get_watermark_offsets(one)[1] for one in places}
-    reader.close()
-    deadline = time.monotonic() + QUERYABLE_LIMIT_S
-    while time.monotonic() < deadline:
-        asked = ConsumerGroupTopicPartitions(group, places)
-        (answer,) = admin.list_consumer_group_offsets([asked]).values()
-        if all(
-            max(one.offset, 0) >= ends[one.topic, one.partition]
-            for one in answer.result().topic_partitions
-        ):
-            return
-        time.sleep(POLL_S)
-    raise RunError(f"{group} has not committed all of {', '.join(topics)}")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Other ways to the same lineage, to measure against."""

@@ -1,0 +1,254 @@
+"""Tables of the page, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.report.fit import Growth, growth
+from benchmarks.report.published import MACHINE, PUBLISHED
+from benchmarks.report.rows import Row, by_workload, find, size_label
+from benchmarks.report.targets import TARGETS
+
+NOTHING = ""
+NO_ROWS = "No row has been measured for this yet."
+
+
+@dataclass(frozen=True)
+class Column:
+    """``path``: the field of a row, given in ``unit`` times its own unit, by ``per`` where it names a field."""
+
+    title: str
+    path: str
+    unit: float = 1.0
+    per: str = ""
+
+    def scale(self, row: Row) -> float | None:
+        """What a row's figure is divided by; None: the row does not say."""
+        if not self.per:
+            return self.unit
+        return (row.value(self.per) or 0) * self.unit or None
+
+
+JOBS = (
+    Column("`wall_ratio`", "wall_ratio"),
+    Column("`jobs_ratio`", "jobs_ratio"),
+    Column("`cpu_ratio`", "cpu_ratio"),
+    Column("`worker_peak_more_mb`", "worker_peak_more_mb"),
+    Column("`queryable_s`", "queryable_s"),
+    Column("`store_ratio`", "store_ratio"),
+)
+UNTIL_QUERYABLE = (
+    Column("`queryable_s`", "queryable_s"),
+    Column("`link_s`", "link_s"),
+    Column("`lineage_cpu_s`", "lineage_cpu_s"),
+)
+TRACES = (
+    Column("`positions` p50, ms", "trace.positions.p50_ms"),
+    Column("p95, ms", "trace.positions.p95_ms"),
+    Column("`texts` p50, ms", "trace.texts.p50_ms"),
+    Column("p95, ms", "trace.texts.p95_ms"),
+    Column("most witnesses", "trace.top_witnesses"),
+    Column("their counts p50, ms", "trace.top_counts.p50_ms"),
+    Column("first, ms", "trace.top_counts_first_ms"),
+)
+CORRECT = (
+    Column("associations", "associations"),
+    Column("flows", "flows"),
+    Column("flows expected", "flows_expected"),
+    Column("links", "links"),
+    Column("links expected", "links_expected"),
+    Column("rows traced", "witnesses.rows"),
+    Column("witnesses expected", "witnesses.expected"),
+    Column("found", "witnesses.found"),
+    Column("traces that say superset", "witnesses.superset_rows"),
+)
+PER_ASSOCIATION = (
+    Column("associations", "associations"),
+    Column("CPU, ns", "lineage_cpu_s", 1e-9, per="associations"),
+    Column("until queryable, ns", "queryable_s", 1e-9, per="associations"),
+    Column("store, bytes", "store_bytes", per="associations"),
+    Column("worker's memory, bytes", "worker_peak_more_mb", 1e-6, per="associations"),
+)
+GROWING = (
+    Column("time of the jobs", "jobs_s"),
+    Column("until queryable", "queryable_s"),
+    Column("`lineage_cpu_s`", "lineage_cpu_s"),
+    Column("store", "store_bytes"),
+    Column("peak of a worker", "peak_mb.worker"),
+    Column("trace, p50", "trace.positions.p50_ms"),
+)
+AGAINST = (
+    Column("`jobs_ratio`", "jobs_ratio"),
+    Column("`queryable_s`", "queryable_s"),
+    Column("`lineage_cpu_s`", "lineage_cpu_s"),
+    Column("store, MB", "store_bytes", 1e6),
+)
+
+
+def number(value: float | None) -> str:
+    """Three digits, from a thousand on all before the point."""
+    if value is None:
+        return NOTHING
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A table, or the note that there is nothing to put into it."""
+    body = [f"| {' | '.join(line)} |" for line in lines]
+    if not body:
+        return NO_ROWS
+    return "\n".join([f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *body])
+
+
+def of_jobs(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+    """A line a row; rows and columns that say nothing are left out."""
+    there = [one for one in columns if any(cell(row, one) for row in rows)]
+    return table(
+        ["job", "mode", "input", "pairs", *(one.title for one in there)],
+        (
+            [*_about(row), number(row.value("pairs")), *(cell(row, one) for one in there)]
+            for row in rows
+            if any(cell(row, one) for one in there)
+        ),
+    )
+
+
+def cell(row: Row, column: Column) -> str:
+    """A figure with its interval, or nothing."""
+    value, around, scale = row.value(column.path), row.interval(column.path), column.scale(row)
+    if value is None or scale is None:
+        return NOTHING
+    said = number(value / scale)
+    if around is None or around[0] == around[1]:
+        return said
+    return f"{said} ({number(around[0] / scale)} to {number(around[1] / scale)})"
+
+
+def of_processes(rows: Sequence[Row], field: str, digits: str) -> str:
+    """A column a process."""
+    found = [row for row in rows if isinstance(row.at(field), Mapping)]
+    names = sorted({name for row in found for name in row.at(field)})
+    return table(
+        ["job", "mode", "input", *names],
+        (
+            [*_about(row), *(_or_nothing(row.value(f"{field}.{name}"), digits) for name in names)]
+            for row in found
+        ),
+    )
+
+
+def _or_nothing(value: float | None, digits: str) -> str:
+    return NOTHING if value is None else format(value, digits)
+
+
+def _about(row: Row) -> list[str]:
+    return [row.benchmark, row.mode, row.size]
+
+
+def of_targets(rows: Sequence[Row]) -> str:
+    """What was to be reached, and what was."""
+    lines = []
+    for target in TARGETS:
+        found = target.measured(rows)
+        if found is None:
+            lines.append([target.what, target.wanted, "not measured", NOTHING])
+        else:
+            lines.append([target.what, target.wanted, found.text, "yes" if found.met else "**no**"])
+    return table(["figure", "to reach", "measured", "reached"], lines)
+
+
+def of_growth(rows: Sequence[Row]) -> str:
+    """Exponents, with the sizes that they are fitted to."""
+    lines = []
+    for workload, modes in by_workload(rows).items():
+        for mode, found in modes.items():
+            exponents = [_exponent(fitted(found, one.path)) for one in GROWING]
+            if any(one != NOTHING for one in exponents):
+                sizes = ", ".join(row.size for row in found)
+                lines.append([workload, mode, sizes, *exponents])
+    return table(["job", "mode", "inputs", *(one.title for one in GROWING)], lines)
+
+
+def fitted(rows: Sequence[Row], path: str) -> Growth | None:
+    """Growth of a quantity with the input."""
+    points = [(row.input_bytes, row.value(path)) for row in rows]
+    there = [(size, value) for size, value in points if value is not None]
+    return growth([size for size, _ in there], [value for _, value in there])
+
+
+def _exponent(found: Growth | None) -> str:
+    if found is None:
+        return NOTHING
+    return f"{found.exponent:.2f} ({found.low:.2f} to {found.high:.2f})"
+
+
+def of_published(rows: Sequence[Row]) -> str:
+    """The published design beside ours at each size that both were measured at, and as published."""
+    lines: list[list[str]] = []
+    for theirs in (row for row in rows if row.mode == "record-level"):
+        ours = _ours(rows, theirs)
+        for said, row in (("as published, run here", theirs), ("Lineage Master", ours)):
+            figures = [cell(row, one) for one in AGAINST] if row else [NOTHING] * len(AGAINST)
+            lines.append([theirs.benchmark, theirs.size, said, *figures])
+        lines.append([theirs.benchmark, theirs.size, "times", *_times(theirs, ours)])
+    for key in dict.fromkeys((one.benchmark, one.input_bytes) for one in PUBLISHED):
+        found = {p.field: p.value for p in PUBLISHED if (p.benchmark, p.input_bytes) == key}
+        if "store_ratio" in found:
+            found["store_bytes"] = found["store_ratio"] * key[1] / 1e6
+        figures = [number(found.get(one.path)) for one in AGAINST]
+        lines.append([key[0], size_label(key[1]), f"as published, there ({MACHINE})", *figures])
+    return table(["job", "input", "design", *(one.title for one in AGAINST)], lines)
+
+
+def _ours(rows: Sequence[Row], theirs: Row) -> Row | None:
+    mode = "kafka-detailed" if theirs.at("in_detail") else "kafka"
+    return find(rows, theirs.benchmark, mode, theirs.size)
+
+
+def _times(theirs: Row, ours: Row | None) -> list[str]:
+    found = []
+    for column in AGAINST:
+        left, right = theirs.value(column.path), ours.value(column.path) if ours else None
+        # Ours may be below zero: where capture makes the job cheaper than plain.
+        found.append(number(left / right) if left and right and right > 0 else NOTHING)
+    return found
+
+
+def of_others(rows: Sequence[Row]) -> str:
+    """Rows of other programs, field by field."""
+    parts = []
+    for row in rows:
+        lines = [[f"`{name}`", value] for name, value in _flat("", row.fields)]
+        parts.append(f"`{row.command}`\n\n" + table(["field", "value"], lines))
+    return "\n\n".join(parts) or NO_ROWS
+
+
+def _flat(before: str, fields: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    for name, value in fields.items():
+        if name in ("provenance", "benchmark", "bench"):
+            continue
+        if isinstance(value, Mapping):
+            yield from _flat(f"{before}{name}.", value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield f"{before}{name}", number(value)
+        else:
+            yield f"{before}{name}", str(value)
+
+
+def of_origins(rows: Sequence[Row]) -> str:
+    """Where each row comes from."""
+    return table(
+        ["row", "command", "commit", "at", "cores", "memory, GB", "system"],
+        (
+            [
+                " ".join(filter(None, (row.benchmark, row.mode, row.size))),
+                f"`{row.command}`",
+                str(row.provenance["commit"]),
+                str(row.provenance["at"]),
+                *(str(row.provenance[name]) for name in ("cores", "memory_gb", "system")),
+            ]
+            for row in rows
+        ),
+    )
