@@ -27,5 +27,6 @@ export default defineConfig({
     include: ['src/**/*.test.{ts,tsx}', 'mock/**/*.test.ts'],
     setupFiles: ['src/testing/setup.ts'],
     restoreMocks: true,
+    testTimeout: 30_000,
   },
 });

@@ -1,13 +1,24 @@
 import { defineConfig } from 'vitest/config';
 
+const ANY = 'e2e/{story,states}.test.ts';
+const MADE_UP = 'e2e/madeup.test.ts';
+/** What else drives a browser, by mode: over a running service alone. */
+const OTHERS: Record<string, string> = {
+  figures: 'e2e/figures.ts',
+  pictures: 'e2e/pictures.ts',
+};
+
 /** Stories in a browser, over the made-up service or, with LINEAGE_URL, over a real one. */
-export default defineConfig({
+export default defineConfig(({ mode }) => ({
   test: {
-    include: ['e2e/**/*.test.ts'],
+    include: [
+      // A real service has no made-up data.
+      ...(mode in OTHERS ? [OTHERS[mode] ?? ''] : process.env.LINEAGE_URL ? [ANY] : [ANY, MADE_UP]),
+    ],
     globalSetup: 'e2e/serve.ts',
     fileParallelism: false,
-    testTimeout: 40_000,
+    testTimeout: mode in OTHERS ? 900_000 : 120_000,
     hookTimeout: 60_000,
-    expect: { poll: { timeout: 10_000 } },
+    expect: { poll: { timeout: 30_000 } },
   },
-});
+}));

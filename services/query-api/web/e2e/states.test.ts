@@ -1,16 +1,23 @@
-/** What needs certain data: large graphs and traces, loops, jobs that run, errors. Made-up service only. */
+/** Errors, empty pages, rights, and what a page is left by: over any service with a complete application. */
+
+import { readFileSync } from 'node:fs';
 
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
-import { expectAccessible, launch, newPage, shot } from './browser';
+import {
+  READER_TOKEN,
+  TOKEN,
+  application,
+  expectAccessible,
+  isMock,
+  launch,
+  newPage,
+  shot,
+} from './browser';
 
-const RUNNING = 'local-1795249999001';
-const FLIGHTS = 'local-1795249994956';
-const PAGERANK = 'local-1795241200417';
-const INCOMPLETE = 'local-1795230011220';
-const CLICKS = 'local-1795199000777';
-const GENERATED = 'local-1795180000005';
+/** An application that may be deleted: its id. */
+const DOOMED = process.env.LINEAGE_E2E_DOOMED ?? (isMock() ? 'local-1795100000000' : undefined);
 
 let browser: Browser;
 beforeAll(async () => {
@@ -18,7 +25,14 @@ beforeAll(async () => {
 });
 afterAll(() => browser.close());
 
-describe.skipIf(process.env.LINEAGE_URL !== undefined)('over made-up data', () => {
+const problem = (status: number, body: object) => ({
+  status,
+  contentType: 'application/problem+json',
+  headers: { 'X-Request-Id': 'r-e2e' },
+  body: JSON.stringify(body),
+});
+
+describe('the page', () => {
   let page: Page;
   let complaints: string[];
   beforeEach(async () => {
@@ -26,144 +40,37 @@ describe.skipIf(process.env.LINEAGE_URL !== undefined)('over made-up data', () =
   });
   afterEach(() => page.context().close());
 
-  const answer = (status: number, body: object) => ({
-    status,
-    contentType: 'application/problem+json',
-    headers: { 'X-Request-Id': 'r-e2e' },
-    body: JSON.stringify(body),
-  });
-
-  it('a graph of 5,000 nodes is drawn soon and stays usable', async () => {
-    const times: number[] = [];
-    for (let turn = 0; turn < 3; turn += 1) {
-      await page.goto(`/apps/${GENERATED}`, { waitUntil: 'commit' });
-      await page.locator('.operator-button').first().waitFor();
-      times.push(
-        await page.evaluate(() => {
-          const graph = performance
-            .getEntriesByType('resource')
-            .find((entry) => entry.name.includes('/graph'));
-          return (
-            performance.now() - ((graph as PerformanceResourceTiming | undefined)?.responseEnd ?? 0)
-          );
-        }),
-      );
-    }
-    console.log(
-      `5,000 nodes: ${times.map(Math.round).join(', ')} ms from the answer to the drawing`,
-    );
-    expect(Math.min(...times)).toBeLessThan(2000);
-    expect(await page.locator('.operator-button').count()).toBeLessThan(400);
-    await page.getByLabel('Find a node').fill('generated.py:500');
-    await page.keyboard.press('Enter');
-    await page.locator('.operator-button[aria-pressed="true"]').waitFor();
-    await page.getByText('This node keeps no rows of its own.').waitFor();
-    await shot(page, 'large-graph');
-    await expectAccessible(page);
-    expect(complaints).toEqual([]);
-  });
-
-  it('a million witnesses are counted first and paged after', async () => {
-    await page.goto(`/apps/${CLICKS}?node=1`);
-    await page.locator('.items-row').first().click();
-    await page.getByText('1,000,000 items in 1 node').waitFor();
-    const list = page.locator('.items-scroller');
-    for (let turn = 0; turn < 20; turn += 1) {
-      await list.evaluate((element) => element.scrollTo(0, element.scrollHeight));
-      await page.waitForTimeout(60);
-    }
-    await expect
-      .poll(() => page.getByText(/of 1,000,000 loaded/).innerText())
-      .toMatch(/^\d,\d{3} of/);
-    expect(await page.locator('.items-row').count()).toBeLessThan(80);
-    await shot(page, 'million');
-    expect(complaints).toEqual([]);
-  });
-
-  it('a search that has to look at many rows goes on by itself, then asks', async () => {
-    await page.goto(`/apps/${CLICKS}?node=0&q=nobody`);
-    await page.getByText('Nothing with “nobody” so far.').waitFor();
-    await page.getByRole('button', { name: 'Search on' }).click();
-    await page.getByText('Nothing with “nobody” so far.').waitFor();
-  });
-
-  it('loops unfold and fold', async () => {
-    await page.goto(`/apps/${PAGERANK}`);
-    await page.locator('.operator-button').first().waitFor();
-    await page.getByRole('button', { name: 'Fit View' }).click();
-    expect(await page.locator('.canvas').getAttribute('data-nodes')).toBe('14');
-    await shot(page, 'loop-folded');
-    await page
-      .getByRole('button', { name: /turns of reduceByKey: unfold/ })
-      .first()
-      .click();
-    await expect.poll(() => page.locator('.canvas').getAttribute('data-nodes')).toBe('77');
-    expect(page.url()).toContain('unfold=');
-    await shot(page, 'loop-unfolded');
-    await page.getByLabel('Find a node').fill('mapValues');
-    await page.keyboard.press('ArrowDown');
-    await page.keyboard.press('Enter');
-    await page.getByRole('button', { name: 'Fold the loop' }).click();
-    await expect.poll(() => page.locator('.canvas').getAttribute('data-nodes')).toBe('14');
-    expect(complaints).toEqual([]);
-  });
-
-  it('a trace through a loop lists its turns', async () => {
-    await page.goto(`/apps/${PAGERANK}?node=76`);
-    await page.locator('.items-row').first().click();
-    await page.locator('.trace-count').waitFor();
-    await page.getByLabel('Find a node').fill('reduce side');
-    await page.keyboard.press('ArrowDown');
-    await page.keyboard.press('Enter');
-    await page.getByLabel('Turn of the loop').waitFor();
-    await shot(page, 'loop-traced');
-    await expectAccessible(page);
-  });
-
-  it('an incomplete application says why', async () => {
-    await page.goto(`/apps/${INCOMPLETE}`);
-    await page.getByText('4 of 61 blocks are missing').first().waitFor();
-    await shot(page, 'incomplete');
-    await expectAccessible(page);
-    await page.goto(`/apps/${INCOMPLETE}?node=5`);
-    await page.locator('.items-row').first().click();
-    await page.getByText(/^Incomplete: lineage is missing/).waitFor();
-    await page.getByText(/^Not exact/).waitFor();
-  });
-
-  it('a running application shows how far it is', async () => {
-    await page.goto(`/apps/${RUNNING}`);
-    const live = page.getByRole('region', { name: 'Progress' });
-    await live.waitFor();
-    const before = await live.innerText();
-    await expect.poll(() => live.innerText(), { timeout: 15_000 }).not.toBe(before);
-    await expectAccessible(page);
-    await shot(page, 'running');
-  });
+  const rows = () => page.locator('.items-row');
 
   it('asks for a token where the server does, and says when it is refused', async () => {
-    let refused = 0;
-    await page.route('**/v1/**', (route) => {
-      if (route.request().headers().authorization === 'Bearer right') return route.continue();
-      refused += 1;
-      return route.fulfill(answer(401, { title: 'Not logged in', detail: 'Send a token.' }));
-    });
-    await page.goto('/');
-    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-    await expectAccessible(page);
-    await shot(page, 'sign-in');
-    expect(refused).toBeLessThan(4);
-    await page.getByLabel('Token').fill('wrong');
-    await page.keyboard.press('Enter');
-    await page.getByText('The server refused this token.').waitFor();
-    await page.getByLabel('Token').fill('right');
-    await page.keyboard.press('Enter');
-    await page.locator('.app-link').first().waitFor();
-    expect(await page.evaluate(() => sessionStorage.getItem('lineage.token'))).toBe('right');
-    await page.reload();
-    await page.locator('.app-link').first().waitFor();
-    await page.getByRole('button', { name: 'Sign out' }).click();
-    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    const right = TOKEN ?? 'right';
+    const { page: stranger } = await newPage(browser, 'light', '');
+    if (TOKEN === undefined) {
+      await stranger.route('**/v1/**', (route) =>
+        route.request().headers().authorization === `Bearer ${right}`
+          ? route.continue()
+          : route.fulfill(problem(401, { title: 'Unauthorized', detail: 'Send a token.' })),
+      );
+    }
+    let asked = 0;
+    stranger.on('request', (request) => (asked += Number(request.url().includes('/v1/'))));
+    await stranger.goto('/');
+    await stranger.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await expectAccessible(stranger);
+    await shot(stranger, 'sign-in');
+    expect(asked).toBeLessThan(4);
+    await stranger.getByLabel('Token').fill('wrong');
+    await stranger.keyboard.press('Enter');
+    await stranger.getByText('The server refused this token.').waitFor();
+    await stranger.getByLabel('Token').fill(right);
+    await stranger.keyboard.press('Enter');
+    await stranger.locator('.app-link').first().waitFor();
+    expect(await stranger.evaluate(() => sessionStorage.getItem('lineage.token'))).toBe(right);
+    await stranger.reload();
+    await stranger.locator('.app-link').first().waitFor();
+    await stranger.getByRole('button', { name: 'Sign out' }).click();
+    await stranger.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await stranger.context().close();
   });
 
   it('says what to do when there is no application', async () => {
@@ -178,9 +85,10 @@ describe.skipIf(process.env.LINEAGE_URL !== undefined)('over made-up data', () =
 
   it('shows what the server says of an error', async () => {
     await page.goto('/apps/local-0');
-    await page.getByText('No application is called local-0.').waitFor();
-    await page.getByText('lineage apps lists those that there are.').waitFor();
-    await page.getByText(/^r-/).waitFor();
+    const notice = page.getByRole('alert');
+    await notice.getByText(/application .*local-0/).waitFor();
+    await notice.getByText('lineage apps').waitFor();
+    await notice.getByText(/^Request /).waitFor();
     await expectAccessible(page);
     await shot(page, 'error');
   });
@@ -194,45 +102,113 @@ describe.skipIf(process.env.LINEAGE_URL !== undefined)('over made-up data', () =
     await page.locator('.app-link').first().waitFor();
   });
 
-  it('says when rows may not be seen', async () => {
-    await page.route('**/v1/applications/*/rows?**', (route) =>
-      route.fulfill(answer(403, { title: 'Forbidden', detail: 'No right to see rows.' })),
-    );
-    await page.goto(`/apps/${FLIGHTS}?node=0&row=${encodeURIComponent('read#0#6')}`);
-    await page.getByText('You may trace rows, but not see what they say.').waitFor();
-    await expectAccessible(page);
+  it('keeps what rows say from those who may not see it', async () => {
+    const { app, sources } = await application(page);
+    const { page: reader } = await newPage(browser, 'light', READER_TOKEN ?? TOKEN);
+    if (READER_TOKEN === undefined) {
+      await reader.route('**/v1/applications/*/rows?**', (route) =>
+        route.fulfill(problem(403, { title: 'Forbidden', detail: 'Rows are not for you.' })),
+      );
+    }
+    const row = encodeURIComponent(`${sources[0]?.label ?? ''}#0#6`);
+    await reader.goto(`/apps/${app}?node=${sources[0]?.node ?? ''}&row=${row}`);
+    await reader.getByText('You may trace rows, but not see what they say.').waitFor();
+    await expectAccessible(reader);
+    await reader.context().close();
   });
 
   it('opens a trace by its own address, and short names of applications', async () => {
-    const response = await page.request.post(`/v1/applications/${FLIGHTS}/traces`, {
-      data: { direction: 'backward', start: { places: ['write#0#0'] }, until: 'ends', steps: null },
-    });
-    const { trace } = (await response.json()) as { trace: string };
+    const { app, sinks } = await application(page);
+    await page.goto(`/apps/${app}?node=${sinks[0]?.node ?? ''}`);
+    await rows().first().click();
+    await page.waitForURL(/trace=/);
+    const trace = new URL(page.url()).searchParams.get('trace') ?? '';
     await page.goto(`/traces/${trace}`);
-    await page.waitForURL(new RegExp(`/apps/${FLIGHTS}\\?trace=`));
-    await page.goto(`/apps/${FLIGHTS.slice(0, -3)}`);
-    await page.waitForURL(new RegExp(`/apps/${FLIGHTS}$`));
+    await page.waitForURL(new RegExp(`/apps/${app}\\?trace=`));
+    await page.goto(`/apps/${app.slice(0, -3)}`);
+    await page.waitForURL(new RegExp(`/apps/${app}$`));
     await page.goto('/no/such/page');
     await page.getByText('There is no page here.').waitFor();
   });
 
   it('exports a trace', async () => {
-    await page.goto(`/apps/${FLIGHTS}?node=5`);
-    await page.locator('.items-row').first().click();
+    const { app, sinks } = await application(page);
+    await page.goto(`/apps/${app}?node=${sinks[0]?.node ?? ''}`);
+    await rows().first().click();
     await page.locator('.trace-count').waitFor();
-    const saved = page.waitForEvent('download');
+    const saving = page.waitForEvent('download');
     await page.getByLabel('Export').selectOption('csv');
-    expect((await saved).suggestedFilename()).toBe(`${FLIGHTS}-backward.csv`);
+    const saved = await saving;
+    expect(saved.suggestedFilename()).toMatch(new RegExp(`${app}.*\\.csv$`));
+    if (!isMock()) {
+      const lines = readFileSync(await saved.path(), 'utf8')
+        .trim()
+        .split('\n');
+      expect(lines.length).toBeGreaterThan(2);
+    }
   });
 
   it('fits a narrow window', async () => {
+    const { app, sinks } = await application(page);
     await page.setViewportSize({ width: 700, height: 900 });
-    await page.goto(`/apps/${FLIGHTS}?node=5`);
-    await page.locator('.items-row').first().waitFor();
+    await page.goto(`/apps/${app}?node=${sinks[0]?.node ?? ''}`);
+    await rows().first().waitFor();
     const overflow = await page.evaluate(
       () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
     );
     expect(overflow).toBeLessThanOrEqual(0);
     await shot(page, 'narrow');
+  });
+
+  it('lists dead letters, or says that there is no pipeline', async () => {
+    await page.goto('/');
+    await page.getByRole('link', { name: 'Dead letters' }).click();
+    if (isMock()) {
+      await page.getByText('this reader knows 1 and 2').waitFor();
+      await page.getByRole('button', { name: 'Copy replay command' }).first().click();
+      await page.getByRole('button', { name: 'Copied' }).waitFor();
+      expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(
+        'lineage dlq replay 0',
+      );
+    } else {
+      await page.getByText('There is no pipeline here.').waitFor();
+    }
+    await expectAccessible(page);
+    await shot(page, 'dead-letters');
+  });
+
+  it('lets a reader delete nothing', async () => {
+    const { app } = await application(page);
+    const { page: reader } = await newPage(browser, 'light', READER_TOKEN ?? TOKEN);
+    if (READER_TOKEN === undefined) {
+      await reader.route('**/v1/me', (route) =>
+        route.fulfill({ json: { name: 'bob', role: 'reader', rows: true, auth: 'token' } }),
+      );
+    }
+    await reader.goto(`/apps/${app}`);
+    await reader.getByText('(reader').waitFor();
+    await reader.locator('.operator-button').first().waitFor();
+    expect(await reader.getByRole('button', { name: 'Delete…' }).count()).toBe(0);
+    await reader.context().close();
+  });
+
+  it.runIf(DOOMED !== undefined)('deletes an application, after a question', async () => {
+    await page.goto(`/apps/${DOOMED ?? ''}`);
+    const remove = page.getByRole('button', { name: 'Delete…' });
+    await remove.click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('Nobody can bring it back').waitFor();
+    await expectAccessible(page);
+    await shot(page, 'delete');
+    await page.keyboard.press('Escape');
+    await expect.poll(() => dialog.count()).toBe(0);
+    await remove.click();
+    await dialog.getByRole('button', { name: `Delete ${DOOMED ?? ''}` }).click();
+    await page.waitForURL(({ pathname }) => pathname === '/');
+    await page.locator('.app-link').first().waitFor();
+    await expect.poll(() => page.getByText(DOOMED ?? '', { exact: true }).count()).toBe(0);
+    expect(complaints).toEqual([]);
+    await page.goto(`/apps/${DOOMED ?? ''}`);
+    await page.getByRole('alert').waitFor();
   });
 });

@@ -3,11 +3,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { expectAccessible, isMock, launch, newPage, shot, type Scheme } from './browser';
-
-/** Which application to go through: part of its name or id. */
-const APP =
-  process.env.LINEAGE_E2E_APP ?? (process.env.LINEAGE_URL === undefined ? '1795249994956' : '');
+import { APP, expectAccessible, isMock, launch, newPage, shot, type Scheme } from './browser';
 
 let browser: Browser;
 beforeAll(async () => {

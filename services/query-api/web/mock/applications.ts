@@ -1,6 +1,7 @@
 /** The applications of the made-up store, the latest first. */
 
 import { flights } from './flights.ts';
+import { INCOMPLETE } from './letters.ts';
 import { clicks, generated } from './large.ts';
 import { pagerank } from './pagerank.ts';
 import type { Program } from './program.ts';
@@ -24,7 +25,7 @@ export function applications(): Program[] {
     flights({ app: FLIGHTS, status: 'ok', startedAt: NOW - 900, flightsPerFile: 400, seed: 1 }),
     pagerank('local-1795241200417', NOW - 9_000),
     flights({
-      app: 'local-1795230011220',
+      app: INCOMPLETE,
       status: 'failed',
       startedAt: NOW - 20_000,
       flightsPerFile: 120,

@@ -2,10 +2,12 @@
 
 import type { GraphLink, GraphNode, Item } from '../src/api/types';
 import {
+  chained,
   dice,
+  ended,
   finder,
-  graphNode,
   listed,
+  made,
   type Items,
   type Place,
   type Program,
@@ -24,22 +26,17 @@ export function generated(app: string, startedAt: number, size: number): Program
     const ids = Array.from({ length }, (_, index) => String(nodes.length + index));
     const isSource = stage < 12;
     ids.forEach((node, index) => {
-      const kind = index > 0 ? 'operator' : isSource ? 'source' : 'shuffle';
-      const name =
-        index > 0
-          ? (ops[Math.floor(random() * ops.length)] ?? 'map')
-          : isSource
-            ? 'textFile'
-            : 'reduceByKey';
+      const begins = index === 0;
+      const name = begins
+        ? isSource
+          ? 'textFile'
+          : 'reduceByKey'
+        : (ops[Math.floor(random() * ops.length)] ?? 'map');
       nodes.push(
-        graphNode({
-          node,
-          kind,
-          op: name,
-          name,
-          label: isSource && index === 0 ? `read:part${stage}` : node,
-          path: isSource && index === 0 ? `data/part${stage}.csv` : null,
-          call_site: `generated.py:${10 + stage}`,
+        made(node, name, `generated.py:${10 + stage}`, {
+          ...(begins && !isSource && { kind: 'shuffle' }),
+          ...(begins && isSource && { label: `read:part${stage}`, path: `data/part${stage}.csv` }),
+          has_items: false,
           stage: String(stage),
           flows: Math.floor(random() * 90_000),
         }),
@@ -57,20 +54,17 @@ export function generated(app: string, startedAt: number, size: number): Program
     stages.push({ first, last });
   }
   return {
-    detail: {
-      app,
-      name: 'generated program of 5,000 nodes',
-      status: 'ok',
-      started_at: startedAt,
-      ended_at: startedAt + 1830,
-      flows: 214_000_123,
-      associations: 399_120_441,
-      complete: true,
-      final: true,
-      exact: false,
-      reasons: [],
-      unknown_parts: [],
-    },
+    detail: ended(
+      {
+        app,
+        name: 'generated program of 5,000 nodes',
+        started_at: startedAt,
+        flows: 214_000_123,
+        associations: 399_120_441,
+        exact: false,
+      },
+      1830,
+    ),
     nodes,
     links,
     items: new Map(),
@@ -101,48 +95,21 @@ export function clicks(app: string, startedAt: number, size: number): Program {
   ]);
   const findTotal = finder(new Map([['1', listed([total])]]));
   return {
-    detail: {
-      app,
-      name: 'count clicks',
-      status: 'ok',
-      started_at: startedAt,
-      ended_at: startedAt + 12.9,
-      flows: size,
-      associations: size,
-      complete: true,
-      final: true,
-      exact: true,
-      reasons: [],
-      unknown_parts: [],
-    },
+    detail: ended({ app, name: 'count clicks', started_at: startedAt, flows: size }, 12.9),
     nodes: [
-      graphNode({
-        node: '0',
-        kind: 'source',
-        label: 'read',
-        op: 'textFile',
-        name: 'textFile',
+      made('0', 'textFile', 'clicks.py:4', {
         path: 'clicks/part-*.log',
-        call_site: 'clicks.py:4',
         stage: '0',
         partitions: 8,
-        has_items: true,
       }),
-      graphNode({
-        node: '1',
-        kind: 'sink',
-        label: 'write',
-        op: 'saveAsTextFile',
-        name: 'saveAsTextFile',
+      made('1', 'saveAsTextFile', 'clicks.py:5', {
         path: 'total',
-        call_site: 'clicks.py:5',
         stage: '0',
         partitions: 1,
         flows: size,
-        has_items: true,
       }),
     ],
-    links: [{ src: '0', dest: '1' }],
+    links: chained(0, 1),
     items,
     parents: (node): Place[] =>
       node === '1' ? Array.from({ length: size }, (_, index) => ({ node: '0', index })) : [],

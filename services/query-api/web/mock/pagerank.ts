@@ -1,7 +1,17 @@
 /** Ten turns of PageRank over a few links: what loops made is folded. */
 
-import type { GraphLink, Item } from '../src/api/types';
-import { Derivations, finder, graphNode, listed, type Items, type Program } from './program.ts';
+import type { Item } from '../src/api/types';
+import {
+  Derivations,
+  chained,
+  ended,
+  finder,
+  listed,
+  made,
+  shuffled,
+  type Items,
+  type Program,
+} from './program.ts';
 
 const TURNS = 10;
 const EDGES = [
@@ -42,70 +52,16 @@ export function pagerank(app: string, startedAt: number): Program {
     derived.add({ node: '3', index: PAGES.indexOf(from) }, { node: '0', index }),
   );
 
-  const links: GraphLink[] = [
-    { src: '0', dest: '1' },
-    { src: '1', dest: '2' },
-    { src: '2', dest: '3' },
-    { src: '3', dest: '4' },
-    { src: '4', dest: '5' },
-  ];
+  const links = chained(0, 1, 2, 3, 4, 5);
   const nodes = [
-    graphNode({
-      node: '0',
-      kind: 'source',
-      label: 'read',
-      op: 'textFile',
-      name: 'textFile',
-      path: 'links.txt',
-      call_site: 'pagerank.py:5',
-      stage: '0',
-      has_items: true,
-    }),
-    graphNode({
-      node: '1',
-      kind: 'operator',
-      op: 'map',
-      name: 'map',
-      call_site: 'pagerank.py:6',
-      stage: '0',
-    }),
-    graphNode({
-      node: '2',
-      kind: 'operator',
-      op: 'groupByKey',
-      name: 'groupByKey',
-      description: 'map side',
-      call_site: 'pagerank.py:6',
-      stage: '0',
-      flows: 8,
-    }),
-    graphNode({
-      node: '3',
-      kind: 'shuffle',
-      op: 'groupByKey',
-      name: 'groupByKey',
-      description: 'reduce side',
-      call_site: 'pagerank.py:6',
-      stage: '1',
-      has_items: true,
-      flows: 6,
-    }),
-    graphNode({
-      node: '4',
-      kind: 'operator',
-      op: 'cache',
-      name: 'cache',
-      call_site: 'pagerank.py:6',
-      stage: '1',
-    }),
-    graphNode({
-      node: '5',
-      kind: 'operator',
-      op: 'mapValues',
-      name: 'mapValues',
-      call_site: 'pagerank.py:7',
-      stage: '1',
-    }),
+    made('0', 'textFile', 'pagerank.py:5', { path: 'links.txt', stage: '0' }),
+    made('1', 'map', 'pagerank.py:6', { stage: '0' }),
+    ...shuffled('2', 'groupByKey', 'pagerank.py:6', [
+      { stage: '0', flows: 8 },
+      { stage: '1', flows: 6 },
+    ]),
+    made('4', 'cache', 'pagerank.py:6', { stage: '1' }),
+    made('5', 'mapValues', 'pagerank.py:7', { stage: '1' }),
   ];
 
   let ranks = '5';
@@ -113,13 +69,9 @@ export function pagerank(app: string, startedAt: number): Program {
     const id = (index: number) => String(FIRST_TURN + turn * PER_TURN + index);
     TURN.forEach(([name, kind, description, call_site, has_items], index) =>
       nodes.push(
-        graphNode({
-          node: id(index),
+        made(id(index), name, call_site, {
           kind,
-          op: name,
-          name,
           description,
-          call_site,
           has_items,
           members: Array.from({ length: TURNS }, (_, t) =>
             String(FIRST_TURN + t * PER_TURN + index),
@@ -130,11 +82,9 @@ export function pagerank(app: string, startedAt: number): Program {
       ),
     );
     links.push(
-      { src: '4', dest: id(0) },
-      { src: ranks, dest: id(1) },
-      { src: id(0), dest: id(2) },
-      { src: id(1), dest: id(2) },
-      ...[2, 3, 4, 5].map((index) => ({ src: id(index), dest: id(index + 1) })),
+      ...chained(4, id(0), id(2)),
+      ...chained(ranks, id(1)),
+      ...chained(id(1), id(2), id(3), id(4), id(5), id(6)),
     );
     const before = turn === 0 ? '3' : String(FIRST_TURN + (turn - 1) * PER_TURN + 5);
     for (const index of [0, 1, 2, 4, 5]) {
@@ -168,35 +118,13 @@ export function pagerank(app: string, startedAt: number): Program {
     ),
   );
   PAGES.forEach((_, at) => derived.add({ node: sink, index: at }, { node: last, index: at }));
-  nodes.push(
-    graphNode({
-      node: sink,
-      kind: 'sink',
-      label: 'collect',
-      op: 'collect',
-      name: 'collect',
-      call_site: 'pagerank.py:11',
-      stage: '22',
-      has_items: true,
-      flows: 6,
-    }),
-  );
-  links.push({ src: ranks, dest: sink });
+  nodes.push(made(sink, 'collect', 'pagerank.py:11', { stage: '22', flows: 6 }));
+  links.push(...chained(ranks, sink));
   return {
-    detail: {
-      app,
-      name: 'pagerank',
-      status: 'ok',
-      started_at: startedAt,
-      ended_at: startedAt + 21.8,
-      flows: 641,
-      associations: 1204,
-      complete: true,
-      final: true,
-      exact: true,
-      reasons: [],
-      unknown_parts: [],
-    },
+    detail: ended(
+      { app, name: 'pagerank', started_at: startedAt, flows: 641, associations: 1204 },
+      21.8,
+    ),
     nodes,
     links,
     items,

@@ -1,6 +1,7 @@
 /** A made-up application: nodes with items, and which items each was made of. */
 
 import type { AppDetail, GraphLink, GraphNode, Item } from '../src/api/types';
+import { aNode, anApp } from '../src/testing/samples.ts';
 
 /** Items that are made when looked at: a node may have a million. */
 export interface Items {
@@ -31,25 +32,56 @@ export const listed = (items: Item[]): Items => ({
   at: (index) => items[index] ?? { address: '?', location: null, text: null },
 });
 
-type Told = Pick<GraphNode, 'node' | 'kind'> & Partial<GraphNode>;
+/** What stands at the ends of a program, by what made it. */
+const ENDS: Record<string, Partial<GraphNode>> = {
+  textFile: { kind: 'source', label: 'read', has_items: true },
+  saveAsTextFile: { kind: 'sink', label: 'write', has_items: true },
+  collect: { kind: 'sink', label: 'collect', has_items: true },
+};
 
-export function graphNode(told: Told): GraphNode {
+/** A node that the call `name` made at a line of the program. */
+export function made(
+  node: string,
+  name: string,
+  call_site: string,
+  told: Partial<GraphNode> = {},
+): GraphNode {
+  const plain = { partitions: 4, blocks: 4, flows: 0, associations: 0, has_items: false };
+  return aNode({ node, name, op: name, call_site, ...plain, ...ENDS[name], ...told });
+}
+
+/** Both sides of a call that shuffles: the nodes `node` and the one after it. */
+export function shuffled(
+  node: string,
+  name: string,
+  call_site: string,
+  [before, after]: [Partial<GraphNode>, Partial<GraphNode>],
+): GraphNode[] {
+  return [
+    made(node, name, call_site, { description: 'map side', ...before }),
+    made(String(Number(node) + 1), name, call_site, {
+      kind: 'shuffle',
+      description: 'reduce side',
+      has_items: true,
+      ...after,
+    }),
+  ];
+}
+
+/** Each node linked to the next. */
+export const chained = (...nodes: (string | number)[]): GraphLink[] =>
+  nodes.slice(1).map((dest, index) => ({ src: String(nodes[index]), dest: String(dest) }));
+
+type Detail = Program['detail'];
+
+/** An application that is over, complete and exact, but for what is told. */
+export function ended(
+  told: Pick<Detail, 'app' | 'name' | 'started_at' | 'flows'> & Partial<Detail>,
+  seconds: number,
+): Detail {
   return {
-    label: told.node,
-    op: told.name ?? told.kind,
-    name: told.op ?? told.kind,
-    description: '',
-    call_site: '',
-    path: null,
-    exact: true,
-    reason: '',
-    partitions: 4,
-    blocks: 4,
-    flows: 0,
-    associations: 0,
-    members: [told.node],
-    stage: '',
-    has_items: false,
+    ...anApp(told.app, { ended_at: told.started_at + seconds, associations: told.flows }),
+    unknown_parts: [],
     ...told,
   };
 }

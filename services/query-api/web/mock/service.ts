@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type {
   App,
   AppDetail,
+  DeadLetters,
   Diff,
   Graph,
   GraphNode,
@@ -15,6 +16,7 @@ import type {
   TraceRequest,
 } from '../src/api/types';
 import { applications } from './applications.ts';
+import { deadLetters } from './letters.ts';
 import { dice, type Program } from './program.ts';
 import { NoSuchPlace, counts, itemsOf, refOf, traced, type Answer } from './tracing.ts';
 
@@ -104,6 +106,15 @@ export function mockService() {
     ],
     ['GET', /^\/applications$/, ({ query }) => listApplications(programs, query)],
     ['GET', /^\/applications\/([^/]+)$/, (_, app) => detailOf(program(app))],
+    [
+      'DELETE',
+      /^\/applications\/([^/]+)$/,
+      (_, app) => {
+        programs.splice(programs.indexOf(program(app)), 1);
+        return null;
+      },
+    ],
+    ['GET', /^\/dead-letters$/, ({ query }) => listLetters(query)],
     ['GET', /^\/applications\/([^/]+)\/completeness$/, (_, app) => completeness(program(app))],
     [
       'GET',
@@ -242,6 +253,13 @@ function listApplications(programs: Program[], query: URLSearchParams) {
     next: from + limit < found.length ? String(from + limit) : null,
     total: found.length,
   };
+}
+
+function listLetters(query: URLSearchParams): DeadLetters {
+  const found = deadLetters().filter(
+    ({ app }) => query.get('app') === null || app === query.get('app'),
+  );
+  return { items: found.slice(0, Number(query.get('limit') ?? 100)), total: found.length };
 }
 
 function detailOf(program: Program): AppDetail {
@@ -385,11 +403,8 @@ function difference(program: Program, left: Answer, right: Answer): Diff {
       both: [...a].filter((i) => b.has(i)).length,
     };
   });
-  return {
-    left: { trace: left.trace.trace, count: left.trace.count },
-    right: { trace: right.trace.trace, count: right.trace.count },
-    groups,
-  };
+  const side = ({ trace: { trace, count, start } }: Answer) => ({ trace, count, start });
+  return { left: side(left), right: side(right), groups };
 }
 
 function suspects(program: Program, answers: Answer[], limit: number): Suspects {

@@ -9,6 +9,7 @@ import { ErrorNotice } from './components/ErrorNotice';
 import { ApplicationPage } from './pages/ApplicationPage';
 import { ApplicationsPage } from './pages/ApplicationsPage';
 import { ComparePage } from './pages/ComparePage';
+import { DeadLettersPage } from './pages/DeadLettersPage';
 import { NotFoundPage } from './pages/NotFoundPage';
 import { Shell } from './pages/Shell';
 import { SuspectsPage } from './pages/SuspectsPage';
@@ -18,6 +19,7 @@ import {
   applicationSearch,
   applicationsSearch,
   compareSearch,
+  deadLettersSearch,
   suspectsSearch,
 } from './url/searches';
 
@@ -55,13 +57,26 @@ const suspects = createRoute({
   component: SuspectsPage,
   validateSearch: suspectsSearch,
 });
+const deadLetters = createRoute({
+  getParentRoute: () => root,
+  path: '/dead-letters',
+  component: DeadLettersPage,
+  validateSearch: deadLettersSearch,
+});
 const trace = createRoute({
   getParentRoute: () => root,
   path: '/traces/$trace',
   component: TracePage,
 });
 
-const routeTree = root.addChildren([applications, application, compare, suspects, trace]);
+const routeTree = root.addChildren([
+  applications,
+  application,
+  compare,
+  suspects,
+  deadLetters,
+  trace,
+]);
 
 export const createAppRouter = (history?: RouterHistory) =>
   createRouter({ routeTree, history, parseSearch: parseParams, stringifySearch: formatParams });

@@ -39,6 +39,10 @@ export async function get<T>(path: string, query?: Query, signal?: AbortSignal):
   return (await response.json()) as T;
 }
 
+export async function remove(path: string): Promise<void> {
+  await send(address(path), { method: 'DELETE' });
+}
+
 export async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
   const response = await send(address(path), {
     method: 'POST',

@@ -1,10 +1,11 @@
 /** The calls of the query API, one function each. */
 
-import { address, get, post } from './client';
+import { address, get, post, remove } from './client';
 import type {
   App,
   AppDetail,
   Completeness,
+  DeadLetters,
   Diff,
   ExportFormat,
   Graph,
@@ -39,6 +40,11 @@ export const applications = (
 
 export const application = (app: string, signal?: AbortSignal) =>
   get<AppDetail>(of(app), {}, signal);
+
+export const deleteApplication = (app: string) => remove(of(app));
+
+export const deadLetters = (app: string, limit: number, signal?: AbortSignal) =>
+  get<DeadLetters>('/dead-letters', { app, limit }, signal);
 
 export const completeness = (app: string, signal?: AbortSignal) =>
   get<Completeness>(`${of(app)}/completeness`, {}, signal);

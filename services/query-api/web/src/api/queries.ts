@@ -43,6 +43,12 @@ export const completenessQuery = (app: string) =>
     queryFn: ({ signal }) => lineage.completeness(app, signal),
   });
 
+export const deadLettersQuery = (app: string, limit: number) =>
+  queryOptions({
+    queryKey: ['dead letters', app, limit],
+    queryFn: ({ signal }) => lineage.deadLetters(app, limit, signal),
+  });
+
 export const graphQuery = (app: string, unfold: boolean) =>
   queryOptions({
     queryKey: ['application', app, 'graph', unfold],

@@ -172,6 +172,8 @@ export interface RowsAround {
 export interface DiffSide {
   trace: string;
   count: number;
+  /** What was asked for. */
+  start: GroupCount[];
 }
 
 export interface DiffGroup {
@@ -208,6 +210,27 @@ export interface Progress {
   link: { blocks_expected: number; blocks_received: number; blocks_linked: number };
   write: { blocks: number; flows: number };
   updated_at: number;
+}
+
+/** A record that the pipeline could not use. */
+export interface DeadLetter {
+  /** As `lineage dlq` names it. */
+  letter: string;
+  /** Topic, partition and offset where it was read. */
+  place: string;
+  app: string | null;
+  service: string;
+  reason: string;
+  /** Unix seconds. */
+  at: number;
+  /** Bytes. */
+  size: number;
+  cut: boolean;
+}
+
+export interface DeadLetters {
+  items: DeadLetter[];
+  total: number;
 }
 
 export interface Page<T> {

@@ -7,6 +7,7 @@ import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import { useTitle } from '../components/useTitle';
 import { ApplicationHead } from './ApplicationHead';
+import { DeleteApplication } from './DeleteApplication';
 import type { ApplicationSearch } from '../url/searches';
 import { LiveProgress } from './LiveProgress';
 import { Workbench } from './Workbench';
@@ -46,7 +47,9 @@ export function ApplicationPage(): ReactNode {
   }
   return (
     <main className="app-page" id="main">
-      <ApplicationHead app={detail} />
+      <ApplicationHead app={detail}>
+        <DeleteApplication app={detail} />
+      </ApplicationHead>
       {!detail.final && <LiveProgress app={detail.app} />}
       <Workbench detail={detail} />
     </main>

@@ -1,5 +1,5 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { getRouteApi, useNavigate } from '@tanstack/react-router';
+import { Link, getRouteApi, useNavigate } from '@tanstack/react-router';
 import { useMemo, type ReactNode } from 'react';
 
 import { applicationsQuery } from '../api/queries';
@@ -41,6 +41,9 @@ export function ApplicationsPage(): ReactNode {
       <div className="page-head">
         <h1>Applications</h1>
         {query.data && <span className="faint">{counted(total, 'application')}</span>}
+        <Link className="page-aside" to="/dead-letters">
+          Dead letters
+        </Link>
       </div>
       <div className="filters" role="search">
         <SearchInput

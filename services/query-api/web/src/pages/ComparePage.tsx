@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, getRouteApi } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 
-import { applicationQuery, diffQuery, traceQuery } from '../api/queries';
+import { applicationQuery, diffQuery } from '../api/queries';
 import type { DiffGroup, DiffSide, Item } from '../api/types';
 import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
@@ -80,10 +80,9 @@ interface ComparedRowProps {
   children: ReactNode;
 }
 
-/** Which row it is; its trace knows what it says. */
+/** Which row it is, and what it says. */
 function ComparedRow({ app, name, place, side, children }: ComparedRowProps) {
-  const trace = useQuery(traceQuery(side.trace));
-  const row = trace.data?.start[0]?.items[0];
+  const row = side.start[0]?.items[0];
   return (
     <div className="side">
       <h3>{name}</h3>

@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
 
 import { completenessQuery } from '../api/queries';
 import type { AppDetail, NodeRef } from '../api/types';
@@ -70,7 +71,11 @@ function VerdictDetails({ detail }: Pick<Props, 'detail'>) {
             <p>
               What is stored can be traced; each answer says where something is missing. If blocks
               wait in a spool, <code>lineage link</code> (or <code>lineage send</code> over Kafka)
-              brings them in.
+              brings them in. What the pipeline could not use is among the{' '}
+              <Link to="/dead-letters" search={{ app: detail.app }}>
+                dead letters
+              </Link>
+              .
             </p>
           ) : (
             <p>More lineage is on its way. What has come can be traced already.</p>

@@ -1,6 +1,6 @@
 /** Small things of the API for tests, with what a test does not care about filled in. */
 
-import type { Graph, GraphNode, GroupCount, Item, Trace } from '../api/types';
+import type { App, Graph, GraphNode, GroupCount, Item, Trace } from '../api/types';
 
 export function aNode(told: Partial<GraphNode> & { node: string }): GraphNode {
   return {
@@ -23,6 +23,22 @@ export function aNode(told: Partial<GraphNode> & { node: string }): GraphNode {
     ...told,
   };
 }
+
+/** An application that is over, complete and exact. */
+export const anApp = (app: string, told: Partial<App> = {}): App => ({
+  app,
+  name: 'flights',
+  status: 'ok',
+  started_at: 1000,
+  ended_at: 1074.3,
+  flows: 9,
+  associations: 9,
+  complete: true,
+  final: true,
+  exact: true,
+  reasons: [],
+  ...told,
+});
 
 /** A graph of links written as `a>b`. */
 export function aGraph(nodes: GraphNode[], ...links: string[]): Graph {

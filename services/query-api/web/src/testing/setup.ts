@@ -1,5 +1,15 @@
 import '@testing-library/jest-dom/vitest';
-import { cleanup } from '@testing-library/react';
+import { cleanup, configure } from '@testing-library/react';
 import { afterEach } from 'vitest';
+
+// A busy machine is slow, not wrong.
+configure({ asyncUtilTimeout: 10_000 });
+
+// What pages ask of browsers that jsdom does not have.
+HTMLDialogElement.prototype.showModal = function showModal() {
+  this.open = true;
+};
+window.matchMedia = (media) => ({ media, matches: false }) as MediaQueryList;
+window.scrollTo = () => undefined;
 
 afterEach(cleanup);

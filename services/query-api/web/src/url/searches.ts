@@ -63,6 +63,15 @@ export function compareSearch(params: Params): CompareSearch {
   };
 }
 
+export interface DeadLettersSearch {
+  /** Just those of one application. */
+  app?: string;
+}
+
+export function deadLettersSearch(params: Params): DeadLettersSearch {
+  return { app: text(params.app) };
+}
+
 export interface SuspectsSearch {
   place?: string[];
   q?: string;

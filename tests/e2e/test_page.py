@@ -1,0 +1,68 @@
+"""The web page: its own checks, and stories in a browser over the real service with the flights."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from lineage_query_api.auth import new_token
+from tests.api_server import serving
+from tests.flights_demo import Demo
+from tests.stored_lineage import store_run
+
+pytestmark = pytest.mark.e2e
+
+ROOT = Path(__file__).resolve().parents[2]
+WEB = ROOT / "services" / "query-api" / "web"
+DOOMED = "to-be-deleted"
+
+
+def npm(*words: str, environment: Mapping[str, str] | None = None) -> None:
+    """Run a script of the page's package; what it prints is the reason when it fails."""
+    done = subprocess.run(
+        [str(ROOT / "scripts" / "node.sh"), "exec", "npm", "run", "--silent", *words],
+        cwd=WEB,
+        env=os.environ | {"NO_COLOR": "1"} | dict(environment or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-20_000:]
+
+
+@pytest.fixture
+def service(demo: Demo, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A service that asks for tokens, over the flights and a run that may be deleted."""
+    url = f"sqlite:///{demo.work}/.lineage/lineage.db"
+    store_run(url, tmp_path, DOOMED)
+    admin, admin_lines = new_token("ann", "admin", rows=True)
+    reader, reader_lines = new_token("bob", "reader", rows=False)
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text(admin_lines + reader_lines)
+    roots = f"{demo.work},{tmp_path}"
+    with serving(url, api_roots=roots, api_tokens=tokens, api_rate="100/second") as address:
+        yield {
+            "LINEAGE_URL": address,
+            "LINEAGE_TOKEN": admin,
+            "LINEAGE_READER_TOKEN": reader,
+            "LINEAGE_E2E_APP": demo.app,
+            "LINEAGE_E2E_DOOMED": DOOMED,
+        }
+
+
+def test_its_types_lint_and_components_are_sound() -> None:
+    npm("check")
+
+
+def test_its_story_holds_over_the_real_service(service: Mapping[str, str]) -> None:
+    npm("e2e:only", environment=service)
+
+
+def test_it_bears_what_is_large_looped_running_or_broken() -> None:
+    """Over made-up data: 5,000 nodes, a million witnesses, loops."""
+    npm("e2e:only", "--", "madeup")
