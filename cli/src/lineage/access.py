@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Protocol, Self
+from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from lineage.options import SERVER_SCHEMES, asker
 from lineage_core.graph import LinkRecord, NodeRecord
@@ -15,6 +16,15 @@ from lineage_store.finding import find_application
 from lineage_store.opening import open_store
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.verdicts import verdict_of, with_reasons
+
+if TYPE_CHECKING:
+    from lineage_store.exports import Exported, Options
+    from lineage_store.openlineage.naming import Naming
+    from lineage_store.openlineage.sending import OpenLineageRun
+    from lineage_store.record_views import ViewMade, ViewWanted
+
+Output: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
+"""Opens what a file is written to."""
 
 
 class Access(Protocol):
@@ -48,6 +58,20 @@ class Access(Protocol):
 
     def delete(self, app: str) -> None:
         """Remove all lineage of an application."""
+
+    def export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
+        """Write a trace as a file of a format; ``output`` is opened once there is one to write."""
+
+    def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
+        """What OpenLineage is told of an application."""
+
+    def create_view(
+        self, name: str, wanted: ViewWanted, report: Callable[[int, int], None] | None
+    ) -> ViewMade:
+        """Write an application's record-level view; ``report`` hears how much is done of how much."""
+
+    def remove_view(self, name: str) -> tuple[str, int]:
+        """Remove it: the application's id, and how many flows the view had."""
 
     def close(self) -> None:
         """Release what is held."""
@@ -96,6 +120,40 @@ class StoredAccess:
 
         self.store.delete(app)
         remove_spool(self._url, app)
+
+    def export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
+        from lineage_store.exports import exported
+
+        traced = asker(self.store, self._url).trace(question)
+        with output() as stream:
+            return exported(traced, name, stream, options)
+
+    def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
+        from lineage_store.openlineage.facts import facts_of
+        from lineage_store.openlineage.sending import run_of
+
+        return run_of(facts_of(self.store, self.find(name), naming=naming))
+
+    def create_view(
+        self, name: str, wanted: ViewWanted, report: Callable[[int, int], None] | None
+    ) -> ViewMade:
+        from lineage_store.neo4j.record_view import view_of
+        from lineage_store.record_views import ViewMade, flows_wanted
+
+        app = self.find(name)
+        view = view_of(self.store, app)
+        asking = asker(self.store, self._url)
+        flows, warnings = flows_wanted(
+            app, self.store.graph(app), wanted, asking.trace, asking.locations
+        )
+        view.create(flows, report and (lambda at: report(at.done, at.total)))
+        return ViewMade.of(flows, warnings)
+
+    def remove_view(self, name: str) -> tuple[str, int]:
+        from lineage_store.neo4j.record_view import view_of
+
+        app = self.find(name)
+        return app, view_of(self.store, app).remove()
 
     def close(self) -> None:
         self.store.close()

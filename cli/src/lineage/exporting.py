@@ -9,15 +9,16 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 import typer
 
-from lineage.options import asker, print_json, stored
+from lineage.options import opened, print_json
 from lineage_core.trace_result import Direction
 from lineage_store.asking import Question
-from lineage_store.exports import ExportError, Format, Options, export, format_for, format_of
+from lineage_store.exports import ExportError, Format, Options, format_for, format_of
 
 DIRECTIONS = {
     "back": Direction.BACKWARD,
@@ -71,29 +72,16 @@ def export_trace(url: str, wanted: Wanted, options: Options, *, as_json: bool) -
     chosen = _format(wanted)
     if as_json and wanted.output == STDOUT:
         raise ExportError("--json tells what was written to a file: name it by -o FILE")
-    with stored(url) as store:
-        traced = asker(store, url).trace(wanted.question())
-        with _stream(wanted.output) as stream:
-            warnings = export(traced, chosen.name, stream, options)
-    for warning in warnings:
+    question, output = wanted.question(), partial(_stream, wanted.output)
+    with opened(url) as access:
+        found = access.export(question, chosen.name, output, options)
+    for warning in found.warnings:
         typer.echo(f"lineage: {warning}", err=True)
-    if not traced.result.exact:
-        for reason in traced.result.reasons:
+    if not found.exact:
+        for reason in found.reasons:
             typer.echo(f"lineage: not exact: {reason}", err=True)
     if as_json:
-        found = {
-            "app": traced.app,
-            "direction": traced.direction.value,
-            "from": list(traced.asked),
-            "format": chosen.name,
-            "file": wanted.output,
-            "found": traced.result.count,
-            "exact": traced.result.exact,
-            "reasons": list(traced.result.reasons),
-            "complete": traced.complete,
-            "warnings": list(warnings),
-        }
-        print_json(found)
+        print_json(found.to_json() | {"file": wanted.output})
 
 
 def _format(wanted: Wanted) -> Format:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from lineage.openlineage_events import tell_linked
 from lineage.options import print_json
 from lineage.progress import spool_progress
 from lineage_store.ingest import IngestReport, ingest, ingest_all
@@ -47,8 +48,10 @@ def link_all(url: str, spool: Path) -> list[IngestReport]:
     if not spool.is_dir():
         return []
     with open_embedded(url, create=True) as store, spool_progress("linking") as progress:
-        reports = ingest_all(store, spool, progress=progress)
-    return [report for report in reports if report.app]
+        reports = [one for one in ingest_all(store, spool, progress=progress) if one.app]
+        for report in reports:
+            tell_linked(store, report.app)
+    return reports
 
 
 def link_folders(url: str, folders: Iterable[Path]) -> None:
@@ -61,7 +64,9 @@ def link_folders(url: str, folders: Iterable[Path]) -> None:
     if left:
         with open_embedded(url, create=True) as store, spool_progress("linking") as progress:
             for folder in left:
-                ingest(store, folder, progress=progress)
+                app = ingest(store, folder, progress=progress).app
+                if app:
+                    tell_linked(store, app)
 
 
 def remove_spool(url: str, app: str) -> None:

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import typer
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from lineage.options import print_json, stored
-from lineage_store.finding import find_application
+from lineage.options import opened, print_json
+from lineage_core.errors import LineageError
 from lineage_store.openlineage.errors import OpenLineageError
-from lineage_store.openlineage.facts import DEFAULT_NAMESPACE, facts_of
-from lineage_store.openlineage.sending import append, events_of, lines_of, read_endpoint, send
+from lineage_store.openlineage.sending import append, lines_of, read_endpoint, send
+from lineage_store.openlineage.settings import OpenLineageSettings
+from lineage_store.openlineage.telling import tell
+from lineage_store.port import GraphStore
+from lineage_store.wrong_settings import wrong_settings
 
 STDOUT = "-"
+
+
+class _Settings(BaseSettings, OpenLineageSettings):
+    model_config = SettingsConfigDict(env_prefix="LINEAGE_", extra="ignore", frozen=True)
+
+
+def read_settings() -> OpenLineageSettings:
+    """Whom to tell and how, from the environment.
+
+    Raises:
+        OpenLineageError: a setting can't be used.
+    """
+    try:
+        return _Settings()
+    except ValidationError as error:
+        raise OpenLineageError(wrong_settings(error)) from None
 
 
 def tell_run(
@@ -37,20 +59,33 @@ def tell_run(
     if as_json and file == STDOUT:
         raise OpenLineageError("--file - prints the events themselves: leave out --json")
     endpoint = None if file else read_endpoint(url)
-    with stored(store_url) as store:
-        found = find_application(store, name)
-        facts = facts_of(store, found, namespace=namespace or DEFAULT_NAMESPACE, link=link)
-    events = events_of(facts)
+    naming = replace(read_settings().naming(), namespace=namespace, link=link)
+    with opened(store_url) as access:
+        found = access.openlineage(name, naming)
     if endpoint is not None:
-        send(events, endpoint)
+        send(found.events, endpoint)
     elif file == STDOUT:
-        typer.echo("\n".join(lines_of(events)))
+        typer.echo("\n".join(lines_of(found.events)))
         return
     else:
-        append(events, file)
-    states = [json.loads(line)["eventType"] for line in lines_of(events)]
+        append(found.events, file)
+    states = [json.loads(line)["eventType"] for line in lines_of(found.events)]
     to = file or url
     if as_json:
-        print_json({"app": found, "run": facts.run_id, "events": states, "to": to})
+        print_json({"app": found.app, "run": found.run, "events": states, "to": to})
     else:
-        typer.echo(f"{found}: {' and '.join(states)} of run {facts.run_id} sent to {to}")
+        typer.echo(f"{found.app}: {' and '.join(states)} of run {found.run} sent to {to}")
+
+
+def tell_linked(store: GraphStore, app: str) -> None:
+    """Tell of an application that was linked just now, where settings say so; it never raises."""
+    try:
+        settings = read_settings()
+        if settings.tells_openlineage:
+            tell(store, app, settings)
+    except (LineageError, OSError, KeyError) as problem:
+        typer.echo(
+            f"lineage: OpenLineage was not told of {app}: {problem}; "
+            f"`lineage openlineage {app}` tells it",
+            err=True,
+        )

@@ -90,22 +90,6 @@ def opened(url: str) -> Access:
     return open_access(url)
 
 
-def stored(url: str) -> GraphStore:
-    """The store itself, for commands that a server does not answer.
-
-    Raises:
-        StoreError: there is none, or a server is named.
-    """
-    from lineage_store.errors import StoreError
-    from lineage_store.opening import open_store
-
-    if url.startswith(SERVER_SCHEMES):
-        raise StoreError(
-            f"{url} is a server, and this command works on the store itself: name it by --store"
-        )
-    return open_store(url)
-
-
 def asker(store: GraphStore, url: str) -> Asker:
     """Answers questions over a store."""
     from lineage_store.asking import Asker

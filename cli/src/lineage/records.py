@@ -5,24 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from lineage.options import (
-    JsonOption,
-    StoreOption,
-    asker,
-    chosen_store,
-    print_json,
-    reported,
-    stored,
-)
-
-if TYPE_CHECKING:
-    from lineage_store.neo4j.record_view import Progress
-    from lineage_store.port import GraphStore
-    from lineage_store.record_flows import RecordFlows
+from lineage.options import JsonOption, StoreOption, chosen_store, opened, print_json, reported
 
 app = typer.Typer(
     name="records",
@@ -65,39 +52,25 @@ def create(
 
     May be repeated, also after it was interrupted: the same flows are not there twice.
     """
-    from lineage_store.finding import find_application
-    from lineage_store.neo4j.record_view import view_of
+    from lineage.exporting import direction_of
     from lineage_store.record_flows import FLOWS_MAX
+    from lineage_store.record_views import ViewWanted
 
-    url = chosen_store(context, store)
-    with stored(url) as lineage_store:
-        found = find_application(lineage_store, name)
-        view = view_of(lineage_store, found)
-        flows = _flows(
-            lineage_store,
-            url,
-            found,
-            places or [],
-            direction,
-            FLOWS_MAX if limit is None else limit,
-            texts=texts,
-        )
-        with _bar() as show:
-            view.create(flows, show)
+    wanted = ViewWanted(
+        tuple(places or ()), direction_of(direction), FLOWS_MAX if limit is None else limit, texts
+    )
+    with opened(chosen_store(context, store)) as access, _bar() as show:
+        made = access.create_view(name, wanted, show)
+    for warning in made.warnings:
+        typer.echo(f"lineage: {warning}", err=True)
     if as_json:
-        print_json(
-            {
-                "app": found,
-                "nodes": len(flows.nodes),
-                "flows": len(flows.flows),
-                "links": flows.links,
-            }
-        )
+        print_json(made.to_json())
     else:
+        quoted = made.example.replace("\\", "\\\\").replace("'", "\\'")
         typer.echo(
-            f"{found}: {len(flows.flows):,} flows of {len(flows.nodes):,} nodes; for example\n"
-            f"  MATCH (end:LineageFlow) WHERE end.applicationId = '{found}' "
-            f"AND end.hashOut = '{_example(flows)}'\n"
+            f"{made.app}: {made.flows:,} flows of {made.nodes:,} nodes; for example\n"
+            f"  MATCH (end:LineageFlow) WHERE end.applicationId = '{made.app}' "
+            f"AND end.hashOut = '{quoted}'\n"
             "  MATCH path = (end)<-[*0..]-(flow) RETURN path"
         )
 
@@ -111,52 +84,16 @@ def remove(
     as_json: JsonOption = False,
 ) -> None:
     """Remove an application's record-level view; its lineage stays."""
-    from lineage_store.finding import find_application
-    from lineage_store.neo4j.record_view import view_of
-
-    with stored(chosen_store(context, store)) as lineage_store:
-        found = find_application(lineage_store, name)
-        flows = view_of(lineage_store, found).remove()
+    with opened(chosen_store(context, store)) as access:
+        found, flows = access.remove_view(name)
     if as_json:
         print_json({"app": found, "removed": flows})
     else:
         typer.echo(f"{found}: removed {flows:,} flows")
 
 
-def _flows(
-    store: GraphStore,
-    url: str,
-    app_id: str,
-    places: list[str],
-    direction: str,
-    limit: int,
-    *,
-    texts: bool,
-) -> RecordFlows:
-    from lineage.exporting import direction_of
-    from lineage_store.asking import Question
-    from lineage_store.record_flows import flows_of_application, flows_of_trace
-
-    way = direction_of(direction)
-    asking = asker(store, url)
-    if places:
-        traced = asking.trace(Question(way, tuple(places), app=app_id))
-        for warning in traced.warnings:
-            typer.echo(f"lineage: {warning}", err=True)
-        return flows_of_trace(traced, limit=limit, texts=texts)
-    return flows_of_application(
-        app_id, store.graph(app_id), asking.locations(app_id), limit=limit, texts=texts
-    )
-
-
-def _example(flows: RecordFlows) -> str:
-    """The hashOut of a flow that nothing follows, if there is one."""
-    ends = (flow.hash_out for flow in flows.flows if flow.hash_out not in flows.middles)
-    return next(ends, "write#0#0").replace("\\", "\\\\").replace("'", "\\'")
-
-
 @contextmanager
-def _bar() -> Iterator[Callable[[Progress], None] | None]:
+def _bar() -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar; None where stderr is no terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -169,7 +106,7 @@ def _bar() -> Iterator[Callable[[Progress], None] | None]:
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
 
-        def show(progress: Progress) -> None:
-            bar.update(task, total=progress.total, completed=progress.done)
+        def show(done: int, total: int) -> None:
+            bar.update(task, total=total, completed=done)
 
         yield show

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 from urllib.parse import quote
 
 import httpx
@@ -18,7 +22,16 @@ from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.paths import canonical, plain_path
 from lineage_store.port import ApplicationRecord
 
+if TYPE_CHECKING:
+    from lineage.access import Output
+    from lineage_store.exports import Exported, Options
+    from lineage_store.openlineage.naming import Naming
+    from lineage_store.openlineage.sending import OpenLineageRun
+    from lineage_store.record_views import ViewMade, ViewWanted
+
 TIMEOUT_S = 60.0
+STREAM_TIMEOUT_S = 600.0
+"""Files and views are made whole before their first byte."""
 
 
 class ServerError(StoreError):
@@ -57,34 +70,86 @@ class ServedAccess:
 
     def ask(self, question: Question) -> Answer:
         places = [_seen_from_anywhere(place) for place in question.places]
-        body: dict[str, Any] = {
-            "direction": question.direction.value,
-            "places": places,
-            "app": question.app,
-            "until": question.until,
-            "steps": question.steps,
-            "limit": question.limit,
-        }
-        try:
+        body = _asked(question, places) | {"limit": question.limit}
+        with _spelled(places, question.places):
             told = self._send("POST", "/v1/answers", json=body)
-        except ServerError as error:
-            spelled = dict(zip(places, question.places, strict=True))
-            raise ServerError(respelled(str(error), spelled), error.kind) from error
         return Answer.from_json(told).asked_as(question.places)
 
     def dump(self, name: str) -> Iterator[str]:
-        path = f"/v1/applications/{_part(name)}/dump"
-        try:
-            with self._client.stream("GET", path) as answer:
-                if answer.status_code != httpx.codes.OK:
-                    answer.read()
-                    _refuse(answer)
-                yield from answer.iter_lines()
-        except httpx.HTTPError as error:
-            raise self._unreachable(error) from error
+        with self._streamed("GET", f"/v1/applications/{_part(name)}/dump") as answer:
+            yield from answer.iter_lines()
 
     def delete(self, app: str) -> None:
         self._send("DELETE", f"/v1/applications/{_part(app)}")
+
+    def export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
+        from lineage_store.exports import Exported
+
+        places = [_seen_from_anywhere(place) for place in question.places]
+        body = _asked(question, places) | {
+            "asked": list(question.places),
+            "format": name,
+            "way": options.way,
+            "texts": options.texts,
+            "items_max": options.items_max,
+        }
+        with (
+            _spelled(places, question.places),
+            self._streamed("POST", "/v1/answers/file", json=body) as answer,
+        ):
+            parts = answer.iter_bytes()
+            told, rest = _first_line(parts)
+            size = len(rest)
+            with output() as stream:
+                stream.write(rest)
+                for part in parts:
+                    size += stream.write(part)
+                if size != told["bytes"]:
+                    raise StoreUnavailableError(
+                        f"{self._url} broke off after {size:,} of {told['bytes']:,} bytes"
+                    )
+        return Exported.from_json(told)
+
+    def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
+        from lineage_store.openlineage.sending import OpenLineageRun
+
+        given = {key: value for key, value in asdict(naming).items() if value}
+        found = self._get(f"/v1/applications/{_part(name)}/openlineage", params=given)
+        return OpenLineageRun(found["app"], found["run"], found["events"])
+
+    def create_view(
+        self, name: str, wanted: ViewWanted, report: Callable[[int, int], None] | None
+    ) -> ViewMade:
+        from lineage_store.record_views import ViewMade
+
+        places = [_seen_from_anywhere(place) for place in wanted.places]
+        body = {
+            "places": places,
+            "direction": wanted.direction.value,
+            "limit": wanted.limit,
+            "texts": wanted.texts,
+        }
+        path = f"/v1/applications/{_part(name)}/record-view"
+        spelled = dict(zip(places, wanted.places, strict=True))
+        with (
+            _spelled(places, wanted.places),
+            self._streamed("POST", path, json=body) as answer,
+        ):
+            for line in answer.iter_lines():
+                told = json.loads(line)
+                if "problem" in told:
+                    _refuse(told["problem"]["status"], told["problem"])
+                if "made" in told:
+                    made = ViewMade.from_json(told["made"])
+                    warnings = tuple(respelled(one, spelled) for one in made.warnings)
+                    return replace(made, warnings=warnings)
+                if report is not None:
+                    report(told["done"], told["total"])
+        raise StoreUnavailableError(f"{self._url} broke off; the same command goes on from there")
+
+    def remove_view(self, name: str) -> tuple[str, int]:
+        found = self._send("DELETE", f"/v1/applications/{_part(name)}/record-view")
+        return found["app"], found["removed"]
 
     def me(self) -> dict[str, Any]:
         """Who the server takes the caller for."""
@@ -99,8 +164,20 @@ class ServedAccess:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _get(self, path: str) -> dict[str, Any]:
-        return self._send("GET", path)
+    def _get(self, path: str, **given: Any) -> dict[str, Any]:
+        return self._send("GET", path, **given)
+
+    @contextmanager
+    def _streamed(self, method: str, path: str, **given: Any) -> Iterator[httpx.Response]:
+        """An answer that is read as it comes."""
+        try:
+            with self._client.stream(method, path, timeout=STREAM_TIMEOUT_S, **given) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    _refuse(answer.status_code, _problem_of(answer))
+                yield answer
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
 
     def _send(self, method: str, path: str, **given: Any) -> dict[str, Any]:
         try:
@@ -108,7 +185,7 @@ class ServedAccess:
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
         if not answer.is_success:
-            _refuse(answer)
+            _refuse(answer.status_code, _problem_of(answer))
         if not answer.content:
             return {}
         try:
@@ -123,23 +200,68 @@ class ServedAccess:
         return StoreUnavailableError(f"the server at {self._url} does not answer: {error}")
 
 
-def _refuse(answer: httpx.Response) -> None:
+def _problem_of(answer: httpx.Response) -> dict[str, Any]:
+    """What an answer says is wrong; empty where it says nothing that can be read."""
+    try:
+        problem = answer.json()
+    except ValueError:
+        return {}
+    return problem if isinstance(problem, dict) and "detail" in problem else {}
+
+
+def _refuse(status: int, problem: dict[str, Any]) -> NoReturn:
     """Raise what a problem says.
 
     Raises:
         StoreUnavailableError: not now.
         ServerError: anything else.
     """
-    problem: dict[str, Any] = {}
-    try:
-        problem = answer.json()
-        said, hint = str(problem["detail"]), str(problem.get("hint", ""))
-    except (ValueError, KeyError, TypeError):
-        said, hint = f"the server answered {answer.status_code}", ""
+    said = str(problem.get("detail", f"the server answered {status}"))
+    hint = str(problem.get("hint", ""))
     message = f"{said}; {hint}" if hint else said
-    if answer.status_code in (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS):
+    if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
         raise StoreUnavailableError(message)
-    raise ServerError(message, str(problem.get("error", "")) if problem else "")
+    raise ServerError(message, str(problem.get("error", "")))
+
+
+@contextmanager
+def _spelled(places: Sequence[str], typed: Sequence[str]) -> Iterator[None]:
+    """What the server says of places is said of them as they were typed."""
+    try:
+        yield
+    except ServerError as error:
+        spelled = dict(zip(places, typed, strict=True))
+        raise ServerError(respelled(str(error), spelled), error.kind) from error
+
+
+def _asked(question: Question, places: Sequence[str]) -> dict[str, Any]:
+    return {
+        "direction": question.direction.value,
+        "places": list(places),
+        "app": question.app,
+        "until": question.until,
+        "steps": question.steps,
+    }
+
+
+def _first_line(parts: Iterator[bytes]) -> tuple[dict[str, Any], bytes]:
+    """The object that an answer begins with, and what was read behind it.
+
+    Raises:
+        ServerError: it begins with none.
+    """
+    read = b""
+    for part in parts:
+        read += part
+        if b"\n" in part:
+            break
+    line, _, rest = read.partition(b"\n")
+    try:
+        told = json.loads(line)
+        told["bytes"] += 0
+    except (ValueError, KeyError, TypeError) as error:
+        raise ServerError("the server's answer can't be read: is it of another version?") from error
+    return told, rest
 
 
 def _part(name: str) -> str:

@@ -27,6 +27,7 @@ def ui(
 ) -> None:
     """Open the web page over a store, for this machine alone; Ctrl-C ends it."""
     from lineage_query_api.app import create_app
+    from lineage_query_api.page import require_page
     from lineage_query_api.serving import serve
     from lineage_query_api.settings import read_settings
     from lineage_service.logs import set_up_logs
@@ -39,6 +40,7 @@ def ui(
         if browser:
             webbrowser.open(url)
         return
+    require_page()
     set_up_logs("warning", ("neo4j", "uvicorn"))
     settings = read_settings(store=url, api_host="127.0.0.1", api_port=port)
 

@@ -12,7 +12,7 @@ from lineage.stack.ports import free_ports
 from lineage.stack.redis_server import Redis
 from lineage.stack.server import Server
 from lineage.stack.services import KINDS, Service
-from lineage.stack.state import Options, StackState
+from lineage.stack.state import StackState
 from lineage_core.topics import Topics
 
 SERVERS = ("kafka", "redis", "neo4j")
@@ -55,7 +55,7 @@ def servers_of(folder: Path, state: StackState, names: Iterable[str]) -> list[Se
             ports["kafka"],
             ports["kafka_controller"],
             heap=options.kafka_heap,
-            topics=_topics(options),
+            topics=Topics().partitions(options.partitions),
         ),
         "redis": Redis(folder / "redis", ports["redis"], memory=f"{options.redis_memory}b"),
         "neo4j": Neo4j(
@@ -66,7 +66,8 @@ def servers_of(folder: Path, state: StackState, names: Iterable[str]) -> list[Se
         ),
     }
     settings = {name: server.settings() for name, server in servers.items()}
-    for kind in KINDS:
+    # Of those that the stack was made without there may be no port.
+    for kind in (kind for kind in KINDS if kind.name in wanted):
         needed = {key: value for name in kind.needs for key, value in settings[name].items()}
         servers[kind.name] = Service(kind, folder / kind.name, ports[kind.name], needed)
     return [server for name, server in servers.items() if name in wanted]
@@ -81,9 +82,3 @@ def settings_of(folder: Path, servers: Iterable[Server]) -> Mapping[str, str]:
 def spool_folder(folder: Path) -> Path:
     """Where blocks wait that Kafka could not take."""
     return folder / "spool"
-
-
-def _topics(options: Options) -> dict[str, int]:
-    topics = Topics()
-    many = {topics.flow, topics.edge}
-    return {name: options.partitions if name in many else 1 for name in topics.all()}

@@ -64,7 +64,9 @@ def up(
         "neo4j_heap": neo4j_heap,
         "neo4j_page_cache": neo4j_page_cache,
     }
-    running.up(folder.absolute(), _names(only), options, _say)
+    for server in running.up(folder.absolute(), _names(only), options, _say):
+        if server.address.startswith("http://"):
+            typer.echo(f"page and API: {server.address}")
     named = "" if folder == DEFAULT_DIR else f" --dir {shlex.quote(str(folder))}"
     typer.echo(f'next: eval "$(lineage stack env{named})"')
 
@@ -75,7 +77,6 @@ def status(folder: DirOption = DEFAULT_DIR, as_json: JsonOption = False) -> None
     """Say how each server is; exit code 1 unless all are ready."""
     from lineage.stack import running, supervisor
     from lineage.stack.assembly import servers_of
-    from lineage.stack.ports import LOOPBACK
 
     state = running.required_state(folder.absolute())
     rows = []
@@ -86,7 +87,7 @@ def status(folder: DirOption = DEFAULT_DIR, as_json: JsonOption = False) -> None
                 "name": server.name,
                 "state": supervisor.state_of(server).value,
                 "pid": process.pid if process else None,
-                "address": f"{LOOPBACK}:{server.port}",
+                "address": server.address,
                 "log": str(server.log),
             }
         )
@@ -96,7 +97,7 @@ def status(folder: DirOption = DEFAULT_DIR, as_json: JsonOption = False) -> None
     else:
         for row in rows:
             pid = f"pid {row['pid']}" if row["pid"] else ""
-            typer.echo(f"{row['name']:<8} {row['state']:<10} {row['address']:<16} {pid}".rstrip())
+            typer.echo(f"{row['name']:<9} {row['state']:<10} {row['address']:<23} {pid}".rstrip())
     if not ready:
         raise typer.Exit(EXIT_INCOMPLETE)
 

@@ -33,19 +33,24 @@ def cache_folder() -> Path:
 
 
 def jars(name: str, say: Callable[[str], None] = lambda _: None) -> Path:
-    """The folder with the jars of a server, fetched first where they are missing.
+    """The folder with the jars of a server (a folder under infra/native): see `jars_of`."""
+    return jars_of(pom_file(name), say)
+
+
+def jars_of(pom: Path, say: Callable[[str], None] = lambda _: None) -> Path:
+    """The folder with the jars that a pom names, fetched first where they are missing.
 
     Several processes may ask at once: one fetches, the others wait.
 
     Args:
-        name: folder under infra/native.
+        pom: NAME/pom.xml; NAME is what the jars are called.
         say: told when a download starts.
 
     Raises:
         MissingProgramError: there is no Maven.
         DownloadError: Maven could not fetch them.
     """
-    pom = pom_file(name)
+    name = pom.parent.name
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     folder = cache_folder() / f"{name}-{digest}"
     if folder.is_dir():

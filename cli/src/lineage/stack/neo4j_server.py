@@ -32,6 +32,10 @@ dbms.usage_report.enabled=false
 db.tx_log.rotation.retention_policy=keep_none
 db.tx_log.preallocate=false
 """
+PLUGINS_CONFIG = """\
+server.directories.plugins={folder}
+dbms.security.procedures.unrestricted=*
+"""
 OPENED_PACKAGES = ("java.nio", "java.io", "sun.nio.ch", "java.lang", "java.util.concurrent")
 """Of java.base, to Neo4j's own reflection."""
 
@@ -44,16 +48,24 @@ class Neo4j(Server):
         port: for bolt.
         heap: as java's -Xmx takes it.
         page_cache: memory beside the heap for the store's files.
+        plugins: a folder of jars with procedures, all of which may do anything.
     """
 
     start_limit_s: ClassVar[float] = 180
 
     def __init__(
-        self, folder: Path, port: int, *, heap: str = "1g", page_cache: str = "128m"
+        self,
+        folder: Path,
+        port: int,
+        *,
+        heap: str = "1g",
+        page_cache: str = "128m",
+        plugins: Path | None = None,
     ) -> None:
         super().__init__("neo4j", folder, port)
         self.heap = heap
         self.page_cache = page_cache
+        self.plugins = plugins
 
     @property
     def uri(self) -> str:
@@ -77,6 +89,8 @@ class Neo4j(Server):
         for folder in (self._home, self._config.parent, self._temporary):
             folder.mkdir(parents=True, exist_ok=True)
         config = CONFIG.format(host=LOOPBACK, port=self.port, page_cache=self.page_cache)
+        if self.plugins is not None:
+            config += PLUGINS_CONFIG.format(folder=self.plugins)
         self._config.write_text(config, encoding="utf-8")
         if not self.password_file.exists():
             self._set_password()
@@ -123,9 +137,10 @@ class Neo4j(Server):
         return self.folder / "tmp"
 
     def _java(self, *words: str) -> list[str]:
+        folders = [jars("neo4j"), *([self.plugins] if self.plugins is not None else [])]
         return [
             str(java()),
-            *("-cp", f"{jars('neo4j')}/*"),
+            *("-cp", os.pathsep.join(f"{folder}/*" for folder in folders)),
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
             f"-Djava.io.tmpdir={self._temporary}",
             f"-XX:ErrorFile={self.folder / 'crash.log'}",

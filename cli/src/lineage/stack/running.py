@@ -20,7 +20,7 @@ from lineage.stack.assembly import (
     spool_folder,
 )
 from lineage.stack.errors import FolderError, StackError
-from lineage.stack.ports import LOOPBACK, free_ports, is_free
+from lineage.stack.ports import free_ports, is_free
 from lineage.stack.server import Say, Server
 from lineage.stack.state import Options, StackState
 
@@ -173,7 +173,7 @@ def _start(group: Sequence[Server], say: Say, *, changed: bool) -> None:
         supervisor.wait_ready(server)
         if server.name in fresh:
             took = time.monotonic() - began
-            say(f"{server.name}: ready on {LOOPBACK}:{server.port} ({took:.1f} s)")
+            say(f"{server.name}: ready on {server.address} ({took:.1f} s)")
 
 
 def _purge(folder: Path) -> None:

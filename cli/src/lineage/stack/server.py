@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from lineage.stack.ports import LOOPBACK
+
 Say = Callable[[str], None]
 """Told of steps that take long."""
 
@@ -45,6 +47,11 @@ class Server(ABC):
     @property
     def pid_file(self) -> Path:
         return self.folder / f"{self.name}.pid"
+
+    @property
+    def address(self) -> str:
+        """Where it answers, as people are told."""
+        return f"{LOOPBACK}:{self.port}"
 
     @property
     def ports(self) -> Mapping[str, int]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -22,13 +23,16 @@ class ServiceKind:
     """A service that the stack knows.
 
     ``module`` runs it (`python -m`), ``needs`` are the servers whose settings it gets, and
-    ``port_variable`` tells it where to listen for /healthz and /readyz.
+    ``port_variable`` tells it where to listen for /healthz and /readyz. ``more``: what it is told
+    when it starts. ``has_page``: people open its address in a browser.
     """
 
     name: str
     module: str
     needs: frozenset[str]
     port_variable: str
+    more: Callable[[], Mapping[str, str]] = dict
+    has_page: bool = False
 
     def is_installed(self) -> bool:
         """Whether there is such a program in this environment."""
@@ -38,12 +42,30 @@ class ServiceKind:
             return False
 
 
+def _for_this_machine() -> dict[str, str]:
+    """As `lineage ui`: no token is asked for, and therefore only this machine is let in.
+
+    Rows are read of files below the folder in which the stack is started: anybody on this machine
+    may tell Kafka that a job read some file, and would read it by way of the API.
+    """
+    roots = os.environ.get("LINEAGE_API_ROOTS", "") or str(Path.cwd())
+    return {"LINEAGE_API_HOST": LOOPBACK, "LINEAGE_API_ROOTS": roots}
+
+
 KINDS = (
     ServiceKind(
         "linker", "lineage_linker", frozenset({"kafka", "redis"}), "LINEAGE_LINKER_HTTP_PORT"
     ),
     ServiceKind(
         "writer", "lineage_writer", frozenset({"kafka", "neo4j"}), "LINEAGE_WRITER_HTTP_PORT"
+    ),
+    ServiceKind(
+        "query-api",
+        "lineage_query_api",
+        frozenset({"kafka", "neo4j"}),
+        "LINEAGE_API_PORT",
+        _for_this_machine,
+        has_page=True,
     ),
 )
 
@@ -75,7 +97,15 @@ class Service(Server):
         return [sys.executable, "-P", "-m", self._kind.module]
 
     def environment(self) -> dict[str, str]:
-        return {**self._settings, self._kind.port_variable: str(self.port)}
+        return {
+            **self._settings,
+            **self._kind.more(),
+            self._kind.port_variable: str(self.port),
+        }
+
+    @property
+    def address(self) -> str:
+        return f"http://{super().address}" if self._kind.has_page else super().address
 
     def check(self) -> None:
         url = f"http://{LOOPBACK}:{self.port}/readyz"

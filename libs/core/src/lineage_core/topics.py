@@ -45,6 +45,10 @@ class Topics:
         """Every topic."""
         return self.flow, self.node, self.edge, self.dead_letter
 
+    def partitions(self, many: int) -> dict[str, int]:
+        """Every topic with its partitions: ``many`` for what linkers and writers share."""
+        return {name: many if name in {self.flow, self.edge} else 1 for name in self.all()}
+
 
 def flow_partition(app: str, task_partition: int, partitions: int) -> int:
     """Where a task's blocks and its commit go: all attempts at one partition in one order."""

@@ -59,12 +59,14 @@ class Tracer:
         until: str = "ends",
         steps: int | None = None,
         watch: Callable[[int], None] | None = None,
+        exact_only: bool = False,
     ) -> TraceResult:
         """Trace the items of ``start`` (regions by space).
 
         ``until`` is ``ends`` or a node whose items are wanted; ``steps`` stops after so many
         blocks instead. ``watch`` is told before so many blocks are loaded; what it raises ends the
-        trace.
+        trace. ``exact_only`` goes just along exact blocks of exact nodes: what it finds surely took
+        part, whatever else may have.
 
         Raises:
             AddressError: a space that can't be read.
@@ -75,7 +77,7 @@ class Tracer:
         if goal is not None:
             self._check_goal(direction, begun, goal)
         source = self if watch is None else _Watched(self, watch)
-        return Walk(source, direction, goal).run(begun, steps)
+        return Walk(source, direction, goal, exact_only=exact_only).run(begun, steps)
 
     def load(self, wanted: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
         """Blocks from the cache or the graph."""

@@ -52,13 +52,16 @@ class _Wanted:
 class Walk:
     """The state of one running trace."""
 
-    def __init__(self, source: WalkSource, direction: Direction, goal: str | None) -> None:
+    def __init__(
+        self, source: WalkSource, direction: Direction, goal: str | None, *, exact_only: bool
+    ) -> None:
         self.source = source
         self.graph = source.graph
         self.topology = source.topology
         self.direction = direction
         self.backward = direction is Direction.BACKWARD
         self.goal = goal
+        self.exact_only = exact_only
         self.relevant = (
             None if goal is None else self.topology.around(goal, upstream=not self.backward)
         )
@@ -170,12 +173,18 @@ class Walk:
             if block_id.node == self.goal:
                 self._find(block_id.node, space, owned)
                 return
+        if self.exact_only and not self._is_exact(block_id.node, block):
+            return
         self.crossed.add(block_id)
         if not block.exact:
             self._doubt(block_id.node, block.reason or "a superset")
         for next_space, found in crossing.reached.items():
             if len(found[0]):
                 self._reach(block_id, crossing, next_space, found)
+
+    def _is_exact(self, node: str, block: FlowBlock) -> bool:
+        record = self.topology.by_id.get(node)
+        return block.exact and (record is None or record.exact)
 
     def _reach(self, block_id: BlockId, crossing: Crossing, space: str, runs: Runs) -> None:
         """Let positions wait that were reached through a block."""

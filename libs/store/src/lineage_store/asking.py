@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from lineage_core.address import OPAQUE_SPACE
 from lineage_core.graph import Unit
@@ -78,9 +79,10 @@ class Asker:
         opened.locations.look_again()
         begun = self._begin(opened, question, uses)
         until = "ends" if question.until is None else opened.names.node(question.until)
-        result = opened.tracer.trace(
-            question.direction, begun, until=until, steps=question.steps, watch=watch
+        trace = partial(
+            opened.tracer.trace, question.direction, begun, until=until, steps=question.steps
         )
+        result = trace(watch=watch)
         if opened.verdict.complete:
             _refuse_unheard_of(begun, result, opened.names)
         if question.until is not None and not result.found:
@@ -98,6 +100,7 @@ class Asker:
             superset=opened.verdict.superset,
             changed=any(use.changed for found in uses.values() for use in found),
             warnings=tuple(dict.fromkeys(self._warnings(opened, question, uses))),
+            along_exact=partial(trace, exact_only=True),
             known=opened.nodes,
         )
 

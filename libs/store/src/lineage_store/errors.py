@@ -2,7 +2,8 @@
 
 LineageError
 └── StoreError                    the store can't be opened or used
-    └── StoreUnavailableError     not now: the same may work later
+    ├── StoreUnavailableError     not now: the same may work later
+    └── UnfitStoreError           not by a store of this kind
 """
 
 from __future__ import annotations
@@ -16,3 +17,7 @@ class StoreError(LineageError):
 
 class StoreUnavailableError(StoreError):
     """The store does not answer or refuses to write for now: try again later."""
+
+
+class UnfitStoreError(StoreError):
+    """Stores of another kind can do it; the message names them."""

@@ -20,6 +20,7 @@ from lineage_core.errors import ContractError, LineageError
 from lineage_core.message import dump_message
 from lineage_core.topics import RECORD_BYTES_MAX, app_partition
 from lineage_store.kafka_settings import KafkaSettings
+from lineage_store.wrong_settings import wrong_settings
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -75,9 +76,7 @@ def read_kafka_settings() -> KafkaSettings:
     try:
         settings = _Settings()
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        said = "; ".join(f"LINEAGE_{str(one['loc'][0]).upper()}: {one['msg']}" for one in found)
-        raise DeadLetterError(said) from None
+        raise DeadLetterError(wrong_settings(error)) from None
     if not settings.kafka:
         raise DeadLetterError(
             "LINEAGE_KAFKA is not set: give Kafka's address as HOST:PORT (`eval \"$(lineage stack "

@@ -33,6 +33,10 @@ class Opened:
     opened_at: float
     """Seconds of :func:`time.monotonic`."""
 
+    def record(self, node: str) -> NodeRecord | None:
+        """A node by its id; None where the application has told of none (opaque items)."""
+        return next((one for one in self.nodes if one.node == node), None)
+
     def composer(self) -> Composer:
         """What makes items of regions, with their lines and texts."""
         return Composer(self.graph, self.names, self.locations, self.nodes)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lineage_core.address import parse_space
 from lineage_core.graph import FlowGraph, LinkRecord, NodeRecord
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceResult
-from lineage_store.answers import Answer, Composer
+from lineage_store.answers import Answer, Composer, respelled
 from lineage_store.locations import Locations
 from lineage_store.names import Names
 from lineage_store.verdicts import with_reasons
@@ -39,6 +39,8 @@ class Traced:
     superset: Mapping[str, tuple[str, ...]]
     changed: bool
     warnings: tuple[str, ...]
+    along_exact: Callable[[], TraceResult]
+    """Traces the same once more, just along what is exact."""
     known: Sequence[NodeRecord] | None = None
     """The graph's nodes, where they are known already."""
 
@@ -60,6 +62,12 @@ class Traced:
             complete=self.complete,
         )
 
+    def asked_as(self, places: Sequence[str]) -> Traced:
+        """The same, of places as they were typed."""
+        spelled = dict(zip(self.asked, places, strict=True))
+        warnings = tuple(respelled(warning, spelled) for warning in self.warnings)
+        return replace(self, asked=tuple(places), warnings=warnings)
+
     def composer(self) -> Composer:
         """What turns regions into items; it has the warnings."""
         composer = Composer(self.graph, self.names, self.locations, self._records())
@@ -75,8 +83,15 @@ class Traced:
 
     def taking_part(self) -> dict[str, Region]:
         """All items that take part, by space."""
+        return self._with_begun(self.result)
+
+    def surely_taking_part(self) -> dict[str, Region]:
+        """Those of :meth:`taking_part` that a way leads to on which every step is exact."""
+        return self._with_begun(self.result if self.result.exact else self.along_exact())
+
+    def _with_begun(self, result: TraceResult) -> dict[str, Region]:
         parts: dict[str, list[Region]] = {}
-        for items in (*self.result.passed.values(), *self.result.found.values()):
+        for items in (*result.passed.values(), *result.found.values()):
             for space, region in items.spaces.items():
                 parts.setdefault(space, []).append(region)
         for space, region in self.begun.items():

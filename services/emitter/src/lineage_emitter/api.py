@@ -292,6 +292,7 @@ class LineageApi:
             self.end(status)
         finally:
             self.linker.close()
+        self.linker.tell()
 
     def end(self, status: EndStatus) -> None:
         """Write the end of the application; no more can be said.

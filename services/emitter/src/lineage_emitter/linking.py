@@ -57,6 +57,26 @@ class BackgroundLinker:
         if self._settings.links_here:
             self._pass()
 
+    def tell(self) -> None:
+        """Tell OpenLineage of the application, where somebody is to be told; it never raises."""
+        if not (self._settings.links_here and self._settings.tells_openlineage):
+            return
+        app = self._folder.name
+        try:
+            from lineage_store.openlineage.telling import tell
+            from lineage_store.sqlite import SqliteStore
+
+            with SqliteStore(self._settings.store_file()) as store:
+                if tell(store, app, self._settings) is None:
+                    logger.warning("OpenLineage was not told of %s: it is not all linked", app)
+        except Exception as problem:
+            logger.warning(
+                "OpenLineage was not told of %s: %s; `lineage openlineage %s` tells it",
+                app,
+                problem,
+                app,
+            )
+
     def catch_up(self, progress: Progress | None = None) -> None:
         """Link all that is in the spool now, here; what the thread links is waited for.
 

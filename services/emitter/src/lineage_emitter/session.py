@@ -521,6 +521,8 @@ class Session:
         self._thread.join(timeout=60)
         ended: EndStatus = status or ("failed" if self._failed_jobs else "ok")
         with ExitStack() as stack:
+            # The last one first: who is told hears of problems, too.
+            stack.callback(self.api.linker.tell)
             stack.callback(self._note_problem)
             stack.callback(self._guard, LINKING, self.api.linker.close)
             stack.callback(self._guard, "write the end", functools.partial(self.api.end, ended))

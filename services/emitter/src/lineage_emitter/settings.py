@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lineage_emitter.errors import SettingsError
 from lineage_store.kafka_settings import KafkaSettings
+from lineage_store.openlineage.settings import OpenLineageSettings
 
 SPARK_PREFIX = "spark.lineage."
 PUBLISHED_DETAILED = "spark.rdd.lineage.detailed"
@@ -24,7 +25,7 @@ DEFAULT_SPOOL = ".lineage/spool"
 SQLITE_PREFIX = "sqlite:///"
 
 
-class Settings(BaseSettings, KafkaSettings):
+class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
     """What a user can set. Field ``x_y`` is ``LINEAGE_X_Y`` and ``spark.lineage.x.y``."""
 
     model_config = SettingsConfigDict(env_prefix="LINEAGE_", extra="forbid", frozen=True)
@@ -160,9 +161,9 @@ def _field(name: str, given: str) -> str:
 
 
 def setting_names() -> list[str]:
-    """All settings: capture's own first, then those of every client of Kafka."""
-    shared = KafkaSettings.model_fields
-    return [name for name in Settings.model_fields if name not in shared] + list(shared)
+    """All settings: capture's own first, then those that it shares with others."""
+    shared = [*KafkaSettings.model_fields, *OpenLineageSettings.model_fields]
+    return [name for name in Settings.model_fields if name not in shared] + shared
 
 
 def _spelled(field: str, prefix: str) -> str:

@@ -30,7 +30,8 @@ def main() -> int:
     try:
         settings = read_settings()
         set_up_logs(settings.log_level, LIBRARIES)
-        outcome = asyncio.run(_serve(settings))
+        # Never closed: what is left of a Faust app that could not be stopped would be waited for.
+        outcome = asyncio.Runner().run(_serve(settings))
     except (LineageError, OSError) as error:
         structlog.get_logger().error("linker_failed", reason=str(error))
         return EXIT_SETTINGS

@@ -82,21 +82,30 @@ def make_app(settings: LinkerSettings, folder: str) -> faust.App:
 
 
 class SeekingConsumer(Consumer):
-    """Faust's consumer, which also seeks where nothing is committed yet.
+    """Faust's consumer, which also seeks where nothing that holds is committed.
 
-    The original leaves such a partition where it stands (aiokafka's ``seek_to_committed``): records
-    that were fetched and dropped, as around a rebalance, would never come again.
+    The original leaves a partition where it stands if nothing is committed yet (aiokafka's
+    ``seek_to_committed``): records that were fetched and dropped, as around a rebalance, would never
+    come again. And it believes an offset behind the log's end: a topic that was made anew, or a Kafka
+    that has lost its disk, would be read by nobody until it has grown that long.
     """
 
     logger = Consumer.logger
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
-        committed: Mapping[TP, int] = await super().seek_to_committed()
+        committed: dict[TP, int | None] = dict(await super().seek_to_committed())
+        held = {one: offset for one, offset in committed.items() if offset}
+        ends = await self.highwaters(*held) if held else {}
+        for one, offset in held.items():
+            if offset > ends[one]:
+                log.warning("log_is_shorter", partition=one, committed=offset, end=ends[one])
+                committed[one] = None
         # Neither does it seek to 0.
         unmoved = [one for one, offset in committed.items() if not offset]
         if unmoved:
             await self._thread.seek_to_beginning(*unmoved)
-        return committed
+        # None is what Faust takes for an offset that is not known; its annotation forgets it.
+        return cast("Mapping[TP, int]", committed)
 
 
 def credentials(settings: LinkerSettings) -> CredentialsT | None:

@@ -2,8 +2,9 @@
 
 Around a rebalance Faust 0.15.3 may drop records that it has fetched and go on behind them; it even
 counts them as committed when a later one is acked (``Consumer._add_gap``). It may also stop to fetch
-a partition that is the worker's own. Neither raises. Here both are errors, and whoever gets one
-begins anew from what is committed (docs/adr/0006).
+a partition that is the worker's own, or wait at an offset that the log does not reach any more. None
+of these raises. Here they are errors, and whoever gets one begins anew from what is committed
+(docs/adr/0006).
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class Continuity:
         record, as Kafka says now; empty where it can't be asked.
 
         Raises:
-            ReadingError: some have for too long.
+            ReadingError: some have for too long, or a log has lost records.
         """
         if self._at_work:
             self._unread.clear()
@@ -117,13 +118,19 @@ class Continuity:
         found: dict[Partition, tuple[int, float]] = {}
         for partition, (start, end) in bounds.items():
             at = max(self._next.get(partition, start), start)  # others had it meanwhile
-            if at < end:
+            # Behind the end, too: either the bounds are old by now, and we go on, or the log is another.
+            if at != end:
                 known, since = self._unread.get(partition, (at, now))
                 found[partition] = (at, since if known == at else now)
         self._unread = found
         for (topic, number), (at, since) in found.items():
             if now - since > self._stall_s:
+                if at > (end := bounds[topic, number][1]):
+                    raise ReadingError(
+                        f"{topic}, partition {number}, ends at {end}, and it was read up to {at}: the topic "
+                        "was made anew, or Kafka has lost records"
+                    )
                 raise ReadingError(
                     f"the client of Kafka has not read on for {self._stall_s:g} s at offset {at} of "
-                    f"{topic}, partition {number}, which ends at {bounds[topic, number][1]}"
+                    f"{topic}, partition {number}, which ends at {end}"
                 )

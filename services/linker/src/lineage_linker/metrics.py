@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from collections.abc import Iterable
+
+from prometheus_client import Counter, Gauge, Histogram
 
 from lineage_linker.batch import Counts
+from lineage_service.metrics import new_registry
+
+SERVERS = ("kafka", "redis")
 
 _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _RECORDS = (1, 4, 16, 64, 256, 1024, 4096)
 
 
 class Metrics:
-    """The linker's metrics in a registry of their own."""
+    """The linker's metrics in a registry of their own.
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+    ``topics``: those that it reads. What has not happened yet is told as 0, so that a rate is known
+    from the first time on.
+    """
+
+    def __init__(self, topics: Iterable[str] = ()) -> None:
+        self.registry = new_registry()
         self._messages = self._counter("messages", "Records that were handled.", "topic")
         self._flows = self._counter("flows", "Flows in the blocks that were handled.")
         self._edges = self._counter("edges", "Linked edges (pairs of flows) that were sent.")
@@ -53,7 +62,18 @@ class Metrics:
         )
         self.state_entries = self._gauge("state_entries", "Keys in Redis.")
         self.state_bytes = self._gauge("state_bytes", "Memory that Redis uses.")
+        self.state_bytes_max = self._gauge(
+            "state_bytes_max", "Memory that Redis may use (maxmemory); 0: no limit."
+        )
+        self.state_answer_seconds = self._gauge(
+            "state_answer_seconds", "Seconds that Redis took for the last small question."
+        )
         self.cache_bytes = self._gauge("cache_bytes", "Join columns in this worker's memory.")
+        self.ready = self._gauge("ready", "Whether Kafka and Redis do what they are asked.")
+        for topic in topics:
+            self._messages.labels(topic)
+        for server in SERVERS:
+            self._retries.labels(server)
 
     def batch(self, counts: Counts, by_topic: dict[str, int], seconds: float) -> None:
         """A batch is done."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import tempfile
+import time
 from collections.abc import Awaitable
 from contextlib import suppress
 from enum import Enum
@@ -64,7 +65,7 @@ class Service:
 
     def __init__(self, settings: LinkerSettings) -> None:
         self._settings = settings
-        self._metrics = Metrics()
+        self._metrics = Metrics((settings.topics.flow, settings.topics.node))
         self._health = Health(self._metrics)
         self._stop = asyncio.Event()
         self._probe = Redis()
@@ -134,7 +135,10 @@ class Service:
         crashed = crashed or app.crash_reason
         if self._stop.is_set():
             return Outcome.STOPPED
-        away = isinstance(crashed, KafkaError | OSError | ReadingError) or crashed is None
+        # Cancelled: the agent, by a thread of the consumer that crashed and had no time to say why.
+        away = crashed is None or isinstance(
+            crashed, KafkaError | OSError | ReadingError | asyncio.CancelledError
+        )
         reason = repr(crashed) if crashed is None else kafka_problem(crashed)
         log.error("linker_crashed", exc_info=None if away else crashed, reason=reason)
         return Outcome.AWAY if away else Outcome.BROKEN
@@ -196,13 +200,21 @@ class Service:
     async def _measure_state(self) -> None:
         while True:
             await asyncio.sleep(MEASURE_EVERY_S)
+            answers = False
             with suppress(Exception):
                 await asyncio.to_thread(self._ask_redis)
+                answers = True
+            self._metrics.ready.set(answers and not self._health.problems)
 
     def _ask_redis(self) -> None:
         probe: Any = self._probe
+        asked = time.perf_counter()
         self._metrics.state_entries.set(probe.dbsize())
-        self._metrics.state_bytes.set(probe.info("memory")["used_memory"])
+        self._metrics.state_answer_seconds.set(time.perf_counter() - asked)
+        memory = probe.info("memory")
+        self._metrics.state_bytes.set(memory["used_memory"])
+        # Absent where a provider's Redis hides it.
+        self._metrics.state_bytes_max.set(memory.get("maxmemory", 0))
 
     # -- readiness ---------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from redis.retry import Retry
 
 from lineage_linker.errors import LinkerSettingsError
 from lineage_store.kafka_settings import KafkaSettings, KafkaSettingsError, read_secret
+from lineage_store.wrong_settings import wrong_settings
 
 REDIS_ANSWER_S = 5.0
 """A longer silence is taken for absence; the command is tried again on a new connection."""
@@ -140,18 +141,24 @@ def read_settings() -> LinkerSettings:
     Raises:
         LinkerSettingsError: one can't be used; no value is shown, for it may be a secret.
     """
+    settings = read_kafka_settings()
+    if not settings.redis:
+        raise LinkerSettingsError(
+            "LINEAGE_REDIS is not set: give the address as redis://HOST:PORT/0"
+        )
+    return settings
+
+
+def read_kafka_settings() -> LinkerSettings:
+    """The same for what needs Kafka alone.
+
+    Raises:
+        LinkerSettingsError: as above.
+    """
     try:
         settings = LinkerSettings()
     except ValidationError as error:
-        problems = "; ".join(
-            f"LINEAGE_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}"
-            for one in error.errors(include_url=False, include_input=False, include_context=False)
-        )
-        raise LinkerSettingsError(problems) from None
-    for name, value, form in (
-        ("LINEAGE_KAFKA", settings.kafka, "HOST:PORT"),
-        ("LINEAGE_REDIS", settings.redis, "redis://HOST:PORT/0"),
-    ):
-        if not value:
-            raise LinkerSettingsError(f"{name} is not set: give the address as {form}")
+        raise LinkerSettingsError(wrong_settings(error)) from None
+    if not settings.kafka:
+        raise LinkerSettingsError("LINEAGE_KAFKA is not set: give the address as HOST:PORT")
     return settings

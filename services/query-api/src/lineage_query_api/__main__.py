@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 
 import structlog
 
 from lineage_core.errors import LineageError
 from lineage_query_api.app import create_app
+from lineage_query_api.later import open_now_or_later
 from lineage_query_api.serving import serve
 from lineage_query_api.settings import read_settings
 from lineage_service.logs import set_up_logs
@@ -24,7 +26,7 @@ def main() -> int:
     try:
         settings = read_settings()
         set_up_logs(settings.log_level, LIBRARIES)
-        with open_store(settings.store) as store:
+        with closing(open_now_or_later(lambda: open_store(settings.store))) as store:
             app = create_app(store, settings)
             serve(app, settings.api_host, settings.api_port, lambda at: log.info("ready", url=at))
     except (LineageError, OSError) as error:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from importlib.resources import files
-from pathlib import Path
 
-from fastapi import APIRouter, FastAPI, Request, Response
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from lineage_query_api import problems
 from lineage_query_api.auth import Gate, Oidc, OpenGate, TokenGate
+from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
+from lineage_query_api.page import serve_page
 from lineage_query_api.routes import (
     answers,
     applications,
@@ -22,11 +22,14 @@ from lineage_query_api.routes import (
     exports,
     graph,
     meta,
+    record_view,
     rows,
+    telling,
     traces,
 )
 from lineage_query_api.settings import QueryApiSettings
 from lineage_query_api.shell import Shell
+from lineage_service.metrics import new_registry
 from lineage_store.errors import StoreError
 from lineage_store.opening import index_folder
 from lineage_store.port import GraphStore
@@ -74,11 +77,15 @@ def create_app(
         comparing,
         dead_letters,
         answers,
+        telling,
+        record_view,
     ):
         app.include_router(module.router)
-    registry = CollectorRegistry()
+    registry = new_registry()
+    if settings.api_metrics_applications:
+        registry.register(Completeness(app.state.lineages, settings.api_metrics_applications))
     app.include_router(_probes(app, registry))
-    _serve_page(app)
+    serve_page(app)
     # The last one is the outermost.
     hosts = settings.api_hosts or (LOCAL_HOSTS if settings.on_loopback else ("*",))
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
@@ -124,26 +131,3 @@ def _probes(app: FastAPI, registry: CollectorRegistry) -> APIRouter:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     return router
-
-
-def _serve_page(app: FastAPI) -> None:
-    """The page: its files, and its frame for every other address that is none of the API."""
-    folder = Path(str(files("lineage_query_api") / "web" / "static"))
-
-    @app.api_route("/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
-    def page(path: str, request: Request) -> Response:
-        if path.startswith("v1/") or not (folder / "index.html").exists():
-            return problems.problem(
-                problems.request_id_of(request),
-                404,
-                f"there is nothing at /{path}",
-                hint="/openapi.json describes the API; `make page` builds the page",
-            )
-        wanted = (folder / path).resolve() if "\0" not in path else folder
-        if wanted.is_relative_to(folder.resolve()) and wanted.is_file():
-            lasting = "/assets/" in f"/{path}"
-            headers = {
-                "Cache-Control": "public, max-age=31536000, immutable" if lasting else "no-cache"
-            }
-            return FileResponse(wanted, headers=headers)
-        return FileResponse(folder / "index.html", headers={"Cache-Control": "no-cache"})

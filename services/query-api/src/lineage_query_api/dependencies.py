@@ -32,13 +32,22 @@ def _admin(caller: Caller) -> Principal:
     return caller
 
 
-def _row_reader(caller: Caller) -> Principal:
+def check_rows(caller: Principal) -> None:
+    """Refuse who may not read the text of rows: what a search finds tells it, too.
+
+    Raises:
+        ProblemError: 403.
+    """
     if not caller.rows:
         raise ProblemError(
             HTTPStatus.FORBIDDEN,
             "the text of rows is not for this caller",
             hint="ask for a token with the right to read rows",
         )
+
+
+def _row_reader(caller: Caller) -> Principal:
+    check_rows(caller)
     return caller
 
 

@@ -2,6 +2,7 @@
 
 LineageError
 ├── SettingsError     a setting that can't be used
+├── PageMissingError  the web page was not built
 └── ProblemError      a request that is refused; carries its HTTP status and how to go on
 """
 
@@ -14,6 +15,10 @@ from lineage_core.errors import LineageError
 
 class SettingsError(LineageError):
     """A setting that can't be used; the message names it and says what to do."""
+
+
+class PageMissingError(LineageError):
+    """The web page was not built; the message says how to build it."""
 
 
 class ProblemError(LineageError):

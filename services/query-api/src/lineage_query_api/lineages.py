@@ -24,6 +24,8 @@ from lineage_store.finding import NotFoundError, find_application
 from lineage_store.listing import Listing
 from lineage_store.opened import Opened, Opener
 from lineage_store.port import ApplicationRecord, GraphStore
+from lineage_store.record_flows import RecordFlows
+from lineage_store.record_views import ViewWanted, flows_wanted
 from lineage_store.rows import RowReader
 from lineage_store.traced import Traced
 from lineage_store.verdicts import verdict_of
@@ -100,6 +102,17 @@ class Lineages:
     def applications(self) -> list[ApplicationRecord]:
         """All of them, the latest first."""
         return list(self.store.applications())
+
+    def application(self, app: str) -> ApplicationRecord:
+        """One of them, by its whole id.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        for one in self.store.applications():
+            if one.app == app:
+                return one
+        raise NotFoundError(f"there is no application {app!r} any more")
 
     def verdict(self, app: str) -> Verdict:
         """Whether the lineage of an application is complete; of a final one it is kept.
@@ -184,6 +197,29 @@ class Lineages:
         """
         with self._turn():
             return self._asker.trace(question, self._watch())
+
+    def check_listed(self, items: int, hint: str) -> None:
+        """Refuse an answer of more items than are given at once.
+
+        Raises:
+            ProblemError: there are more; ``hint`` says what to ask instead.
+        """
+        most = self.settings.api_export_items
+        if items > most:
+            raise too_much(
+                f"the answer has {items:,} items; at most {most:,} are given at once", hint
+            )
+
+    def flows(self, app: str, wanted: ViewWanted) -> tuple[RecordFlows, tuple[str, ...]]:
+        """The flows of a record-level view, and what is to be warned of.
+
+        Raises:
+            TooManyFlowsError: there are more than wanted.
+            LineageError: what a place names is not there.
+            ProblemError: the trace costs more than a question may.
+        """
+        graph = self.open(app).graph
+        return flows_wanted(app, graph, wanted, self.ask, self._asker.locations)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

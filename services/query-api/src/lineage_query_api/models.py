@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from lineage_store.exports.options import DERIVED_ITEMS_MAX
+from lineage_store.record_flows import FLOWS_MAX
 
 PLACES_MAX = 1_000
 PLACE_MAX = 4_096
 REGIONS_MAX = 10_000
 RANGES_MAX = 1 << 19
 
+VIEW_FLOWS_MAX = 1_000_000
+"""Flows of a view that a server makes: it holds them in memory while it does."""
+
 NO_NUL = r"^[^\x00]*$"
 PlaceText = Annotated[str, StringConstraints(min_length=1, max_length=PLACE_MAX, pattern=NO_NUL)]
 NodeText = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=NO_NUL)]
 SearchText = Annotated[str, StringConstraints(max_length=1_000)]
 DirectionText = Literal["backward", "forward"]
+FormatName = Literal["csv", "arrow", "parquet", "prov", "graphml", "mermaid"]
 
 
 class _Model(BaseModel):
@@ -220,6 +227,7 @@ class DiffRequest(_Request):
 class Side(_Model):
     trace: str
     count: int
+    start: list[GroupModel] = Field(description="what was asked for, with locations and texts")
 
 
 class Some(_Model):
@@ -292,15 +300,62 @@ class ProgressModel(_Model):
     updated_at: float
 
 
-class Question(_Request):
-    """What the command line asks: places as people type them."""
-
+class _Asked(_Request):
     direction: DirectionText
     places: list[PlaceText] = Field(min_length=1, max_length=PLACES_MAX)
     app: NodeText | None = None
     until: NodeText | None = None
     steps: int | None = Field(None, ge=0, le=10_000)
+
+
+class Question(_Asked):
+    """What the command line asks: places as people type them."""
+
     limit: int | None = Field(20, ge=0, description="items listed of each node")
+
+
+class FileQuestion(_Asked):
+    """A question whose answer is to be a file."""
+
+    format: FormatName = "csv"
+    way: bool = Field(False, description="tables: also the rows asked for and items in between")
+    texts: bool = Field(True, description="with what rows look like")
+    items_max: int = Field(
+        DERIVED_ITEMS_MAX,
+        ge=1,
+        description="most items of prov and graphml, which are built in memory",
+    )
+    asked: list[PlaceText] | None = Field(
+        None, max_length=PLACES_MAX, description="the places as the file is to call them"
+    )
+
+    @model_validator(mode="after")
+    def _as_many(self) -> Self:
+        if self.asked is not None and len(self.asked) != len(self.places):
+            raise ValueError("asked names as many places as places")
+        return self
+
+
+class ViewRequest(_Request):
+    """What a record-level view is to hold: what traces go along, or (no places) all flows."""
+
+    places: list[PlaceText] = Field(default=[], max_length=PLACES_MAX)
+    direction: DirectionText = "backward"
+    limit: int = Field(FLOWS_MAX, ge=1, le=VIEW_FLOWS_MAX, description="most flows")
+    texts: bool = Field(True, description="with what items look like")
+
+
+class ViewRemoved(_Model):
+    app: str
+    removed: int = Field(description="flows that the view had")
+
+
+class OpenLineageEvents(_Model):
+    """What OpenLineage is told of an application; ``run`` is the id of its run."""
+
+    app: str
+    run: str
+    events: list[dict[str, Any]] = Field(description="RunEvents of OpenLineage")
 
 
 class DeadLetterModel(_Model):

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from lineage_core.errors import LineageError
 from lineage_query_api.errors import ProblemError
-from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.errors import StoreError, UnfitStoreError
 from lineage_store.finding import NotFoundError
 
 MEDIA_TYPE = "application/problem+json"
@@ -43,12 +43,23 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     """One error."""
+    body = _body(request_id, status, detail, hint=hint, error=error)
+    return JSONResponse(body, int(status), headers=headers, media_type=MEDIA_TYPE)
+
+
+def problem_of(request_id: str, error: LineageError) -> dict[str, Any]:
+    """An error of the library as a problem."""
+    return _body(request_id, _status_of(error), str(error), error=type(error).__name__)
+
+
+def _body(
+    request_id: str, status: int, detail: str, *, hint: str = "", error: str = ""
+) -> dict[str, Any]:
     title = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "Error"
-    status = int(status)
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": title,
-        "status": status,
+        "status": int(status),
         "detail": detail,
         "request_id": request_id,
     }
@@ -56,7 +67,15 @@ def problem(
         body["hint"] = hint
     if error:
         body["error"] = error
-    return JSONResponse(body, status, headers=headers, media_type=MEDIA_TYPE)
+    return body
+
+
+def _status_of(error: LineageError) -> HTTPStatus:
+    if isinstance(error, NotFoundError):
+        return HTTPStatus.NOT_FOUND
+    if isinstance(error, StoreError) and not isinstance(error, UnfitStoreError):
+        return HTTPStatus.SERVICE_UNAVAILABLE
+    return HTTPStatus.UNPROCESSABLE_ENTITY
 
 
 def request_id_of(request: Request) -> str:
@@ -80,13 +99,11 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(LineageError)
     def lineage_error(request: Request, error: LineageError) -> JSONResponse:
-        status = HTTPStatus.UNPROCESSABLE_ENTITY
-        if isinstance(error, NotFoundError):
-            status = HTTPStatus.NOT_FOUND
-        elif isinstance(error, StoreUnavailableError | StoreError):
+        status = _status_of(error)
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
             log.warning("store_failed", reason=str(error))
-            status = HTTPStatus.SERVICE_UNAVAILABLE
-        return problem(request_id_of(request), status, str(error), error=type(error).__name__)
+        found = problem_of(request_id_of(request), error)
+        return JSONResponse(found, status, media_type=MEDIA_TYPE)
 
     @app.exception_handler(RequestValidationError)
     def not_valid(request: Request, error: RequestValidationError) -> JSONResponse:

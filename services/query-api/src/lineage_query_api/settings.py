@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from lineage_query_api.errors import SettingsError
 from lineage_store.opening import DEFAULT_STORE
+from lineage_store.wrong_settings import wrong_settings
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -47,6 +48,9 @@ class QueryApiSettings(BaseSettings):
     api_export_items: int = Field(1_000_000, ge=1, description="items that one export may hold")
     api_kept: int = Field(8, ge=1, le=1000, description="applications that are kept open")
     api_cache_mb: int = Field(256, ge=16, description="megabytes of unpacked blocks kept")
+    api_metrics_applications: int = Field(
+        0, ge=0, le=1000, description="latest applications whose completeness /metrics shows"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="least important events that are logged"
     )
@@ -84,12 +88,7 @@ def read_settings(**given: object) -> QueryApiSettings:
     try:
         settings = QueryApiSettings(**given)  # type: ignore[arg-type]
     except ValidationError as error:
-        # Inputs are left out: one may be a secret.
-        found = error.errors(include_url=False, include_input=False)
-        said = "; ".join(
-            f"LINEAGE_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in found
-        )
-        raise SettingsError(said) from None
+        raise SettingsError(wrong_settings(error)) from None
     if settings.is_open and not settings.on_loopback:
         raise SettingsError(
             f"LINEAGE_API_HOST is {settings.api_host}, which others can reach: set LINEAGE_API_TOKENS "

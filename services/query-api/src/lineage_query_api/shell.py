@@ -32,7 +32,11 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 UNEXPECTED = "something went wrong here; the server's log has it under the request id"
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+"""A service that is not ready yet says so many times: none of these is an error of an answer."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+ERRORS = (400, 401, 403, 404, 413, 422, 429, 500, 503)
+"""Told as 0 from the beginning, so that the first one shows as a rate."""
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
@@ -53,6 +57,11 @@ class Shell:
             "lineage_api_requests", "Requests answered.", ("method", "route", "status"),
             registry=registry,
         )  # fmt: skip
+        self._errors = Counter(
+            "lineage_api_errors", "Answers that were errors.", ("status",), registry=registry
+        )
+        for status in ERRORS:
+            self._errors.labels(str(status))
         self._seconds = Histogram(
             "lineage_api_request_seconds", "Time to the end of an answer.", ("route",),
             buckets=BUCKETS, registry=registry,
@@ -98,6 +107,8 @@ class Shell:
             elapsed = time.perf_counter() - started
             self._requests.labels(scope["method"], route, str(status)).inc()
             self._seconds.labels(route).observe(elapsed)
+            if status >= 400 and route not in PROBES:
+                self._errors.labels(str(status)).inc()
             self._log.info(
                 "request",
                 request_id=request_id,

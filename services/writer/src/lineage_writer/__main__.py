@@ -17,7 +17,7 @@ from lineage_writer.service import Service
 from lineage_writer.settings import read_settings
 
 EXIT_SETTINGS = 2
-LIBRARIES = ("aiohttp", "aiokafka", "asyncio", "neo4j")
+LIBRARIES = ("aiohttp", "aiokafka", "asyncio", "neo4j", "openlineage")
 """Whose logs are ours, too."""
 
 
@@ -29,7 +29,10 @@ def main() -> int:
         settings = read_settings()
         set_up_logs(settings.log_level, LIBRARIES)
         address = read_address(settings.store)
-        finished = asyncio.run(Service(settings, lambda: Neo4jStore(address, retry_s=0)).run())
+        service = Service(
+            settings, lambda: Neo4jStore(address, retry_s=0), lambda: Neo4jStore(address)
+        )
+        finished = asyncio.run(service.run())
     except (LineageError, OSError) as error:
         log.error("writer_failed", reason=str(error))
         return EXIT_SETTINGS

@@ -32,6 +32,8 @@ HANDED_OVER_S = 5.0
 """How long a rebalance waits for open transactions. Longer ones are fenced off if need be."""
 WATCH_S = 2.0
 """Between two looks at lags and servers."""
+MEASURED_EVERY_S = 10.0
+"""Between two looks at what is in the store."""
 ANSWER_S = 5.0
 """A server that takes longer for something small is not ready."""
 NEVER_IDLE_MS = 24 * 3600 * 1000
@@ -96,6 +98,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         self._tools = Tools(self._source, store, self._letters, settings, metrics, health, slots)
         self._running: dict[PartitionWriter, asyncio.Task[None]] = {}
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._measured_at = -MEASURED_EVERY_S
         self._committed: dict[Partition, int] = {}
         self._left: list[PartitionWriter] = []
         """Those of this assignment that have ended: where they got to is still to be told."""
@@ -219,12 +222,26 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _look_at_store(self) -> None:
         """A read that changes nothing; a store that can't be written says so by itself."""
+        asked = time.monotonic()
         try:
             await asyncio.wait_for(self._store.offset(Partition(self._topic, 0)), ANSWER_S)
         except (StoreError, TimeoutError, OSError) as error:
             self._health.fails("store_reads", reason_of(error))
         else:
             self._health.answers("store_reads")
+            self._metrics.store_answer_seconds.set(time.monotonic() - asked)
+            if asked - self._measured_at >= MEASURED_EVERY_S:
+                self._measured_at = asked
+                await self._measure_store()
+
+    async def _measure_store(self) -> None:
+        """What the store holds; nothing depends on it."""
+        try:
+            vitals = await asyncio.wait_for(self._store.vitals(), ANSWER_S)
+        except (StoreError, TimeoutError, OSError) as error:
+            self._log.debug("store_not_measured", reason=reason_of(error))
+        else:
+            self._metrics.store(vitals)
 
     async def _commit(self) -> None:
         """Tell Kafka's tools how far we are; nothing depends on it."""

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from lineage_core.edge_message import Links, StoredBlock
 from lineage_core.message import Message
+from lineage_store.neo4j.vitals import Vitals
 from lineage_writer.errors import FencedError
 from lineage_writer.records import Batch, Partition
 
@@ -45,6 +46,9 @@ class Store(Protocol):
 
     def offset(self, group: str, topic: str, partition: int, /) -> int | None:
         """Where an offset stands; None if it never moved."""
+
+    def vitals(self) -> Vitals:
+        """How the server is."""
 
     def close(self) -> None:
         """Release the store."""

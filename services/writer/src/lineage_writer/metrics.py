@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from lineage_core.edge_message import Links, StoredBlock
+from lineage_service.metrics import new_registry
+from lineage_store.neo4j.vitals import Vitals
 from lineage_writer.records import Batch, Partition
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -20,7 +22,7 @@ class Metrics:
     """All metrics of one writer, in a registry of its own."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = new_registry()
 
         def counter(name: str, said: str, *labels: str) -> Counter:
             return Counter(f"lineage_writer_{name}", said, labels, registry=self.registry)
@@ -45,9 +47,30 @@ class Metrics:
         self.latency_seconds = histogram(
             "latency_seconds", "Seconds from when a record was sent until it is stored", _LATENCIES
         )
+        self.queryable_seconds = histogram(
+            "queryable_seconds",
+            "Seconds from when what made blocks visible was sent until they can be traced",
+            _LATENCIES,
+        )
+        self.store_nodes = gauge("store_nodes", "Nodes in Neo4j", "label")
+        self.store_relationships = gauge("store_relationships", "Relationships in Neo4j")
+        self.store_transactions = gauge("store_transactions", "Transactions that are open in Neo4j")
+        self.store_heap_bytes = gauge("store_heap_bytes", "Heap that Neo4j uses")
+        self.store_heap_bytes_max = gauge("store_heap_bytes_max", "Heap that Neo4j may use")
+        self.store_answer_seconds = gauge(
+            "store_answer_seconds", "Seconds that Neo4j took for the last small question"
+        )
         self.lag_messages = gauge("lag_messages", "Records that wait in Kafka", "partition")
         self.lag_seconds = gauge("lag_seconds", "Age of the oldest of them", "partition")
         self.ready = gauge("ready", "Whether Kafka and the store answer")
+        self.openlineage_runs = counter(
+            "openlineage_runs", "Tries to tell OpenLineage of an application", "outcome"
+        )
+        self.openlineage_waiting = gauge(
+            "openlineage_waiting", "Applications that ended and were not told of yet"
+        )
+        for outcome in ("told", "failed"):
+            self.openlineage_runs.labels(outcome)
         for cause in ("unavailable", "memory", "refused", "fenced", "kafka"):
             self.retries.labels(cause)
 
@@ -56,7 +79,8 @@ class Metrics:
         size = 0
         for entry in batch.entries:
             size += entry.size
-            self.latency_seconds.observe(max(0.0, now - entry.record.timestamp / 1000))
+            age = max(0.0, now - entry.record.timestamp / 1000)
+            self.latency_seconds.observe(age)
             if entry.dead is not None:
                 continue
             match entry.content:
@@ -65,6 +89,8 @@ class Metrics:
                     self.flows.inc(entry.content.rows)
                 case Links():
                     self.edges.inc(sum(edge.pairs for edge in entry.content.edges))
+                    if entry.content.visible:
+                        self.queryable_seconds.observe(age)
                 case _:
                     pass
         self.messages.inc(len(batch.entries))
@@ -77,6 +103,15 @@ class Metrics:
         """What waits in a partition."""
         self.lag_messages.labels(partition.partition).set(messages)
         self.lag_seconds.labels(partition.partition).set(seconds)
+
+    def store(self, vitals: Vitals) -> None:
+        """What Neo4j says of itself."""
+        for label, nodes in vitals.nodes.items():
+            self.store_nodes.labels(label).set(nodes)
+        self.store_relationships.set(vitals.relationships)
+        self.store_transactions.set(vitals.transactions)
+        self.store_heap_bytes.set(vitals.heap_bytes)
+        self.store_heap_bytes_max.set(vitals.heap_bytes_max)
 
     def forget(self, partition: Partition) -> None:
         """The partition is another writer's."""

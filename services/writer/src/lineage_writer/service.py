@@ -21,6 +21,7 @@ from lineage_writer.health import Health
 from lineage_writer.loading import Store
 from lineage_writer.metrics import Metrics
 from lineage_writer.settings import WriterSettings
+from lineage_writer.telling import Teller, TellingStore
 from lineage_writer.threads import ThreadedStore
 from lineage_writer.waiting import StoppedError, StopSign, pauses
 
@@ -35,10 +36,19 @@ T = TypeVar("T")
 class Service:
     """One process of the writer."""
 
-    def __init__(self, settings: WriterSettings, open_store: Callable[[], Store]) -> None:
+    def __init__(
+        self,
+        settings: WriterSettings,
+        open_store: Callable[[], Store],
+        open_telling: Callable[[], TellingStore] | None = None,
+    ) -> None:
+        """``open_telling``: the store once more, for telling OpenLineage of what it holds."""
         self._settings = settings
         self._open_store = open_store
         self._metrics = Metrics()
+        self._teller = None
+        if open_telling is not None and settings.tells_openlineage:
+            self._teller = Teller(settings, open_telling, self._metrics)
         self._health = Health(self._metrics)
         self._stop = StopSign()
         self._log = structlog.get_logger()
@@ -58,6 +68,8 @@ class Service:
         self._log.info("writer_started", http_port=port, group=self._settings.writer_group)
         try:
             store = await self._connected()
+            if self._teller is not None:
+                self._teller.start()
             threaded = ThreadedStore(
                 store, self._settings.writer_group, self._settings.writer_parallel
             )
@@ -67,6 +79,8 @@ class Service:
             # A thread may wait for the store to answer.
             return False
         finally:
+            if self._teller is not None:
+                await loop.run_in_executor(None, self._teller.stop, LEFT_BEHIND_S)
             self._log.info("writer_stopped")
             await asyncio.wait_for(probes.stop(), LEFT_BEHIND_S)
 

@@ -9,11 +9,15 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lineage_core.topics import RECORD_BYTES_MAX
 from lineage_store.kafka_settings import KafkaSettings
+from lineage_store.openlineage.errors import OpenLineageError
+from lineage_store.openlineage.sending import read_endpoint
+from lineage_store.openlineage.settings import OpenLineageSettings
+from lineage_store.wrong_settings import wrong_settings
 from lineage_writer.errors import SettingsError
 
 
-class WriterSettings(BaseSettings, KafkaSettings):
-    """What an operator can set; Kafka's own settings are :class:`KafkaSettings`."""
+class WriterSettings(BaseSettings, KafkaSettings, OpenLineageSettings):
+    """What an operator can set, besides what others read, too."""
 
     model_config = SettingsConfigDict(env_prefix="LINEAGE_", extra="ignore", frozen=True)
 
@@ -63,14 +67,14 @@ def read_settings() -> WriterSettings:
     try:
         settings = WriterSettings()
     except ValidationError as error:
-        # Inputs are left out: one may be a secret.
-        found = error.errors(include_url=False, include_input=False)
-        said = "; ".join(
-            f"LINEAGE_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in found
-        )
-        raise SettingsError(said) from None
+        raise SettingsError(wrong_settings(error)) from None
     if not settings.kafka:
         raise SettingsError("LINEAGE_KAFKA is not set: give Kafka's address as HOST:PORT")
     if not settings.store:
         raise SettingsError("LINEAGE_STORE is not set: give Neo4j's as neo4j://HOST:PORT")
+    if settings.openlineage_url:
+        try:
+            read_endpoint(settings.openlineage_url)
+        except OpenLineageError as error:
+            raise SettingsError(f"LINEAGE_OPENLINEAGE_URL: {error}") from error
     return settings

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from lineage_store.neo4j.vitals import Vitals
 from lineage_writer.loading import Store, store_batch
 from lineage_writer.records import Batch, Partition
 
@@ -34,6 +35,14 @@ class ThreadedStore:
             StoreError: the store can't be read.
         """
         return await self._call(self._reads, self._store.offset, self._group, *partition)
+
+    async def vitals(self) -> Vitals:
+        """How the server is.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        return await self._call(self._reads, self._store.vitals)
 
     async def close(self, limit_s: float) -> bool:
         """Release the store; False: a thread still waits for it."""

@@ -4,12 +4,13 @@
     derived ─ prov_json, graphml       items and what was made from what, up to a limit
     mermaid_file                       the nodes on the way, with counts
 
-:func:`export` writes one; :data:`FORMATS` lists them.
+:func:`export` writes one, :func:`exported` says what was written, too; :data:`FORMATS` lists them.
 """
 
 from __future__ import annotations
 
 from lineage_store.exports.errors import ExportError, ExportTooLargeError
+from lineage_store.exports.exported import Exported, exported
 from lineage_store.exports.options import Options
 from lineage_store.exports.registry import FORMATS, Format, export, format_for, format_of
 
@@ -17,9 +18,11 @@ __all__ = [
     "FORMATS",
     "ExportError",
     "ExportTooLargeError",
+    "Exported",
     "Format",
     "Options",
     "export",
+    "exported",
     "format_for",
     "format_of",
 ]

@@ -74,7 +74,7 @@ def _columns(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
         _texts([item.address for item in batch.items]),
         _texts([item.location for item in batch.items]),
         _texts([item.text for item in batch.items]),
-        pa.array([batch.exact] * rows, pa.bool_()),
+        pa.array(batch.exact, pa.bool_()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -21,11 +21,10 @@ def write_csv(traced: Traced, stream: IO[bytes], options: Options) -> Mapping[st
     composer = traced.composer()
     stream.write(_lines([COLUMNS]))
     for batch in batches(traced, composer, options):
-        exact = yes(batch.exact)
         of_node = (batch.role, batch.node, batch.name)
         rows = (
-            (*of_node, item.address, item.location or "", item.text or "", exact)
-            for item in batch.items
+            (*of_node, item.address, item.location or "", item.text or "", yes(exact))
+            for item, exact in zip(batch.items, batch.exact, strict=True)
         )
         stream.write(_lines([tuple(map(whole_text, row)) for row in rows]))
     return composer.warnings

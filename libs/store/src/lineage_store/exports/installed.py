@@ -1,4 +1,4 @@
-"""What only exports need, and may be missing: it is an extra of the package."""
+"""What only exports and events need, and may be missing: it is an extra of the package."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from lineage_store.exports.errors import ExportError
 
 
-def needed(module: str, what: str) -> Any:
-    """A module of the extra ``exports``, for ``what``.
+def needed(module: str, what: str, *, extra: str = "exports") -> Any:
+    """A module of an ``extra`` of the package, for ``what``.
 
     Raises:
         ExportError: it is not installed.
@@ -19,5 +19,5 @@ def needed(module: str, what: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         raise ExportError(
-            f"{what} needs the package {package}: pip install 'lineage-store[exports]'"
+            f"{what} needs the package {package}: pip install 'lineage-store[{extra}]'"
         ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lineage_core.region import Region
 from lineage_store.answers import Composer, Item
 from lineage_store.exports.options import Options
 from lineage_store.traced import FOUND, START, WAY, Traced
@@ -12,7 +13,7 @@ from lineage_store.traced import FOUND, START, WAY, Traced
 COLUMNS = ("role", "node", "name", "address", "location", "text", "exact")
 """``role``: found, start (asked for) or way (in between). ``node``: what the node goes by, and
 ``name`` what it does. ``location`` and ``text`` are empty where there are none. ``exact`` is false
-where the item need not have taken part: a node on the way names more than it used."""
+where the item need not have taken part: on every way to it some node names more than it used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Batch:
     role: str
     node: str
     name: str
-    exact: bool
+    exact: list[bool]
     items: list[Item]
 
 
@@ -30,12 +31,13 @@ def batches(traced: Traced, composer: Composer, options: Options) -> Iterator[Ba
     """All rows of a table, some thousands at a time, by node in order of creation."""
     nodes = {node.node: node for node in traced.graph.nodes()}
     roles = (FOUND, START, WAY) if options.way else (FOUND,)
+    sure = traced.surely_taking_part()
     for role, of_node in traced.roles(*roles):
         record = nodes.get(of_node.node)
         label = traced.names.label(of_node.node)
         what = "" if record is None else record.name or record.op
-        exact = role == START or traced.result.exact
-        for _, _, items in composer.batches(of_node, texts=options.texts):
+        for space, positions, items in composer.batches(of_node, texts=options.texts):
+            exact = sure.get(space, Region()).contains(positions).tolist()
             yield Batch(role, label, what, exact, items)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
-from lineage_store.errors import StoreError
+from lineage_store.errors import UnfitStoreError
 from lineage_store.neo4j.connection import Connection
 from lineage_store.parts import in_parts
 from lineage_store.port import GraphStore
@@ -105,6 +105,16 @@ class RecordView:
         Raises:
             StoreError: the store can't be written.
         """
+        for progress in self.creating(flows):
+            if report is not None:
+                report(progress)
+
+    def creating(self, flows: RecordFlows) -> Iterator[Progress]:
+        """Do as :meth:`create`, transaction by transaction, as far as this is iterated.
+
+        Raises:
+            StoreError: the store can't be written.
+        """
         had_some = bool(self._connection.read(_HAS_ANY, app=self._app))
         total = len(flows.flows) + flows.links
         done = 0
@@ -116,11 +126,11 @@ class RecordView:
         for some in in_parts(flows.flows, ROWS_AT_ONCE):
             self._write(_FLOWS, [_flow_row(flow, told) for flow in some])
             done += len(some)
-            _tell(report, done, total)
+            yield Progress(done, total)
         for hashes, links in _hashes(flows, every=had_some):
             self._connection.run(_FOLLOWING, app=self._app, hashes=hashes, at_once=ROWS_AT_ONCE)
             done += links
-            _tell(report, done, total)
+            yield Progress(done, total)
 
     def remove(self) -> int:
         """Remove the view, and say how many flows it had; it need not be there.
@@ -143,12 +153,12 @@ def view_of(store: GraphStore, app: str) -> RecordView:
     """The record-level view of an application.
 
     Raises:
-        StoreError: the store is no Neo4j.
+        UnfitStoreError: the store is no Neo4j.
     """
     from lineage_store.neo4j.store import Neo4jStore
 
     if not isinstance(store, Neo4jStore):
-        raise StoreError(
+        raise UnfitStoreError(
             "record-level views are kept in Neo4j: name one by --store neo4j://HOST:PORT or "
             "LINEAGE_STORE (`lineage stack up` runs one); `lineage export` works with every store"
         )
@@ -199,8 +209,3 @@ def _hashes(flows: RecordFlows, *, every: bool) -> Iterator[tuple[list[str], int
             part, links = [], 0
     if part:
         yield part, links
-
-
-def _tell(report: Report | None, done: int, total: int) -> None:
-    if report is not None:
-        report(Progress(done, total))

@@ -46,6 +46,10 @@ _VERSION_2: Sequence[LiteralString] = (
 )
 """For the record-level view (docs/adr/0010)."""
 
+_STATES: LiteralString = (
+    "SHOW INDEXES YIELD name, state WHERE name STARTS WITH 'lineage_' RETURN name, state"
+)
+
 STEPS: tuple[Sequence[LiteralString], ...] = (_VERSION_1, _VERSION_2)
 """``STEPS[n]`` makes version n + 1 of version n; every statement must be repeatable."""
 
@@ -72,8 +76,7 @@ def migrate(connection: Connection) -> None:
     for number, step in enumerate(STEPS[version:], start=version + 1):
         for statement in step:
             _repeat(connection, statement)
-        # Fails where an index is gone that it waits for: another process made the same one first.
-        _repeat(connection, "CALL db.awaitIndexes($seconds)", seconds=ONLINE_S)
+        _wait_online(connection)
         connection.write(
             lambda transaction, number=number: transaction.run(  # type: ignore[misc]
                 "MERGE (s:LineageSchema {id: 'lineage'}) SET s.id = s.id "
@@ -90,11 +93,38 @@ def version_of(connection: Connection) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def _repeat(connection: Connection, statement: LiteralString, **values: int) -> None:
+def _wait_online(connection: Connection) -> None:
+    """Wait until every index of ours can be used.
+
+    Not by ``db.awaitIndexes``: of an index that another process made first at the same moment it waits
+    for a twin that is gone, until its time is up.
+
+    Raises:
+        StoreError: an index failed, or they take too long.
+    """
+    deadline = time.monotonic() + ONLINE_S
+    while True:
+        states = dict(connection.run(_STATES))
+        waiting = sorted(name for name, state in states.items() if state != "ONLINE")
+        if not waiting:
+            return
+        failed = any(states[name] == "FAILED" for name in waiting)
+        if failed or time.monotonic() > deadline:
+            raise StoreError(
+                f"indexes of the lineage store can't be used: {', '.join(waiting)}; Neo4j's log (debug.log) "
+                "says why. Drop them (DROP INDEX ...), then try again"
+                if failed
+                else f"indexes of the lineage store are not ready after {ONLINE_S} s: {', '.join(waiting)}; "
+                "wait until SHOW INDEXES says that they are ONLINE, then try again"
+            )
+        time.sleep(PAUSE_S)
+
+
+def _repeat(connection: Connection, statement: LiteralString) -> None:
     """Change the schema, again when another process did so at the same moment."""
     for attempt in range(ATTEMPTS):
         try:
-            connection.run(statement, **values)
+            connection.run(statement)
         except StoreError as error:
             if not _may_pass(error.__cause__) or attempt == ATTEMPTS - 1:
                 raise
@@ -108,4 +138,4 @@ def _may_pass(error: BaseException | None) -> bool:
     if not isinstance(error, exceptions.Neo4jError):
         return False
     code = str(error.code)
-    return error.is_retryable() or "Schema" in code or "ProcedureCallFailed" in code
+    return error.is_retryable() or "Schema" in code

@@ -23,6 +23,8 @@ from lineage_store.neo4j.loading import Loading
 from lineage_store.neo4j.record_view import REMOVE, RecordView
 from lineage_store.neo4j.rows import offset_key
 from lineage_store.neo4j.schema import migrate
+from lineage_store.neo4j.told_runs import ToldRuns
+from lineage_store.neo4j.vitals import Vitals, read_vitals
 from lineage_store.port import ApplicationRecord
 
 DELETED_AT_ONCE = 5_000
@@ -126,6 +128,10 @@ class Neo4jStore:
         )
         return int(rows[0][0]) if rows else None
 
+    def vitals(self) -> Vitals:
+        """How the server is, in a few small questions."""
+        return read_vitals(self._connection)
+
     def write(
         self,
         app: str,
@@ -214,6 +220,10 @@ class Neo4jStore:
         """
         self.graph(app)
         return RecordView(self._connection, app)
+
+    def told_runs(self) -> ToldRuns:
+        """Which applications OpenLineage was told of."""
+        return ToldRuns(self._connection)
 
     def delete(self, app: str) -> None:
         for statement in _DELETE:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from importlib.metadata import version
 
 import attr
 from openlineage.client.event_v2 import (
@@ -25,19 +24,15 @@ from openlineage.client.facet_v2 import (
 
 from lineage_store.openlineage.datasets import Dataset
 from lineage_store.openlineage.facts import RunFacts
+from lineage_store.openlineage.naming import DEFAULT_NAMESPACE, Naming, default_producer
 
 FACET = "lineageMaster_recordLineage"
 """Our run facet: a prefix of our own and a name, as the specification asks."""
-SPECIFICATION = "https://lineage-master.example/spec/facets/1-0-0"
-"""Where schemas of our facets are named; the schema itself lies beside this module."""
+SCHEMA = "LineageMasterRecordLineageRunFacet"
+"""Its schema, which lies beside this module."""
 REASONS_MAX = 20
 
 _ENDS = {"ok": RunState.COMPLETE, "failed": RunState.FAIL, "abandoned": RunState.ABORT}
-
-
-def producer() -> str:
-    """Who says all this."""
-    return f"https://lineage-master.example/producer/{version('lineage-store')}"
 
 
 @attr.define
@@ -57,8 +52,7 @@ class RecordLineageRunFacet(RunFacet):
 
     @staticmethod
     def _get_schema() -> str:
-        name = "LineageMasterRecordLineageRunFacet"
-        return f"{SPECIFICATION}/{name}.json#/$defs/{name}"
+        return Naming().schema(SCHEMA)
 
 
 def run_events(facts: RunFacts) -> list[RunEvent]:
@@ -66,90 +60,94 @@ def run_events(facts: RunFacts) -> list[RunEvent]:
 
     The same facts give the same events, byte for byte.
     """
-    status = facts.verdict.status
-    state = _ENDS.get(status, RunState.RUNNING)
+    state = _ENDS.get(facts.verdict.status, RunState.RUNNING)
     ended_at = facts.heard_at if facts.ended_at is None else facts.ended_at
+    speaker = _Speaker(facts)
     return [
-        _event(facts, RunState.START, facts.started_at, told=False),
+        speaker.event(RunState.START, facts.started_at, told=False),
         # What ends never ends before it began, whatever the clocks say.
-        _event(facts, state, max(ended_at, facts.started_at), told=True),
+        speaker.event(state, max(ended_at, facts.started_at), told=True),
     ]
 
 
-def _event(facts: RunFacts, state: RunState, at: float, *, told: bool) -> RunEvent:
-    """``told``: with what is known at the end."""
-    return RunEvent(
-        eventTime=datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds"),
-        eventType=state,
-        producer=producer(),
-        run=Run(runId=facts.run_id, facets=_run_facets(facts, told=told)),
-        job=Job(namespace=facts.namespace, name=facts.name, facets=_job_facets()),
-        inputs=[_input(one, told=told) for one in facts.inputs],
-        outputs=[_output(one, told=told) for one in facts.outputs],
-    )
+class _Speaker:
+    """Makes the events of one run. ``told``: with what is known at the end."""
 
+    def __init__(self, facts: RunFacts) -> None:
+        self._facts = facts
+        self._producer = facts.naming.producer or default_producer()
 
-def _run_facets(facts: RunFacts, *, told: bool) -> dict[str, RunFacet]:
-    facets: dict[str, RunFacet] = {}
-    if facts.spark_version:
-        facets["processing_engine"] = processing_engine_run.ProcessingEngineRunFacet(
-            version=facts.spark_version, name="spark", producer=producer()
+    def event(self, state: RunState, at: float, *, told: bool) -> RunEvent:
+        facts = self._facts
+        namespace = facts.naming.namespace or DEFAULT_NAMESPACE
+        return RunEvent(
+            eventTime=datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds"),
+            eventType=state,
+            producer=self._producer,
+            run=Run(runId=facts.run_id, facets=self._run_facets(told=told)),
+            job=Job(namespace=namespace, name=facts.name, facets=self._job_facets()),
+            inputs=[self._input(one, told=told) for one in facts.inputs],
+            outputs=[self._output(one, told=told) for one in facts.outputs],
         )
-    if told:
-        facets[FACET] = _record_lineage(facts)
-    return facets
 
+    def _run_facets(self, *, told: bool) -> dict[str, RunFacet]:
+        facets: dict[str, RunFacet] = {}
+        if self._facts.spark_version:
+            facets["processing_engine"] = processing_engine_run.ProcessingEngineRunFacet(
+                version=self._facts.spark_version, name="spark", producer=self._producer
+            )
+        if told:
+            facets[FACET] = self._record_lineage()
+        return facets
 
-def _record_lineage(facts: RunFacts) -> RecordLineageRunFacet:
-    verdict = facts.verdict
-    supersets = (
-        f"node {node} is not exact: {reason}"
-        for node, reasons in verdict.superset.items()
-        for reason in reasons
-    )
-    return RecordLineageRunFacet(
-        applicationId=facts.app,
-        status=verdict.status,
-        flows=verdict.flows,
-        associations=facts.associations,
-        blocks=facts.blocks,
-        complete=verdict.complete,
-        final=verdict.final,
-        exact=facts.exact,
-        reasons=[*verdict.reasons, *supersets][:REASONS_MAX],
-        link=facts.link or None,
-        producer=producer(),
-    )
-
-
-def _job_facets() -> dict[str, JobFacet]:
-    return {
-        "jobType": job_type_job.JobTypeJobFacet(
-            processingType="BATCH",
-            integration="LINEAGE_MASTER",
-            jobType="APPLICATION",
-            producer=producer(),
+    def _record_lineage(self) -> RecordLineageRunFacet:
+        facts, verdict = self._facts, self._facts.verdict
+        supersets = (
+            f"node {node} is not exact: {reason}"
+            for node, reasons in verdict.superset.items()
+            for reason in reasons
         )
-    }
+        facet = RecordLineageRunFacet(
+            applicationId=facts.app,
+            status=verdict.status,
+            flows=verdict.flows,
+            associations=facts.associations,
+            blocks=facts.blocks,
+            complete=verdict.complete,
+            final=verdict.final,
+            exact=facts.exact,
+            reasons=[*verdict.reasons, *supersets][:REASONS_MAX],
+            link=facts.naming.link_to(facts.app) or None,
+            producer=self._producer,
+        )
+        # The model asks the class for it, not the facet.
+        facet._schemaURL = facts.naming.schema(SCHEMA)
+        return facet
 
-
-def _input(one: Dataset, *, told: bool) -> InputDataset:
-    found = InputDataset(namespace=one.namespace, name=one.name)
-    if told:
-        found.inputFacets = {
-            "inputStatistics": input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
-                rowCount=one.rows, size=one.size, fileCount=one.files, producer=producer()
+    def _job_facets(self) -> dict[str, JobFacet]:
+        return {
+            "jobType": job_type_job.JobTypeJobFacet(
+                processingType="BATCH",
+                integration="LINEAGE_MASTER",
+                jobType="APPLICATION",
+                producer=self._producer,
             )
         }
-    return found
 
-
-def _output(one: Dataset, *, told: bool) -> OutputDataset:
-    found = OutputDataset(namespace=one.namespace, name=one.name)
-    if told:
-        found.outputFacets = {
-            "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
-                rowCount=one.rows, size=one.size, fileCount=one.files, producer=producer()
+    def _input(self, one: Dataset, *, told: bool) -> InputDataset:
+        found = InputDataset(namespace=one.namespace, name=one.name)
+        if told:
+            statistics = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
+                rowCount=one.rows, size=one.size, fileCount=one.files, producer=self._producer
             )
-        }
-    return found
+            found.inputFacets = {"inputStatistics": statistics}
+        return found
+
+    def _output(self, one: Dataset, *, told: bool) -> OutputDataset:
+        found = OutputDataset(namespace=one.namespace, name=one.name)
+        if told:
+            statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+                rowCount=one.rows, size=one.size, fileCount=one.files, producer=self._producer
+            )
+            found.outputFacets = {"outputStatistics": statistics}
+        return found

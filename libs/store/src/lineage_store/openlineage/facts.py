@@ -5,30 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
 from uuid import UUID, uuid5
 
 from lineage_core.message import Begin, End, Heartbeat
 from lineage_core.verdict import Verdict, judge
 from lineage_store.openlineage.datasets import Dataset, inputs_of, outputs_of
 from lineage_store.openlineage.errors import OpenLineageError
+from lineage_store.openlineage.naming import Naming
 from lineage_store.port import GraphStore
 
 RUNS = UUID("0c9f8f6e-5d0b-5c8e-9a53-5b1f3d1c7a40")
 """Namespace of run ids: one application is one run, however often it is told."""
-DEFAULT_NAMESPACE = "lineage-master"
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """One application as a run. Times in unix seconds; ``ended_at`` is None while it runs.
 
-    ``name``: of the job. ``link``: where its lineage can be looked at; empty: nowhere.
+    ``name``: of the job.
     """
 
     app: str
     name: str
-    namespace: str
+    naming: Naming
     started_at: float
     heard_at: float
     ended_at: float | None
@@ -38,7 +37,6 @@ class RunFacts:
     associations: int
     inputs: Sequence[Dataset]
     outputs: Sequence[Dataset]
-    link: str = ""
 
     @property
     def run_id(self) -> str:
@@ -60,11 +58,10 @@ def facts_of(
     store: GraphStore,
     app: str,
     *,
-    namespace: str = DEFAULT_NAMESPACE,
-    link: str = "",
+    naming: Naming | None = None,
     now: float | None = None,
 ) -> RunFacts:
-    """What is to be told of an application. ``link``: base URL that its id is put behind.
+    """What is to be told of an application.
 
     Raises:
         KeyError: there is no such application.
@@ -77,7 +74,7 @@ def facts_of(
     return RunFacts(
         app=app,
         name=begin.name or app,
-        namespace=namespace,
+        naming=naming or Naming(),
         started_at=begin.started_at,
         heard_at=heard_at,
         ended_at=ended_at,
@@ -87,7 +84,6 @@ def facts_of(
         associations=sum(node.associations for node in nodes),
         inputs=inputs_of(graph, begin.cwd),
         outputs=outputs_of(graph, begin.cwd),
-        link=f"{link.rstrip('/')}/{quote(app, safe='')}" if link else "",
     )
 
 

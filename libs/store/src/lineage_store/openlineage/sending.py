@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from lineage_store.exports.installed import needed
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
     from requests import Response
 
+Event: TypeAlias = "RunEvent | Mapping[str, Any]"
+"""One event: of the client's model, or as JSON has it (what a server answers)."""
 DEFAULT_ENDPOINT = "api/v1/lineage"
 TIMEOUT_S = 10.0
 RETRIES = {
@@ -71,26 +74,49 @@ def _key(environment: Mapping[str, str]) -> str:
         raise OpenLineageError(said) from error
 
 
+@dataclass(frozen=True, slots=True)
+class OpenLineageRun:
+    """What is told of one application: its events, as JSON has them."""
+
+    app: str
+    run: str
+    events: Sequence[Event]
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that tools rely on; keys are only ever added."""
+        return {"app": self.app, "run": self.run, "events": list(self.events)}
+
+
+def run_of(facts: RunFacts) -> OpenLineageRun:
+    """What is told of an application.
+
+    Raises:
+        ExportError: the OpenLineage client is not installed.
+    """
+    events = events_of(facts)
+    return OpenLineageRun(facts.app, facts.run_id, [json.loads(line) for line in lines_of(events)])
+
+
 def events_of(facts: RunFacts) -> list[RunEvent]:
     """The events of a run; see :func:`lineage_store.openlineage.events.run_events`.
 
     Raises:
         ExportError: the OpenLineage client is not installed.
     """
-    needed("openlineage.client", "OpenLineage")
+    needed("openlineage.client", "OpenLineage", extra="openlineage")
     from lineage_store.openlineage.events import run_events
 
     return run_events(facts)
 
 
-def lines_of(events: Sequence[RunEvent]) -> list[str]:
+def lines_of(events: Sequence[Event]) -> list[str]:
     """Events as JSON, as they are sent."""
     from openlineage.client.serde import Serde
 
     return [Serde.to_json(event) for event in events]
 
 
-def send(events: Sequence[RunEvent], endpoint: Endpoint) -> None:
+def send(events: Sequence[Event], endpoint: Endpoint) -> None:
     """Post events in order. Settings of the client itself (openlineage.yml) are not read.
 
     Raises:
@@ -119,7 +145,8 @@ def send(events: Sequence[RunEvent], endpoint: Endpoint) -> None:
     )
     try:
         for event in events:
-            _check(transport.emit(event), endpoint)
+            # Whatever it is, it is made JSON of in the same way.
+            _check(transport.emit(cast("RunEvent", event)), endpoint)
     except requests.HTTPError as error:
         if error.response is not None:
             _check(error.response, endpoint)
@@ -157,7 +184,7 @@ def _check(response: Response, endpoint: Endpoint) -> None:
     raise OpenLineageError(f"{endpoint.url} refuses the event: {status} {response.reason}")
 
 
-def append(events: Sequence[RunEvent], path: str) -> None:
+def append(events: Sequence[Event], path: str) -> None:
     """Add events to a file, one JSON object a line.
 
     Raises:
@@ -170,4 +197,4 @@ def append(events: Sequence[RunEvent], path: str) -> None:
         pass
     transport = FileTransport(FileConfig(log_file_path=path, append=True))
     for event in events:
-        transport.emit(event)
+        transport.emit(cast("RunEvent", event))

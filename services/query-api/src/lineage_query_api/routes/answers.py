@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from itertools import chain
 
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
@@ -13,32 +15,63 @@ from lineage_query_api import models
 from lineage_query_api.dependencies import AppName, Caller, RowCaller, Store
 from lineage_query_api.errors import too_much
 from lineage_query_api.models import AnyObject
+from lineage_query_api.routes.exports import parts_of, written
 from lineage_store.asking import Question
 from lineage_store.dump import dump_application
+from lineage_store.exports import Options
+from lineage_store.exports.options import DERIVED_ITEMS_MAX
 
 router = APIRouter(prefix="/v1", tags=["answers"])
+FRAMED = "application/vnd.lineage.file"
+"""A line of JSON, and a file behind it."""
 
 
 @router.post("/answers")
 def answer(question: models.Question, store: Store, caller: Caller) -> AnyObject:
     """Trace places as people type them: as `lineage back --json` and `lineage forward --json`."""
-    traced = store.ask(
-        Question(
-            direction=Direction(question.direction),
-            places=tuple(question.places),
-            app=question.app,
-            until=question.until,
-            steps=question.steps,
-        )
-    )
+    traced = store.ask(_question(question))
     listed = traced.result.count if question.limit is None else question.limit
-    if listed > store.settings.api_export_items:
-        raise too_much(
-            f"the answer has {listed:,} items; at most {store.settings.api_export_items:,} are "
-            "given at once",
-            "give a limit",
-        )
+    store.check_listed(listed, "give a limit")
     return AnyObject(**traced.answer(question.limit, texts=caller.rows).to_json())
+
+
+@router.post(
+    "/answers/file",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "The file, behind a line of JSON that says what was written, and `bytes`",
+            "content": {FRAMED: {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+def answer_as_file(
+    question: models.FileQuestion, store: Store, caller: Caller
+) -> StreamingResponse:
+    """Trace places as people type them, as a file: as `lineage export --json`, and the file itself."""
+    if question.items_max > DERIVED_ITEMS_MAX and question.format in ("prov", "graphml"):
+        raise too_much(
+            f"a server writes what was made from what for at most {DERIVED_ITEMS_MAX:,} items",
+            "leave out --limit, or export from the store itself",
+        )
+    traced = store.ask(_question(question))
+    traced = traced if question.asked is None else traced.asked_as(question.asked)
+    options = Options(
+        way=question.way, texts=question.texts and caller.rows, items_max=question.items_max
+    )
+    file, told = written(store, traced, question.format, options)
+    first = json.dumps(told.to_json() | {"bytes": file.tell()}) + "\n"
+    return StreamingResponse(chain([first.encode()], parts_of(file)), media_type=FRAMED)
+
+
+def _question(asked: models.Question | models.FileQuestion) -> Question:
+    return Question(
+        direction=Direction(asked.direction),
+        places=tuple(asked.places),
+        app=asked.app,
+        until=asked.until,
+        steps=asked.steps,
+    )
 
 
 @router.get("/records")

@@ -67,15 +67,13 @@ def list_applications(
 def get_application(app: AppName, store: Store, _: Caller) -> ApplicationDetails:
     """One application, with what it read and wrote."""
     opened = store.open(app)
-    record = next(one for one in store.applications() if one.app == opened.app)
-    verdict = store.verdict(opened.app)
-    summary = shaping.application(record, verdict)
+    summary = shaping.application(store.application(opened.app), opened.verdict)
     return ApplicationDetails(
         **summary.model_dump(),
         nodes=len(opened.nodes),
         sources=[shaping.node_ref(opened, n) for n in opened.nodes if n.kind == "source"],
         sinks=[shaping.node_ref(opened, n) for n in opened.nodes if n.kind == "sink"],
-        unknown_parts=list(verdict.unknown),
+        unknown_parts=list(opened.verdict.unknown),
     )
 
 

@@ -13,6 +13,7 @@ from lineage_core.trace_result import NodeItems
 from lineage_query_api import shaping
 from lineage_query_api.dependencies import AppName, Caller, Store
 from lineage_query_api.errors import too_much
+from lineage_query_api.lineages import Trace
 from lineage_query_api.models import (
     DiffGroup,
     DiffModel,
@@ -40,9 +41,11 @@ def diff(app: AppName, request: DiffRequest, store: Store, caller: Caller) -> Di
     ours, theirs = left.traced.result.found, right.traced.result.found
     nothing = NodeItems("", {})
     groups = []
-    for node in [one.node for one in opened.nodes if one.node in ours or one.node in theirs]:
+    for record in opened.nodes:
+        node = record.node
+        if node not in ours and node not in theirs:
+            continue
         mine, other = ours.get(node, nothing), theirs.get(node, nothing)
-        record = next(one for one in opened.nodes if one.node == node)
         both = _count(_combined(mine, other, Region.intersect))
         groups.append(
             DiffGroup(
@@ -55,8 +58,8 @@ def diff(app: AppName, request: DiffRequest, store: Store, caller: Caller) -> Di
             )
         )
     return DiffModel(
-        left=Side(trace=left.id, count=left.traced.result.count),
-        right=Side(trace=right.id, count=right.traced.result.count),
+        left=_side(left, texts=caller.rows),
+        right=_side(right, texts=caller.rows),
         exact=left.traced.result.exact and right.traced.result.exact,
         groups=groups,
     )
@@ -100,6 +103,19 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
             )
         )
     return SuspectsModel(outputs=len(places), items=listed, total=len(counted), exact=exact)
+
+
+def _side(made: Trace, *, texts: bool) -> Side:
+    composer = made.opened.composer()
+    starts = made.traced.starts()
+    return Side(
+        trace=made.id,
+        count=made.traced.result.count,
+        start=[
+            shaping.group(composer.group(items, shaping.ITEMS_SHOWN, texts=texts))
+            for items in starts
+        ],
+    )
 
 
 def _combined(

@@ -5,18 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import IO, Annotated, Literal, cast
+from typing import IO, Annotated, cast
 
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from lineage_query_api.dependencies import Caller, Store
-from lineage_query_api.errors import too_much
+from lineage_query_api.lineages import Lineages
+from lineage_query_api.models import FormatName
 from lineage_query_api.routes.traces import TraceName, had
-from lineage_store.exports import FORMATS, Options, export, format_of
+from lineage_store.exports import FORMATS, Exported, Options, exported, format_of
+from lineage_store.traced import Traced
 
 router = APIRouter(prefix="/v1", tags=["traces"])
-FormatName = Literal["csv", "arrow", "parquet", "prov", "graphml", "mermaid"]
 IN_MEMORY = 1 << 20
 READ_BYTES = 1 << 16
 
@@ -45,28 +46,37 @@ def export_trace(
 ) -> StreamingResponse:
     """A trace as CSV, Arrow, Parquet, PROV-JSON, GraphML or Mermaid."""
     made = had(store, trace)
-    count = made.traced.result.count
-    if count > store.settings.api_export_items and format_name != "mermaid":
-        raise too_much(
-            f"the trace found {count:,} items; a file holds at most "
-            f"{store.settings.api_export_items:,}",
-            "begin at fewer rows, or export on the command line",
-        )
     chosen = format_of(format_name)
-    # Whole before the first byte is sent: an error is still an error then.
+    file, _ = written(store, made.traced, format_name, Options(way=way, texts=caller.rows))
+    name = f"lineage-{made.opened.app}.{chosen.extension}"
+    headers = {"Content-Disposition": f'attachment; filename="{_safe(name)}"'}
+    return StreamingResponse(parts_of(file), media_type=chosen.media_type, headers=headers)
+
+
+def written(
+    store: Lineages, traced: Traced, format_name: str, options: Options
+) -> tuple[IO[bytes], Exported]:
+    """A file of a trace, and what was written; it is whole: an error is still an error then.
+
+    Raises:
+        ProblemError: more items than a file may hold.
+        LineageError: what the format does not take.
+    """
+    if format_name != "mermaid":
+        hint = "begin at fewer rows, or export from the store itself"
+        store.check_listed(traced.result.count, hint)
     with ExitStack() as open_files:
         spooled = open_files.enter_context(tempfile.SpooledTemporaryFile(max_size=IN_MEMORY))
         file = cast(IO[bytes], spooled)
-        export(made.traced, format_name, file, Options(way=way, texts=caller.rows))
-        file.seek(0)
+        told = exported(traced, format_name, file, options)
         open_files.pop_all()
-    name = f"lineage-{made.opened.app}.{chosen.extension}"
-    headers = {"Content-Disposition": f'attachment; filename="{_safe(name)}"'}
-    return StreamingResponse(_parts(file), media_type=chosen.media_type, headers=headers)
+    return file, told
 
 
-def _parts(file: IO[bytes]) -> Iterator[bytes]:
+def parts_of(file: IO[bytes]) -> Iterator[bytes]:
+    """A file from its beginning; it is closed behind the last part."""
     with file:
+        file.seek(0)
         while part := file.read(READ_BYTES):
             yield part
 

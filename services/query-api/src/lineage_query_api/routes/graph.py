@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -15,8 +14,8 @@ from lineage_query_api.dependencies import (
     NodeName,
     PageSize,
     Store,
+    check_rows,
 )
-from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import GraphModel, ItemPage, SearchText
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["graph"])
@@ -49,14 +48,14 @@ def list_items(
 
     A search looks at a bounded number of items a call: go on with `next` until it is null.
     """
-    if search and not caller.rows:
-        raise ProblemError(HTTPStatus.FORBIDDEN, "the text of rows is not for this caller")
+    if search:
+        check_rows(caller)
     opened = store.open(app)
     found = opened.names.node(node)
     listing = store.listing(opened)
     everything = listing.items(found, partition)
     page = listing.page(everything, limit, cursor=cursor, contains=search, texts=caller.rows)
-    record = next((one for one in opened.nodes if one.node == found), None)
+    record = opened.record(found)
     return ItemPage(
         node=found,
         label=opened.names.label(found),

@@ -43,9 +43,8 @@ def get_rows(
     if not found:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"{address} lies in no file")
     rows = found[0]
-    node = parse_space(space).name
-    given = next((one.path for one in opened.nodes if one.node == node), None)
-    path = shown_path(rows.path, given)
+    record = opened.record(parse_space(space).name)
+    path = shown_path(rows.path, None if record is None else record.path)
     numbers = [0] * len(rows.positions) if rows.numbers is None else rows.numbers.tolist()
     listed = zip(rows.positions.tolist(), numbers, rows.places(path), rows.texts, strict=True)
     return RowsModel(

@@ -19,8 +19,9 @@ from lineage_query_api.dependencies import (
     NodeName,
     PageSize,
     Store,
+    check_rows,
 )
-from lineage_query_api.errors import ProblemError, too_much
+from lineage_query_api.errors import ProblemError
 from lineage_query_api.lineages import Lineages, Trace
 from lineage_query_api.models import TraceModel, TracePage, TraceRequest
 from lineage_query_api.trace_ids import unpack
@@ -35,8 +36,8 @@ TraceName = Annotated[str, Path(description="trace of an answer")]
 @router.post("/applications/{app}/traces")
 def make_trace(app: AppName, request: TraceRequest, store: Store, caller: Caller) -> TraceModel:
     """Where items come from, or where they went: counts, and the first items of each node."""
-    if request.start.contains is not None and not caller.rows:
-        raise ProblemError(HTTPStatus.FORBIDDEN, "the text of rows is not for this caller")
+    if request.start.contains is not None:
+        check_rows(caller)
     return shaping.trace(store.trace(app, request), texts=caller.rows)
 
 
@@ -79,12 +80,9 @@ def list_trace_items(
 def stream_trace_items(trace: TraceName, store: Store, caller: Caller) -> StreamingResponse:
     """All items that a trace found, one JSON object a line."""
     made = had(store, trace)
-    if made.traced.result.count > store.settings.api_export_items:
-        raise too_much(
-            f"the trace found {made.traced.result.count:,} items; at most "
-            f"{store.settings.api_export_items:,} are given at once",
-            "page through a node's items instead, or begin at fewer rows",
-        )
+    store.check_listed(
+        made.traced.result.count, "page through a node's items instead, or begin at fewer rows"
+    )
     return StreamingResponse(_lines(made, texts=caller.rows), media_type="application/x-ndjson")
 
 

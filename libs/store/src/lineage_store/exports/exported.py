@@ -1,0 +1,74 @@
+"""What an export came to: told beside the file, by commands and servers alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO, Any
+
+from lineage_store.exports.options import Options
+from lineage_store.exports.registry import export
+from lineage_store.traced import Traced
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written of a trace. ``found``: items; ``reasons``: why it is not exact."""
+
+    app: str
+    direction: str
+    asked: tuple[str, ...]
+    format: str
+    found: int
+    exact: bool
+    reasons: tuple[str, ...]
+    complete: bool
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that tools rely on; keys are only ever added."""
+        return {
+            "app": self.app,
+            "direction": self.direction,
+            "from": list(self.asked),
+            "format": self.format,
+            "found": self.found,
+            "exact": self.exact,
+            "reasons": list(self.reasons),
+            "complete": self.complete,
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Exported:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        return cls(
+            told["app"],
+            told["direction"],
+            tuple(told["from"]),
+            told["format"],
+            told["found"],
+            told["exact"],
+            tuple(told["reasons"]),
+            told["complete"],
+            tuple(told["warnings"]),
+        )
+
+
+def exported(traced: Traced, name: str, stream: IO[bytes], options: Options) -> Exported:
+    """Write a trace and say what was written; raises as :func:`lineage_store.exports.export`."""
+    warnings = export(traced, name, stream, options)
+    return Exported(
+        app=traced.app,
+        direction=traced.direction.value,
+        asked=traced.asked,
+        format=name,
+        found=traced.result.count,
+        exact=traced.result.exact,
+        reasons=traced.result.reasons,
+        complete=traced.complete,
+        warnings=warnings,
+    )

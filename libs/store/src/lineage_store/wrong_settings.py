@@ -1,0 +1,16 @@
+"""How a setting that can't be used is told: the same in every service and command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+
+def wrong_settings(error: ValidationError) -> str:
+    """What is wrong with settings that ``LINEAGE_*`` gave, without their values: one may be a secret."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(
+        f"LINEAGE_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in found
+    )

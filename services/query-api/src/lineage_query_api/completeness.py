@@ -1,0 +1,144 @@
+"""How complete the latest applications are, for Prometheus."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from lineage_core.errors import LineageError
+from lineage_core.message import Begin
+from lineage_core.verdict import Verdict
+from lineage_query_api.lineages import Lineages
+from lineage_store.finding import NotFoundError
+
+SCRAPE_S = 2.0
+"""Verdicts that a scrape has no time for are told as they were last."""
+NAME_MAX = 80
+"""Characters of a program's name in a label."""
+LABELS = ("app", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """An application and its verdict. ``at``: when that was made, by the collector's clock."""
+
+    name: str
+    started_at: float
+    verdict: Verdict
+    at: float
+
+
+class Completeness(Collector):
+    """Judges the ``latest`` applications anew at each scrape; those that are whole are judged once.
+
+    Of a store that does not answer nothing is told, rather than what it said before. ``clock``: of
+    no epoch, in seconds.
+    """
+
+    def __init__(
+        self, lineages: Lineages, latest: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lineages = lineages
+        self._latest = latest
+        self._clock = clock
+        self._judged: dict[str, _Judged] = {}
+        self._at_work = threading.Lock()
+        self._log = structlog.get_logger()
+
+    def describe(self) -> Iterator[Metric]:
+        """Names, without asking the store: the registry wants them when this is registered."""
+        return iter(_families({}))
+
+    def collect(self) -> Iterator[Metric]:
+        """Samples of the applications that are the latest now."""
+        # Scrapes that Prometheus has given up do not queue here: they would take all threads there are.
+        if self._at_work.acquire(blocking=False):
+            try:
+                self._judged = self._judge()
+            except LineageError as error:
+                self._log.warning("completeness_unknown", reason=str(error))
+                self._judged = {}
+            finally:
+                self._at_work.release()
+        return iter(_families(self._judged))
+
+    def _judge(self) -> dict[str, _Judged]:
+        apps = self._lineages.store.application_ids()[: self._latest]
+        judged = {app: self._judged[app] for app in apps if app in self._judged}
+        deadline = self._clock() + SCRAPE_S
+        # Those first that were never judged, or longest ago: all have their turn.
+        for app in sorted(apps, key=lambda one: judged[one].at if one in judged else -math.inf):
+            now = self._clock()
+            if now > deadline:
+                break
+            # Else it was deleted just now.
+            with suppress(NotFoundError, KeyError):
+                judged[app] = self._look_at(app, now)
+        return judged
+
+    def _look_at(self, app: str, now: float) -> _Judged:
+        known = self._judged.get(app)
+        verdict = self._lineages.verdict(app)
+        if known is not None and known.started_at:
+            return _Judged(known.name, known.started_at, verdict, now)
+        begun = [
+            one for one in self._lineages.store.messages(app, "begin") if isinstance(one, Begin)
+        ]
+        # Its beginning may be on its way still.
+        name, started_at = (begun[0].name, begun[0].started_at) if begun else ("", 0.0)
+        return _Judged(name[:NAME_MAX], started_at, verdict, now)
+
+
+def _families(judged: Mapping[str, _Judged]) -> list[Metric]:
+    def family(
+        name: str, said: str, value: Callable[[_Judged], float | Mapping[str, float]], *label: str
+    ) -> GaugeMetricFamily:
+        made = GaugeMetricFamily(f"lineage_api_application_{name}", said, labels=(*LABELS, *label))
+        for app, one in judged.items():
+            found = value(one)
+            if isinstance(found, Mapping):
+                for state, number in found.items():
+                    made.add_metric((app, one.name, state), number)
+            else:
+                made.add_metric((app, one.name), found)
+        return made
+
+    return [
+        family(
+            "complete", "Whether all of its lineage is there.", lambda one: one.verdict.complete
+        ),
+        family("final", "Whether no more of it is on its way.", lambda one: one.verdict.final),
+        family(
+            "started_timestamp_seconds", "When it began, unix time.", lambda one: one.started_at
+        ),
+        family("tasks", "Its tasks.", lambda one: _tasks(one.verdict), "state"),
+        family("blocks", "Its flow blocks.", lambda one: _blocks(one.verdict), "state"),
+        family("flows", "Its flows that can be traced.", lambda one: one.verdict.flows),
+        family(
+            "unmatched_positions",
+            "Input positions that nobody puts out.",
+            lambda one: one.verdict.unmatched,
+        ),
+        family("dead_letters", "Its dead letters.", lambda one: one.verdict.dead_letters),
+    ]
+
+
+def _tasks(verdict: Verdict) -> Mapping[str, float]:
+    return {"expected": verdict.tasks_expected, "committed": verdict.tasks_committed}
+
+
+def _blocks(verdict: Verdict) -> Mapping[str, float]:
+    return {
+        "expected": verdict.blocks_expected,
+        "written": verdict.blocks_written,
+        "linked": verdict.blocks_linked,
+        "stubs": verdict.stubs,
+    }
