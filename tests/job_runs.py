@@ -22,7 +22,7 @@ from lineage_store.rows import RowReader
 
 STORE = ".lineage/lineage.db"
 CLI = [sys.executable, "-c", "from lineage.main import app; app()"]
-TIMEOUT_S = 280
+TIMEOUT_S = 600
 """Below the limit of one test, so that a hung program is killed with its output shown."""
 
 QUICK_JVM = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from lineage.stack.ports import free_ports
 from lineage_core.topics import Topics, app_partition, flow_partition
@@ -185,6 +185,13 @@ class Pipeline:
         found = consumer.committed(parts, timeout=30)
         consumer.close()
         return sum(max(part.offset, 0) for part in found)
+
+    def commit(self, topic: str, offset: int) -> None:
+        """Say of each partition of a topic that the linker's group has read it up to there."""
+        parts = [TopicPartition(topic, part, offset) for part in range(self.partitions[topic])]
+        group = ConsumerGroupTopicPartitions(self.settings["LINEAGE_LINKER_GROUP"], parts)
+        admin = self.kafka.admin()  # kept: it answers as long as it lives
+        admin.alter_consumer_group_offsets([group])[group.group_id].result(30)
 
     def close(self) -> None:
         self._consumer.close()

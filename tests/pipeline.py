@@ -39,6 +39,11 @@ class ServiceUnderTest:
         self.name = folder.name
         self._service = Service(kind, folder, free_ports(1)[0], settings)
 
+    @property
+    def port(self) -> int:
+        """Of /healthz, /readyz and /metrics."""
+        return self._service.port
+
     def start(self) -> None:
         """Start it; returns at once."""
         supervisor.start(self._service)

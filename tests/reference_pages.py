@@ -22,8 +22,9 @@ def documented_metrics(title: str) -> set[str]:
 
 
 def metric_names(registry: CollectorRegistry) -> set[str]:
-    """Names of all metrics, as a scrape shows them."""
-    return {
+    """Names of all metrics of ours, as a scrape shows them."""
+    names = {
         metric.name + ("_total" if metric.type == "counter" else "")
         for metric in registry.collect()
     }
+    return {name for name in names if not name.startswith("process_")}

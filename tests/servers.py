@@ -183,10 +183,7 @@ class KafkaUnderTest(ServerUnderTest):
         Flow and edge get ``partitions`` partitions, the others one.
         """
         topics = Topics(f"t{next(_names)}-" if prefix is None else prefix)
-        many = {topics.flow, topics.edge}
-        create_topics(
-            self.admin(), {name: partitions if name in many else 1 for name in topics.all()}
-        )
+        create_topics(self.admin(), topics.partitions(partitions))
         return topics
 
     def delete_topics(self, prefix: str) -> None:

@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaConnectionError
 from lineage_core.dead_letter import DeadRecord
 from lineage_core.edge_message import Links, StoredBlock
 from lineage_core.message import Message
+from lineage_store.neo4j.vitals import Vitals
 from lineage_writer.errors import OffsetGoneError
 from lineage_writer.loading import Loading
 from lineage_writer.records import Content, Partition, Record
@@ -77,6 +78,9 @@ class FakeStore:
         for error in self.read_errors:
             raise error
         return self.offsets.get((group, topic, partition))
+
+    def vitals(self) -> Vitals:
+        return Vitals({}, 0, 0, 0, 0)
 
     def close(self) -> None:
         pass

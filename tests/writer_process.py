@@ -40,6 +40,7 @@ class WriterProcess:
         neo4j: Neo4jUnderTest,
         topics: Topics,
         folder: Path,
+        openlineage_file: Path | None = None,
         **more: Any,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -50,6 +51,7 @@ class WriterProcess:
             "LINEAGE_TOPIC_PREFIX": topics.prefix,
             "LINEAGE_WRITER_GROUP": f"{topics.prefix}writer",
             "LINEAGE_WRITER_HTTP_PORT": str(self.port),
+            "LINEAGE_OPENLINEAGE_FILE": str(openlineage_file or ""),
         }
         given = {f"LINEAGE_WRITER_{name.upper()}": str(value) for name, value in more.items()}
         plain = {name: text for name, text in os.environ.items() if not name.startswith("LINEAGE_")}

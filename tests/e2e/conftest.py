@@ -1,4 +1,4 @@
-"""Captures on the SparkContext of the whole run."""
+"""Captures on the SparkContext of the whole run; the flights, captured once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ import pytest
 from pyspark import SparkContext
 
 from lineage_emitter import LineageContext
+from tests.flights_demo import Demo, run_demo
 from tests.job_runs import STORE
 
 Capture = Callable[..., LineageContext]
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """The demo, run once; tests may read its lineage and add to its store."""
+    return run_demo(tmp_path_factory.mktemp("demo"))
 
 
 @pytest.fixture

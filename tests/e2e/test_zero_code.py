@@ -245,8 +245,10 @@ def test_a_word_count_is_traced_and_is_the_same_program(
     write_job(tmp_path, "def words(line):\n    return line.split()\n", "tools/cut.py")
     write_job(tmp_path, "def line(count):\n    return f'{count.word} {count.number}'\n", "lines.py")
     (tmp_path / "in.txt").write_text("to be or\n\nnot to be\nthat is\nthe question\n")
+    events = tmp_path / "events.ndjson"
+    env = {**conf, "LINEAGE_OPENLINEAGE_FILE": str(events)}
     results = [
-        run(tmp_path, "words.py", "in.txt", out, "--least", "2", env=conf)
+        run(tmp_path, "words.py", "in.txt", out, "--least", "2", env=env)
         for run, out in ((run_plain, "plain"), (run_captured, "captured"))
     ]
     for result in results:
@@ -264,6 +266,10 @@ def test_a_word_count_is_traced_and_is_the_same_program(
     assert verdict["superset"] == {}
     (app,) = applications(tmp_path)
     assert app["status"] == "failed"  # the program said so by its exit code
+    start, end = map(json.loads, events.read_text().splitlines())
+    assert [start["eventType"], end["eventType"]] == ["START", "FAIL"]
+    assert [one["name"] for one in end["outputs"]] == [str(tmp_path / "captured")]
+    assert end["run"]["facets"]["lineageMaster_recordLineage"]["complete"]
     (first,) = (n for n in graph(tmp_path)["nodes"] if n["op"] == "textFile")
     before = WORDS.lstrip()[: WORDS.lstrip().index("sc.textFile")]
     assert first["call_site"] == f"words.py:{before.count(chr(10)) + 1}"

@@ -127,6 +127,23 @@ def test_records_that_are_none(pipeline: Pipeline, tmp_path: Path) -> None:
         assert linker.metric("lineage_linker_dead_letters_total") == len(bad)
 
 
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    """What was committed is of a longer log than the one that is there now."""
+    job, expected = make_job("app-1", 9), MemoryLinker()
+    expected.batch(job.values())
+    pipeline.commit(pipeline.topics.flow, 1_000)
+    pipeline.commit(pipeline.topics.node, 2)
+    with worker(pipeline, tmp_path) as linker:
+        pipeline.send(job)
+        arrives(pipeline, expected)
+        until(lambda: pipeline.committed(pipeline.topics.flow) == len(job.flow), "all are acked")
+    told = [event for event in linker.events() if event["event"] == "log_is_shorter"]
+    read = (pipeline.topics.flow, pipeline.topics.node)
+    assert len(told) == sum(pipeline.partitions[name] for name in read)
+
+
 def test_alive_without_servers(tmp_path: Path) -> None:
     kafka_port, redis_port = free_ports(2)
     linker = Worker(

@@ -19,11 +19,11 @@ from lineage_core.block import BlockId
 from lineage_core.edge_message import Links, PackedEdge, StoredBlock, packed_edge, stored_block
 from lineage_core.joining import entry_of
 from lineage_core.linking import Linker, MemoryState, TaskId
-from lineage_core.message import Begin, Commit, Message, Register
+from lineage_core.message import Begin, Commit, Link, Message, Register
 from lineage_core.packing import prepare
 from lineage_store.dump import dump_application
 from lineage_store.errors import StoreError, StoreUnavailableError
-from lineage_store.neo4j import counting, graph, rows, schema, statements
+from lineage_store.neo4j import counting, graph, rows, schema, statements, vitals
 from lineage_store.neo4j import store as store_module
 from lineage_store.neo4j.connection import Address, Connection, read_address
 from lineage_store.neo4j.loading import Loading
@@ -269,6 +269,27 @@ def test_deleting_in_many_transactions_leaves_nothing(
 
 
 # -- offsets -----------------------------------------------------------------------------------
+
+
+def test_vitals_count_what_is_there(store: Neo4jStore) -> None:
+    before = store.vitals()
+    nodes = [Register(app=APP, node=node, kind="operator", op="map") for node in "01"]
+    link = Link(app=APP, src="0", dest="1")
+    give(store, [Begin(app=APP, name="job", started_at=1.0), *nodes, link])
+    after = store.vitals()
+    assert (set(before.nodes.values()), before.relationships) == ({0}, 0)
+    assert (after.nodes["Application"], after.nodes["LineageNode"]) == (1, 2)
+    assert after.relationships == 1
+    assert after.transactions >= 0
+    assert 0 < after.heap_bytes < after.heap_bytes_max
+
+
+def test_vitals_cost_the_same_in_a_large_store(neo4j: Neo4jUnderTest) -> None:
+    queries = [*vitals._NODES.values(), vitals._RELATIONSHIPS]
+    with neo4j.driver() as driver, driver.session(default_access_mode="READ") as session:
+        for query in queries:
+            plan = session.run(f"EXPLAIN {query}").consume().plan
+            assert any("FromCountStore" in one for one in operators(plan)), query
 
 
 def test_an_offset_moves_from_where_it_stands(store: Neo4jStore, neo4j: Neo4jUnderTest) -> None:

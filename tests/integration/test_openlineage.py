@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,11 +17,22 @@ from openlineage.client.event_v2 import RunEvent
 from typer.testing import CliRunner, Result
 
 from lineage.main import app
+from lineage_core.message import Begin
+from lineage_store.copying import copy_application
+from lineage_store.neo4j.connection import read_address
+from lineage_store.neo4j.store import Neo4jStore
+from lineage_store.neo4j.told_runs import CLAIM_S
 from lineage_store.openlineage.errors import OpenLineageError, OpenLineageUnavailableError
 from lineage_store.openlineage.facts import facts_of
 from lineage_store.openlineage.sending import Endpoint, events_of, lines_of, send
+from lineage_store.openlineage.settings import OpenLineageSettings
 from lineage_store.sqlite import SqliteStore
+from lineage_writer.metrics import Metrics
+from lineage_writer.telling import Teller
+from tests.servers import Neo4jUnderTest
 from tests.stored_lineage import store_run
+from tests.stores import empty_neo4j
+from tests.writer_process import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -147,6 +159,44 @@ def test_settings_of_the_client_do_not_matter(
 
 def lineage(*arguments: str, **env: str) -> Result:
     return CliRunner().invoke(app, arguments, env=env)
+
+
+def test_writers_tell_of_each_application_once(
+    backend: Backend, neo4j: Neo4jUnderTest, events: list[RunEvent]
+) -> None:
+    settings = OpenLineageSettings(openlineage_url=backend.url)
+    address = read_address(neo4j.uri, neo4j.settings)
+    with (
+        empty_neo4j(neo4j) as store,
+        SqliteStore(Path(".lineage/lineage.db")) as sqlite,
+        Neo4jStore(address) as again,
+    ):
+        copy_application(sqlite, store, "app-1")
+        store.write("running", [Begin(app="running", name="job", started_at=time.time())])
+        first = Teller(settings, lambda: store, Metrics())
+        second = Teller(settings, lambda: again, Metrics())
+        backend.statuses = [400]
+        first.look()
+        assert store.told_runs().untold(time.time()) == ["app-1"]
+        # A claim that nobody finishes keeps others away, for a while.
+        assert store.told_runs().claim("app-1", time.time())
+        second.look()
+        assert not again.told_runs().claim("app-1", time.time())
+        assert again.told_runs().claim("app-1", time.time() + CLAIM_S + 1)
+        again.told_runs().release("app-1")
+        backend.requests.clear()
+        third = Teller(settings, lambda: again, Metrics())
+        third.start()
+        wait_until(lambda: not store.told_runs().untold(time.time()), "app-1 is told of")
+        third.stop(60)
+        assert bodies(backend) == [json.loads(line) for line in lines_of(events)]
+        # An end that came late is told of, too; what was told so is not.
+        store.told_runs().told("app-1", "abandoned")
+        assert store.told_runs().untold(time.time()) == ["app-1"]
+        store.told_runs().told("app-1", "ok")
+        # Its thread has closed it; the other one has nothing left to tell.
+        first.look()
+        assert len(bodies(backend)) == 2
 
 
 def test_the_command_sends_and_sends_again_the_same(

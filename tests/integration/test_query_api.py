@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from collections.abc import Iterator
@@ -229,7 +230,15 @@ def test_rows_come_with_those_around(client: httpx.Client) -> None:
 
 def test_two_traces_are_compared_and_shared_inputs_ranked(client: httpx.Client) -> None:
     body = {"left": backward("write#0#0"), "right": backward("write#0#1")}
-    (group,) = got(client.post("/v1/applications/app-1/diff", json=body))["groups"]
+    found = got(client.post("/v1/applications/app-1/diff", json=body))
+    for side, row in (("left", "part-00000:1"), ("right", "part-00000:2")):
+        (started,) = found[side]["start"]
+        (item,) = started["items"]
+        again = got(client.get(f"/v1/traces/{found[side]['trace']}"))
+        assert found[side]["start"] == again["start"]
+        assert item["location"].endswith(row)
+        assert item["text"]
+    (group,) = found["groups"]
     assert [item["text"] for item in group["only_left"]["items"]] == ["c a", "a"]
     assert [item["text"] for item in group["only_right"]["items"]] == ["b", "b"]
     assert group["both"] == 1
@@ -295,6 +304,18 @@ def test_rights_are_those_of_the_token(tmp_path: Path) -> None:
         assert [item["text"] for item in made["groups"][0]["items"]] == [None] * 3
         assert got(client.get(items, headers=by("reads")))["items"][0]["text"] == "a b"
         got(client.delete(path, headers=by("reads")), 403)
+        view = f"{path}/record-view"
+        got(client.post(view, json={}, headers=by("reads")), 403)
+        got(client.delete(view, headers=by("reads")), 403)
+        assert "kept in Neo4j" in got(client.delete(view, headers=by("rules")), 422)["detail"]
+        asked = {"direction": "backward", "places": ["write#0#0"], "app": "app-1"}
+        for name, text_of in (("looks", ""), ("reads", "a b")):
+            file = client.post("/v1/answers/file", json=asked, headers=by(name)).text
+            told, _, table = file.partition("\n")
+            assert json.loads(told)["bytes"] == len(table)
+            first = next(csv.DictReader(io.StringIO(table, newline="")))
+            assert (first["address"], first["text"]) == ("read#0#0", text_of)
+        assert got(client.get(f"{path}/openlineage", headers=by("looks")))["app"] == "app-1"
         # A token that is taken away is refused at once.
         tokens.write_text(text.partition('[[token]]\nname = "reads"')[0])
         got(client.get("/v1/me", headers=by("reads")), 401)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import neo4j as driver_of
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,7 +24,7 @@ from lineage_core.trace_result import Direction
 from lineage_emitter import LineageContext
 from lineage_store.asking import Asker, Question
 from lineage_store.copying import copy_application
-from lineage_store.errors import StoreError
+from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.locations import Locations
 from lineage_store.names import Names
 from lineage_store.neo4j import record_view
@@ -38,6 +39,7 @@ from lineage_store.record_flows import (
 )
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
+from tests.api_server import serving
 from tests.job_runs import STORE
 from tests.memory_graph import MemoryGraph, associations
 from tests.property.test_tracing_property import graphs
@@ -382,10 +384,72 @@ def lineage(neo4j: Neo4jUnderTest, *arguments: str) -> Result:
     return CliRunner().invoke(app, arguments, env=neo4j.settings | {"LINEAGE_STORE": neo4j.uri})
 
 
+def test_commands_over_a_server_make_the_same_view(
+    neo4j: Neo4jUnderTest, store: Neo4jStore, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in neo4j.settings.items():
+        monkeypatch.setenv(name, value)
+    commands = [
+        ("create", APP, "--from", "out/part-00000:2", "--json"),
+        ("create", "latest", "--from", "in.txt:1", "--direction", "forward"),
+        ("create", APP, "--no-texts"),
+        ("create", APP, "--limit", "3"),
+        ("create", APP, "--from", "nowhere.txt:1", "--json"),
+        ("create", "nothing"),
+        ("remove", APP),
+    ]
+    with serving(neo4j.uri, api_roots=str(here)) as address:
+        for command in commands:
+            told = []
+            for where in (neo4j.uri, address):
+                done = CliRunner().invoke(app, ("--store", where, "records", *command))
+                told.append((done.exit_code, done.stdout, done.stderr, everything(neo4j)))
+                if command[0] == "create":
+                    view_of(store, APP).remove()
+            assert told[0] == told[1], command
+        lineage(neo4j, "records", "create", APP)
+        kept = everything(neo4j)
+        removed = CliRunner().invoke(app, ("--store", address, "records", "remove", APP, "--json"))
+        assert json.loads(removed.stdout) == {"app": APP, "removed": len(kept[0])}
+        assert everything(neo4j) == ([], [], [], [])
+        monkeypatch.setattr(record_view, "ROWS_AT_ONCE", 2)
+        made = httpx.post(f"{address}/v1/applications/{APP}/record-view", json={}, timeout=60)
+        *steps, last = [json.loads(line) for line in made.text.splitlines()]
+        assert [one["done"] for one in steps] == sorted({one["done"] for one in steps})
+        assert (
+            steps[-1]["done"] == steps[-1]["total"] == last["made"]["flows"] + last["made"]["links"]
+        )
+        assert len(steps) > 5
+        assert everything(neo4j) == kept
+
+
+def test_a_view_that_can_not_be_finished_says_so_in_its_last_line(
+    neo4j: Neo4jUnderTest, store: Neo4jStore, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in neo4j.settings.items():
+        monkeypatch.setenv(name, value)
+
+    def failing(*_: object, **__: object) -> None:
+        raise StoreUnavailableError("the store went away")
+
+    with serving(neo4j.uri, api_roots=str(here)) as address:
+        monkeypatch.setattr(record_view.RecordView, "_write", failing)
+        told = CliRunner().invoke(app, ("--store", address, "records", "create", APP, "--json"))
+    assert told.exit_code == 2
+    assert told.stderr == "lineage: the store went away\n"
+
+
 def test_commands(neo4j: Neo4jUnderTest, store: Neo4jStore, here: Path) -> None:
     made = lineage(neo4j, "records", "create", APP, "--from", "out/part-00000:2", "--json")
     assert made.exit_code == 0, made.output
-    assert json.loads(made.stdout) == {"app": APP, "nodes": 4, "flows": 4, "links": 3}
+    assert json.loads(made.stdout) == {
+        "app": APP,
+        "nodes": 4,
+        "flows": 4,
+        "links": 3,
+        "example": "write#0#1",
+        "warnings": [],
+    }
     made = lineage(neo4j, "records", "create", "latest", "--limit", "3")
     assert (made.exit_code, made.stdout) == (2, "")
     assert "more than 3 flows" in made.stderr

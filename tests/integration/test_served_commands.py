@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import httpx
 import pytest
@@ -18,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 from lineage.main import app
 from lineage_query_api.auth import new_token
+from lineage_store.exports import FORMATS
 from tests.api_server import serving
 from tests.integration.test_same_answers import COMMANDS, PLACES
 from tests.stored_lineage import store_run
@@ -63,6 +65,85 @@ def test_commands_print_the_same(url: str, server: str) -> None:
     assert [one["app"] for one in json.loads(lineage(url, "apps", "--json").stdout)] == ["app-1"]
 
 
+FIRST = ("--app", "app-1")
+EXPORTS = [
+    *(("out/part-00000:2", *FIRST, "--format", name) for name in FORMATS),
+    *(
+        ("in.txt:1", "in.txt:2", *FIRST, "--direction", "forward", "--way", "--format", name)
+        for name in FORMATS
+    ),
+    ("out/part-00000:1", *FIRST, "--no-texts", "--step"),
+    ("out/part-00000:1", *FIRST, "--to", "2", "--format", "graphml", "--limit", "1"),
+    ("in.txt:1", "--direction", "forward"),
+    ("out/part-00000:2", *FIRST, "--format", "prov", "--limit", "1"),
+    ("nowhere.txt:1",),
+    ("write#0#0", "--to", "nothing"),
+]
+
+
+def test_exports_write_the_same(url: str, server: str, tmp_path: Path) -> None:
+    refused = []
+    for wanted in EXPORTS:
+        files = []
+        for store in (url, server):
+            (tmp_path / "rows").unlink(missing_ok=True)
+            told = lineage(store, "export", *wanted, "--json", "-o", "rows")
+            there = told.exit_code == 0
+            assert (tmp_path / "rows").exists() == there
+            file = (tmp_path / "rows").read_bytes() if there else b""
+            files.append((told.exit_code, told.stdout, told.stderr, file))
+        assert files[0] == files[1], wanted
+        refused += [] if files[0][3] else [wanted]
+    assert refused == EXPORTS[-3:]
+    printed = [lineage(store, "export", *EXPORTS[0]).stdout_bytes for store in (url, server)]
+    assert printed[0] == printed[1]
+    assert printed[0].startswith(b"role,node,")
+    too_many = lineage(server, "export", "write#0#0", "--format", "prov", "--limit", "20000")
+    assert (too_many.exit_code, "10,000" in too_many.stderr) == (2, True)
+
+
+def test_a_file_that_breaks_off_is_not_kept(
+    url: str, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(file: IO[bytes]) -> Iterator[bytes]:
+        with file:
+            file.seek(0)
+            yield file.read()[:10]
+
+    monkeypatch.setattr("lineage_query_api.routes.answers.parts_of", half)
+    broken = lineage(server, "export", "out/part-00000:2", "-o", "rows.csv")
+    assert (broken.exit_code, "broke off after 10 of" in broken.stderr) == (2, True)
+    assert not (tmp_path / "rows.csv").exists()
+
+
+def test_openlineage_is_told_the_same(url: str, server: str, tmp_path: Path) -> None:
+    named = ("--link", "https://lineage.example.org/", "--namespace", "a b")
+    for app_id in ("app-1", "app-2", "nothing"):
+        for options in ((), named):
+            told = [
+                lineage(one, "openlineage", app_id, *options, "--file", "-")
+                for one in (url, server)
+            ]
+            assert told[0].stdout == told[1].stdout
+            assert told[0].stderr == told[1].stderr
+            assert told[0].exit_code == told[1].exit_code == (2 if app_id == "nothing" else 0)
+    for one in (url, server):
+        assert lineage(one, "openlineage", "app-1", "--file", "events").exit_code == 0
+    first, second, *again = (tmp_path / "events").read_text().splitlines()
+    assert again == [first, second]
+    assert lineage(server, "openlineage", "app-1", "--file", "-").stdout == f"{first}\n{second}\n"
+
+
+def test_views_that_the_store_can_not_keep_are_refused_alike(url: str, server: str) -> None:
+    for command in ("create", "remove"):
+        for form in ((), ("--json",)):
+            told = [lineage(one, "records", command, "app-1", *form) for one in (url, server)]
+            assert told[0].stdout == told[1].stdout
+            assert told[0].stderr == told[1].stderr
+            assert "kept in Neo4j" in told[1].stderr
+            assert told[0].exit_code == told[1].exit_code == 2
+
+
 def test_places_are_found_from_another_folder(
     url: str, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +154,9 @@ def test_places_are_found_from_another_folder(
     )
     assert found["from"] == ["../out/part-00000:2"]
     assert found["sources"][0]["count"] == 3
+    for name in ("csv", "arrow", "mermaid", "prov"):
+        wanted = ("export", "../out/part-00000:2", "--app", "app-1", "--format", name)
+        assert lineage(server, *wanted).stdout_bytes == lineage(url, *wanted).stdout_bytes
 
 
 def test_a_server_that_is_none_or_away_is_told_apart(url: str, tmp_path: Path) -> None:

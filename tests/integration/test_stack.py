@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from neo4j import GraphDatabase
 from redis import Redis
@@ -102,15 +103,19 @@ def test_from_up_to_purge(stack: Stack) -> None:
     first = stack.command("up", "--partitions", "2")
     assert 'eval "$(lineage stack env)"' in first.stdout
     status = stack.status()
-    assert list(status) == ["kafka", "redis", "neo4j", "linker", "writer"]
+    assert list(status) == ["kafka", "redis", "neo4j", "linker", "writer", "query-api"]
     assert {one["state"] for one in status.values()} == {"ready"}
     assert sorted(one["pid"] for one in status.values()) == sorted(stack.processes())
     settings = stack.settings()
     assert settings["LINEAGE_DISPATCHER"] == "kafka"
     _secrets_are_kept(stack, settings)
+    api = status["query-api"]["address"]
+    assert f"page and API: {api}\n" in first.stdout
+    assert httpx.get(f"{api}/v1/applications").json()["items"] == []
+    assert httpx.get(f"{api}/v1/dead-letters", timeout=60).json()["total"] == 0
 
     # Again: nothing changes.
-    assert stack.command("up").stderr.count("runs already") == 5
+    assert stack.command("up").stderr.count("runs already") == 6
     assert stack.status() == status
     assert stack.settings() == settings
 
@@ -126,7 +131,9 @@ def test_from_up_to_purge(stack: Stack) -> None:
     wait_for(lambda: stack.processes() == [])
     crashed = stack.status(code=1)
     assert {one["state"] for one in crashed.values()} == {"ended"}
-    assert "not running: kafka, redis, neo4j, linker, writer" in stack.command("env").stderr
+    assert (
+        "not running: kafka, redis, neo4j, linker, writer, query-api" in stack.command("env").stderr
+    )
     stack.command("up")
     assert stack.settings() == settings
     assert consume(kafka, "lineage-flow", 1) == [b"block"]

@@ -15,6 +15,7 @@ from lineage_core.message import DeadLetter, Register, dump_message
 from lineage_core.topics import RECORD_BYTES_MAX, Topics
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
+from lineage_store.openlineage.facts import run_id
 from lineage_store.sqlite import SqliteStore
 from tests.edge_log import EdgeLog, disordered, word_count_log
 from tests.servers import KafkaUnderTest, Neo4jUnderTest
@@ -143,7 +144,9 @@ def test_writers_that_are_killed_lose_and_repeat_nothing(
     logs = [word_count_log(f"app-{at}", 10 * seed + at, maps=4, blocks=6) for at in range(3)]
     records = [one for log in logs for one in disordered(log, seed)]
     rng.shuffle(records)
-    settings = {"batch_rows": 5, "batch_wait_s": 0.0, "session_s": 6}
+    events = tmp_path / "events.ndjson"
+    settings: dict[str, Any] = {"batch_rows": 5, "batch_wait_s": 0.0, "session_s": 6}
+    settings["openlineage_file"] = events
     writers = [make_writer(**settings) for _ in range(2)]
     part = len(records) // 4 + 1
     for at in range(0, len(records), part):
@@ -157,6 +160,15 @@ def test_writers_that_are_killed_lose_and_repeat_nothing(
     stored.wait()
     assert_same(store, logs, tmp_path)
     assert sum(stored.offsets()) == len(records)
+    # Who was killed with a claim in hand is waited for until that runs out.
+    wait_until(lambda: not store.told_runs().untold(time.time()), "all are told of", 300)
+    told: dict[str, list[str]] = {}
+    for line in events.read_text().splitlines():
+        event = json.loads(line)
+        told.setdefault(event["run"]["runId"], []).append(event["eventType"])
+    assert told.keys() == {str(run_id(log.app)) for log in logs}
+    # What had no end yet was silent for too long (the clock of these logs stands): it came, and counts.
+    assert {tuple(kinds[-2:]) for kinds in told.values()} == {("START", "COMPLETE")}
 
 
 def test_neo4j_and_kafka_may_be_killed(

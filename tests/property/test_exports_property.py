@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter, defaultdict
+from dataclasses import replace
+from functools import partial
 
 import networkx
 import pyarrow as pa
@@ -14,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prov.model import ProvDerivation, ProvDocument, ProvGeneration, ProvUsage
 
-from lineage_core.tracing import Direction, trace
+from lineage_core.tracing import Direction, Tracer, trace
 from lineage_store import answers
 from lineage_store.exports import ExportTooLargeError, Options, export
 from lineage_store.locations import Locations
@@ -23,7 +25,15 @@ from lineage_store.record_flows import TooManyFlowsError, flows_of_trace
 from lineage_store.rows import RowReader
 from lineage_store.traced import Traced
 from tests.memory_graph import MemoryGraph, associations
-from tests.property.test_tracing_property import Items, as_region, found_in, graphs, items, starts
+from tests.property.test_tracing_property import (
+    Items,
+    as_region,
+    found_in,
+    graphs,
+    items,
+    reach,
+    starts,
+)
 
 pytestmark = pytest.mark.property
 
@@ -51,6 +61,7 @@ def traced_over(
         superset={},
         changed=False,
         warnings=("a warning",),
+        along_exact=partial(Tracer(graph).trace, direction, begun, exact_only=True),
     )
     met = items(traced.taking_part())
     edges = {
@@ -98,6 +109,27 @@ def test_tables_hold_each_item_once(
     parquet = pq.read_table(io.BytesIO(written(traced, "parquet")))
     assert parquet.to_pylist() == columns
     assert parquet.schema.metadata[b"lineage.from"] == b"=here"
+
+
+@settings(max_examples=40)
+@given(graphs(), st.sampled_from(Direction), st.data())
+def test_an_item_is_exact_where_exact_steps_lead_to_it(
+    graph: MemoryGraph, direction: Direction, data: st.DataObject
+) -> None:
+    doubtful = data.draw(st.sets(st.sampled_from(range(len(graph.block_list)))))
+    blocks = [
+        replace(block, exact=False, reason="may buffer") if at in doubtful else block
+        for at, block in enumerate(graph.block_list)
+    ]
+    loose = data.draw(st.sets(st.sampled_from([one.node for one in graph.nodes()]), max_size=1))
+    nodes = [replace(one, exact=one.node not in loose) for one in graph.nodes()]
+    traced, begun, _ = traced_over(MemoryGraph(nodes, graph.link_list, blocks), direction, data)
+    sure = [one for one in blocks if one.exact and one.block_id.node not in loose]
+    met, _ = reach(MemoryGraph(nodes, graph.link_list, sure), begun, direction, None)
+    rows = list(csv.DictReader(io.StringIO(written(traced, "csv").decode(), newline="")))
+    exact = {row["address"] for row in rows if row["exact"] == "true"}
+    assert exact == addresses(met & items(traced.taking_part()))
+    assert len(exact) == len(rows) or not traced.result.exact
 
 
 @given(graphs(), st.data())

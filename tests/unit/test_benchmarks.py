@@ -1,4 +1,6 @@
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,9 +21,13 @@ from benchmarks.generate import (
 )
 from benchmarks.generate_records import VILLAGE, write_graph, write_records, write_tweets
 from benchmarks.intervals import median_interval
-from benchmarks.pairs import RunError, check_same_output
+from benchmarks.meter import Meter, Usage
+from benchmarks.modes import MODES
+from benchmarks.pairs import LAUNCHERS, PLAIN, SPOOL, Run, RunError, check_same_output
+from benchmarks.report.page import TEXT
 from benchmarks.sdk import RUN_LENGTH, WrongFlowsError, sdk_row
-from benchmarks.spark_events import read_times
+from benchmarks.spark_events import AppTimes, read_times
+from benchmarks.totals import until_queryable
 from benchmarks.workloads.tweets import ANY, TITLES, is_about_films, title_in, votes_in
 
 pytestmark = pytest.mark.unit
@@ -180,3 +186,41 @@ def test_villages_have_no_edges_between_them(tmp_path: Path) -> None:
     assert len(edges) == 4_000
     town = 4_000 // 10 // 2
     assert all((a < town and b < town) or a // VILLAGE == b // VILLAGE for a, b in edges)
+
+
+def run_of(kind: str, cpu_s: float, jvm_mb: float) -> Run:
+    peaks = {"jvm": jvm_mb, "worker": 50.0}
+    return Run(kind, Path(), 1.0, cpu_s, 0.0, 50.0, 20.0, peaks, AppTimes(0, 1, 0, 1), 0.0)
+
+
+def test_lineage_costs_what_all_processes_used_less_the_plain_job() -> None:
+    plain = [run_of(PLAIN, 10.0, 300), run_of(PLAIN, 12.0, 320)]
+    captured = [run_of(SPOOL, 11.0, 310), run_of(SPOOL, 13.0, 400)]
+    usages = [Usage(9.0, {"kafka": cpu_s, "neo4j": 2.0}, {"neo4j": 600.0}) for cpu_s in (1.0, 3.0)]
+    found = until_queryable(plain, captured, usages)
+    assert found["lineage_cpu_s"]["median"] == 5.0  # of 11 + 1 + 2 - 10 and 13 + 3 + 2 - 12
+    assert found["cpu_s"] == {"job": 12.0, "kafka": 2.0, "neo4j": 2.0}
+    assert found["peak_mb"] == {"jvm": 400.0, "neo4j": 600.0, "worker": 50.0}
+    assert found["plain_peak_mb"] == {"jvm": 320.0, "worker": 50.0}
+
+
+def test_without_servers_it_is_the_difference_of_the_jobs() -> None:
+    found = until_queryable([run_of(PLAIN, 10.0, 300)], [run_of(SPOOL, 9.5, 300)])
+    assert (found["lineage_cpu_s"]["median"], found["cpu_s"]) == (-0.5, {"job": 9.5})
+
+
+def test_a_meter_reads_time_and_memory_of_a_process() -> None:
+    meter = Meter({"me": os.getpid()})
+    began = time.process_time()
+    block = b"x" * 50_000_000
+    while time.process_time() - began < 0.2:
+        pass
+    usage = meter.read()
+    assert usage.cpu_s["me"] >= 0.15  # the kernel counts in hundredths
+    assert usage.peak_mb["me"] * 1e6 > len(block)
+
+
+def test_the_page_says_what_each_mode_is() -> None:
+    text = TEXT.read_text(encoding="utf-8")
+    assert all(f"`{mode}`" in text for mode in MODES)
+    assert LAUNCHERS.keys() >= {"plain", "spool", "kafka", "record-level"}

@@ -1,5 +1,6 @@
 """What can be said of infra/compose without a container engine."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from lineage_core.topics import RECORD_BYTES_MAX, Topics
+from lineage_query_api.settings import read_settings
 from tests import servers
 
 COMPOSE = Path(__file__).resolve().parents[2] / "infra" / "compose"
@@ -25,6 +27,7 @@ KNOWN_KEYS = {
         "healthcheck",
     ),
     *("depends_on", "mem_limit", "cap_drop", "security_opt", "restart", "stop_grace_period"),
+    *("build", "user", "read_only", "tmpfs"),
 }
 HEALTH_KEYS = {"test", "interval", "timeout", "retries", "start_period", "start_interval"}
 
@@ -49,7 +52,8 @@ def test_keys_are_those_of_the_compose_specification(compose: dict[str, Any]) ->
 
 def test_servers_are_bounded_checked_and_on_loopback(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
-        assert re.fullmatch(r"[a-z/0-9]+:\d+\.\d+\.\d+(-\w+)?", service["image"])
+        of_others = re.fullmatch(r"[a-z/0-9]+:\d+\.\d+\.\d+(-\w+)?", service["image"])
+        assert of_others or "build" in service
         assert service["mem_limit"]
         assert service["security_opt"] == ["no-new-privileges:true"]
         if name == "topics":
@@ -58,12 +62,16 @@ def test_servers_are_bounded_checked_and_on_loopback(compose: dict[str, Any]) ->
         assert service["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}
         assert [port.split(":")[0] for port in service["ports"]] == ["127.0.0.1"]
         (volume,) = service["volumes"]
-        assert volume.split(":")[0] in compose["volumes"]
+        assert volume.split(":")[0] in compose["volumes"] or volume.endswith(":ro")
         assert set(service.get("secrets", ())) <= set(compose["secrets"])
 
 
 def test_versions_are_the_same_wherever_they_are_pinned(compose: dict[str, Any]) -> None:
-    images = {name: service["image"] for name, service in compose["services"].items()}
+    images = {
+        name: service["image"]
+        for name, service in compose["services"].items()
+        if "build" not in service
+    }
     assert images == {
         "kafka": servers.KAFKA_IMAGE,
         "topics": servers.KAFKA_IMAGE,
@@ -72,6 +80,32 @@ def test_versions_are_the_same_wherever_they_are_pinned(compose: dict[str, Any])
     }
     assert images["kafka"] == f"apache/kafka:{_version('kafka', 'kafka_2.13')}"
     assert images["neo4j"] == f"neo4j:{_version('neo4j', 'neo4j')}-community"
+
+
+def test_the_api_is_built_from_here_and_starts_with_what_it_is_given(
+    compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = compose["services"]["query-api"]
+    context = (COMPOSE / api["build"]["context"]).resolve()
+    assert (context / "services" / "query-api" / "pyproject.toml").exists()
+    assert api["build"]["dockerfile"] == "services/query-api/Dockerfile"
+    assert not api["user"].startswith(("0", "root"))
+    assert api["read_only"]
+    assert api["cap_drop"] == ["ALL"]
+    assert {"neo4j", "kafka"} == set(api["depends_on"])
+    given = api["environment"]
+    for name in list(os.environ):
+        if name.startswith("LINEAGE_"):
+            monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    settings = read_settings()
+    assert (settings.on_loopback, settings.is_open, settings.api_port) == (False, False, 8484)
+    for path in (given["LINEAGE_API_TOKENS"], given["LINEAGE_NEO4J_PASSWORD_FILE"]):
+        assert path.removeprefix("/run/secrets/") in api["secrets"]
+    program = api["healthcheck"]["test"]
+    assert program[:3] == ["CMD", "python", "-c"]
+    compile(program[3], "healthcheck", "exec")
 
 
 def test_topics_are_those_of_the_pipeline(compose: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import stat
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from lineage_core.graph import LinkRecord
 from lineage_core.message import Link, Register
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction
-from lineage_core.tracing import trace
+from lineage_core.tracing import Tracer, trace
 from lineage_emitter import LineageApi
 from lineage_store.asking import Asker, Question
 from lineage_store.exports import (
@@ -150,6 +151,9 @@ def test_a_superset_is_said_to_be_one_in_every_format() -> None:
     assert by_role == {"found": "false", "start": "true", "way": "false"}
     arrow = pa.ipc.open_stream(written(found, "arrow")).read_all()
     assert arrow["exact"].to_pylist() == [False]
+    before = over(graph, Direction.FORWARD, {"0#0": at(1)})
+    by_node = {row["node"]: row["exact"] for row in rows(written(before, "csv", way=True))}
+    assert by_node == {"0": "true", "1": "true", "2": "false"}
     assert arrow.schema.metadata[b"lineage.reasons"] == b"node 2 (map): may buffer"
     prov = json.loads(written(found, "prov"))
     derived = {
@@ -185,6 +189,7 @@ def over(
         locations=Locations(graph, RowReader()),
         begun=begun,
         result=trace(graph, direction, begun),
+        along_exact=partial(Tracer(graph).trace, direction, begun, exact_only=True),
         complete=True,
         superset=superset or {},
         changed=False,

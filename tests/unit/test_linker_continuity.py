@@ -94,6 +94,22 @@ def test_a_partition_that_is_not_read_is_noticed() -> None:
         continuity.watch(bounds)
 
 
+def test_a_log_that_has_become_shorter_is_noticed() -> None:
+    now = 0.0
+    continuity = Continuity(Positions(list(range(20))), 10, clock=lambda: now)
+    follows(continuity, *range(20))
+    continuity.watch({FLOW: (20, 18)})  # asked before the last two were read
+    now = 11.0
+    continuity.watch({FLOW: (20, 20)})
+    now = 12.0
+    continuity.watch({FLOW: (20, 3)})
+    now = 23.0
+    with pytest.raises(
+        ReadingError, match=r"flow, partition 0, ends at 5, and it was read up to 20"
+    ):
+        continuity.watch({FLOW: (20, 5)})
+
+
 def test_what_another_worker_has_done_meanwhile_is_not_unread() -> None:
     times = iter([0.0, 11.0, 22.0])
     continuity = Continuity(Positions(list(range(20))), 10, clock=lambda: next(times))

@@ -15,12 +15,14 @@ from typer.testing import CliRunner, Result
 from lineage.main import app
 from lineage_core.graph import SinkFileRecord, SplitRecord
 from lineage_core.message import Begin, End, Heartbeat, Totals
+from lineage_emitter import LineageApi
 from lineage_store.ingest import ingest_all
 from lineage_store.openlineage import events as events_module
 from lineage_store.openlineage.datasets import Dataset, dataset_name, inputs_of, outputs_of
 from lineage_store.openlineage.errors import OpenLineageError
 from lineage_store.openlineage.events import FACET, RecordLineageRunFacet, run_events
 from lineage_store.openlineage.facts import RunFacts, facts_of
+from lineage_store.openlineage.naming import Naming
 from lineage_store.openlineage.sending import Endpoint, lines_of, read_endpoint
 from lineage_store.sqlite import SqliteStore
 from tests.memory_graph import MemoryGraph, node
@@ -43,9 +45,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def facts(app_id: str = "app-1", now: float = NOW, **more: str) -> RunFacts:
+def facts(app_id: str = "app-1", now: float = NOW, **named: str) -> RunFacts:
     with SqliteStore(Path(".lineage/lineage.db")) as store:
-        return facts_of(store, app_id, now=now, **more)
+        return facts_of(store, app_id, naming=Naming(**named), now=now)
 
 
 def told(found: RunFacts) -> list[dict[str, Any]]:
@@ -157,7 +159,7 @@ def test_a_run_is_told_at_its_beginning_and_its_end(here: Path) -> None:
         assert event["job"]["namespace"] == "lineage-master"
         assert event["job"]["name"] == "job"
         assert uuid.UUID(event["run"]["runId"]).version == 5
-        assert event["producer"].startswith("https://")
+        assert event["producer"].startswith("urn:lineage-master:producer:")
         assert event["schemaURL"].endswith("#/$defs/RunEvent")
         (source,), (sink,) = event["inputs"], event["outputs"]
         assert (source["namespace"], source["name"]) == ("file", f"{here}/in.txt")
@@ -276,6 +278,61 @@ def test_a_key_comes_from_a_file_or_the_environment(tmp_path: Path) -> None:
     assert "from file" not in repr(read_endpoint("http://there", names))
     with pytest.raises(OpenLineageError, match="can't read"):
         read_endpoint("http://there", {"LINEAGE_OPENLINEAGE_API_KEY_FILE": str(tmp_path)})
+
+
+def test_producer_and_schemas_are_whose_they_are_said_to_be(here: Path) -> None:
+    for event in told(facts(producer="https://p", schemas="https://s/")):
+        assert event["producer"] == "https://p"
+        assert "urn:" not in json.dumps(event)
+    facet = event["run"]["facets"][FACET]
+    assert facet["_schemaURL"].startswith("https://s/LineageMasterRecordLineageRunFacet.json#/")
+
+
+def tell_one(api: LineageApi) -> None:
+    api.register("read", "in", kind="source")
+    api.register("write", "out", kind="sink")
+    api.link("read", "write")
+    with api.task("write", partition=0):
+        api.capture("f1", "read#0#0", "write#0#0")
+
+
+def test_a_program_tells_of_itself_when_it_is_linked(here: Path) -> None:
+    url, file = f"sqlite:///{here}/told.db", here / "events.ndjson"
+    with LineageApi("told", store=url, openlineage_file=str(file)) as api:
+        tell_one(api)
+    start, end = (json.loads(line) for line in file.read_text().splitlines())
+    assert [start["eventType"], end["eventType"]] == ["START", "COMPLETE"]
+    facet = end["run"]["facets"][FACET]
+    assert (facet["applicationId"], facet["flows"], facet["final"]) == (api.app, 1, True)
+    printed = lineage("--store", url, "openlineage", api.app, "--file", "-").stdout
+    assert printed == file.read_text()
+
+
+def test_who_can_not_be_told_does_no_harm(here: Path, caplog: pytest.LogCaptureFixture) -> None:
+    url = f"sqlite:///{here}/told.db"
+    with LineageApi("told", store=url, openlineage_file=str(here)) as api:
+        tell_one(api)
+    assert f"`lineage openlineage {api.app}` tells it" in caplog.text
+    assert lineage("--store", url, "verify", api.app).exit_code == 0
+
+
+def test_what_is_linked_later_is_told_of_then(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, file = f"sqlite:///{here}/told.db", here / "events.ndjson"
+    with LineageApi("told", store=url, link=False) as api:
+        tell_one(api)
+    monkeypatch.setenv("LINEAGE_OPENLINEAGE_FILE", str(file))
+    linked = lineage("--store", url, "link")
+    assert linked.exit_code == 0, linked.output
+    assert [json.loads(line)["eventType"] for line in file.read_text().splitlines()] == [
+        "START",
+        "COMPLETE",
+    ]
+    monkeypatch.setenv("LINEAGE_OPENLINEAGE_FILE", str(here))
+    with LineageApi("again", store=url, link=False) as api:
+        tell_one(api)
+    linked = lineage("--store", url, "link")
+    assert linked.exit_code == 0
+    assert f"OpenLineage was not told of {api.app}" in linked.stderr
 
 
 def lineage(*arguments: str) -> Result:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
-from lineage_query_api.settings import QueryApiSettings
+from lineage_query_api.completeness import Completeness
+from lineage_query_api.lineages import Lineages
+from lineage_query_api.settings import QueryApiSettings, read_settings
 from lineage_query_api.shell import Shell
+from lineage_store.rows import RowReader
+from lineage_store.sqlite import SqliteStore
 from tests.reference_pages import documented_metrics, metric_names, section
 
 pytestmark = pytest.mark.unit
@@ -21,9 +27,12 @@ def test_the_table_of_the_documentation_is_the_settings() -> None:
     assert section("settings.md", "Settings of the query API") == found[1:]
 
 
-def test_the_table_of_the_documentation_is_the_metrics() -> None:
+def test_the_table_of_the_documentation_is_the_metrics(tmp_path: Path) -> None:
     async def nothing(scope: Scope, receive: Receive, send: Send) -> None: ...
 
     registry = CollectorRegistry()
     Shell(nothing, rate="1/second", body_bytes=1, registry=registry)
-    assert documented_metrics("Query API") == metric_names(registry)
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        lineages = Lineages(store, RowReader(tmp_path), read_settings())
+        registry.register(Completeness(lineages, 1))
+        assert documented_metrics("Query API") == metric_names(registry)

@@ -47,6 +47,12 @@ OTHER_VALUES = {
     "kafka_ssl_key_file": ("/a", "/a"),
     "kafka_ssl_key_password": ("s", SecretStr("s")),
     "kafka_ssl_key_password_file": ("/a", "/a"),
+    "openlineage_url": ("http://there:5000", "http://there:5000"),
+    "openlineage_file": ("/a", "/a"),
+    "openlineage_namespace": ("team", "team"),
+    "openlineage_link": ("https://a/", "https://a/"),
+    "openlineage_producer": ("https://a", "https://a"),
+    "openlineage_schemas": ("https://a", "https://a"),
 }
 
 

@@ -131,6 +131,32 @@ def test_each_server_gets_what_it_needs(tmp_path: Path) -> None:
     assert "LINEAGE_STORE" not in linker
     assert writer["LINEAGE_STORE"] == settings["LINEAGE_STORE"]
     assert linker["LINEAGE_KAFKA"] == writer["LINEAGE_KAFKA"] == settings["LINEAGE_KAFKA"]
+    api = by_name["query-api"]
+    assert api.address == f"http://127.0.0.1:{PORTS['query-api']}"
+    told = api.environment()
+    assert told["LINEAGE_STORE"] == settings["LINEAGE_STORE"]
+    assert told["LINEAGE_API_PORT"] == str(PORTS["query-api"])
+
+
+def test_the_api_is_for_this_machine_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (api,) = assembly.servers_of(tmp_path, StackState(ports=PORTS), ["query-api"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LINEAGE_API_HOST", "192.0.2.1")
+    monkeypatch.delenv("LINEAGE_API_ROOTS", raising=False)
+    told = api.environment()
+    assert (told["LINEAGE_API_HOST"], told["LINEAGE_API_ROOTS"]) == ("127.0.0.1", str(tmp_path))
+    monkeypatch.setenv("LINEAGE_API_ROOTS", "/data,s3://lake/")
+    assert api.environment()["LINEAGE_API_ROOTS"] == "/data,s3://lake/"
+
+
+def test_a_stack_of_an_earlier_version_has_what_it_had(tmp_path: Path) -> None:
+    earlier = frozenset({"kafka", "redis", "neo4j", "linker", "writer"})
+    ports = {use: port for use, port in PORTS.items() if use != "query-api"}
+    state.save(tmp_path, StackState(servers=earlier, ports=ports))
+    found = running.required_state(tmp_path)
+    made = assembly.servers_of(tmp_path, found, running.chosen(found, []))
+    assert {one.name for one in made} == earlier
+    assert assembly.settings_of(tmp_path, made)["LINEAGE_KAFKA"] == "127.0.0.1:20000"
 
 
 def test_kafka_gets_the_topics_of_the_pipeline(tmp_path: Path) -> None:

@@ -448,6 +448,9 @@ def test_metrics_count_blocks_flows_and_edges() -> None:
     assert rig.value("blocks_total") == 1
     assert rig.value("flows_total") == 6
     assert rig.value("edges_total") == 7
+    # Blocks became visible in one of the records of links.
+    assert rig.value("queryable_seconds_count") == 1
+    assert rig.value("latency_seconds_count") == rig.value("messages_total")
 
 
 def test_cuts_follow_on_each_other() -> None:

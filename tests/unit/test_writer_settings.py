@@ -10,6 +10,7 @@ import pytest
 
 from lineage_service.probes import Probes
 from lineage_store.kafka_settings import KafkaSettings
+from lineage_store.openlineage.settings import OpenLineageSettings
 from lineage_writer.errors import SettingsError
 from lineage_writer.health import Health
 from lineage_writer.metrics import Metrics
@@ -29,7 +30,7 @@ def test_the_table_of_the_documentation_is_the_settings() -> None:
     own = {
         name: field
         for name, field in WriterSettings.model_fields.items()
-        if name not in KafkaSettings.model_fields and name != "store"
+        if name not in {*KafkaSettings.model_fields, *OpenLineageSettings.model_fields, "store"}
     }
     assert section("settings.md", "Settings of the writer") == [
         f"| `LINEAGE_{name.upper()}` | `{field.default}` | {field.description} |"
@@ -54,7 +55,12 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("LINEAGE_KAFKA", ""), ("LINEAGE_STORE", ""), ("LINEAGE_WRITER_PARALLEL", "none")],
+    [
+        ("LINEAGE_KAFKA", ""),
+        ("LINEAGE_STORE", ""),
+        ("LINEAGE_WRITER_PARALLEL", "none"),
+        ("LINEAGE_OPENLINEAGE_URL", "there:5000"),
+    ],
 )
 def test_what_is_missing_or_wrong_is_named(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
