@@ -5,10 +5,22 @@
 BIN := .venv/bin
 STAMP := .venv/.setup.stamp
 WITH_JAVA := scripts/java.sh exec
+WITH_NODE := $(abspath scripts/node.sh) exec
 MEMBERS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml cli/pyproject.toml)
-TYPED := $(wildcard libs/*/src services/*/src cli/src scripts tests benchmarks)
+TYPED := $(wildcard libs/*/src services/*/src services/*/hatch_build.py cli/src infra/grafana scripts tests benchmarks)
 # Folders of programs that import what lies beside them; each is checked by itself, as Python runs it.
-PROGRAMS := $(sort $(dir $(wildcard examples/*/*.py)))
+PROGRAMS := $(sort $(dir $(wildcard examples/*/*.py examples/*/*/*.py charts/*/files/*.py)))
+
+WEB := services/query-api/web
+WEB_MODULES := $(WEB)/node_modules/.package-lock.json
+PAGE := services/query-api/src/lineage_query_api/web/static/index.html
+# What the page is built from; folders, too: their times tell of files that are gone.
+PAGE_SOURCES := $(shell find $(WEB)/src $(WEB)/public) \
+	$(addprefix $(WEB)/,index.html package.json tsconfig.json vite.config.ts scripts/sizes.mjs)
+
+# Tests wait for servers and JVMs much of the time. Whole files go to a process, in their order: what a file
+# shares is made once, and the long ones come first. One at a time: make test ARGS='-n 0'
+TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 
 # Extra words for pytest and for the benchmark: make test ARGS='-k combiner'
 ARGS ?=
@@ -29,9 +41,9 @@ demo: setup ## Run an example job with lineage and trace its result
 	@$(WITH_JAVA) $(BIN)/python examples/flights/demo.py $(ARGS)
 
 .PHONY: test
-test: setup ## Run the tests (installs Maven and Redis where missing: tests start real servers)
+test: setup page ## Run the tests (gets Maven, Redis, Prometheus and Chromium where missing: they start real servers)
 	@scripts/servers.sh ensure
-	@$(WITH_JAVA) $(BIN)/pytest -q $(ARGS)
+	@$(WITH_JAVA) $(BIN)/pytest -q $(TWO_AT_ONCE) $(ARGS)
 
 # Another seed: make soak SEED=7. ARGS may name fewer seconds: --soak 600
 SEED ?= 1
@@ -44,9 +56,46 @@ soak: setup ## Kill every part of a pipeline at random for an hour
 bench: setup ## Run the benchmarks; one JSON line each
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
 
+.PHONY: bench-guard
+bench-guard: setup ## Fail when a captured word count costs far more than it should (two minutes)
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks.guard $(ARGS)
+
+.PHONY: report
+report: setup ## Write docs/benchmarks.md and its pictures from benchmarks/results
+	@$(BIN)/python -m benchmarks.report $(ARGS)
+
+.PHONY: images images-load sbom test-kube
+images: ## Build the container images (with docker, or ENGINE=podman); scripts/images.sh says more
+	@scripts/images.sh build
+
+images-load: ## Give the images to the cluster of kubectl's context (kind, k3d, minikube)
+	@scripts/images.sh load
+
+sbom: setup ## Say what is in the images' Python and JavaScript: build/sbom, in CycloneDX's form
+	@scripts/sbom.sh build/sbom
+
+test-kube: setup ## Test chart and images on the cluster of kubectl's context
+	@scripts/test-kube.sh $(ARGS)
+
 .PHONY: page
-page: ## Build the web page (needs Node.js 20.19 or newer with npm)
-	cd services/query-api/web && npm ci --no-audit --no-fund --loglevel=error && npm run build
+page: $(PAGE) ## Build the web page, unless it is built (installs Node.js where missing)
+
+$(WEB_MODULES): $(WEB)/package.json $(WEB)/package-lock.json $(WEB)/.npmrc scripts/node.sh scripts/node.lock.txt | setup
+	@scripts/node.sh ensure
+	@cd $(WEB) && $(WITH_NODE) npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(PAGE): $(WEB_MODULES) $(PAGE_SOURCES)
+	@cd $(WEB) && $(WITH_NODE) npm run build
+
+.PHONY: screenshots
+screenshots: setup page ## Make the pictures of the page that README and docs show
+	@scripts/servers.sh ensure
+	@$(WITH_JAVA) $(BIN)/python scripts/screenshots.py $(ARGS)
+
+.PHONY: dashboards
+dashboards: setup ## Write Grafana's dashboards: infra/grafana/dashboards
+	@$(BIN)/python -m infra.grafana
 
 .PHONY: docs
 docs: setup ## Build the documentation as a site: build/docs
@@ -73,6 +122,11 @@ check-imports: setup
 check-lock: setup
 	@$(BIN)/python scripts/lock.py check
 
+# Not part of check: it wants Go, or the programs that scripts/kube-tools.sh names.
+.PHONY: check-charts
+check-charts: setup ## Check the Helm charts (builds helm and its like by Go where they are missing)
+	@scripts/check-charts.sh
+
 .PHONY: format
 format: setup ## Write the format and the safe lint fixes
 	@$(BIN)/ruff format .
@@ -89,5 +143,6 @@ lock-upgrade: setup ## Resolve requirements.lock anew, to the newest versions th
 .PHONY: clean
 clean: ## Remove the environment, caches and what runs left behind
 	rm -rf .venv .tools .lineage uv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(WEB)/node_modules $(WEB)/e2e/out $(dir $(PAGE))
 	rm -rf spark-warehouse metastore_db derby.log benchmarks/out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,17 +56,21 @@ def upgrade() -> None:
     )  # fmt: skip
 
 
-def resolve(lock: Path) -> None:
-    """Bring a lock in line with what the members require, keeping every pin that still fits."""
-    found = workspace()
+def resolve(lock: Path, members: Sequence[str], groups: Sequence[str]) -> None:
+    """Bring a lock in line with what members and groups require, keeping every pin that still fits."""
     uv(
         "pip", "compile", "--quiet", "--universal", "--python-version", OLDEST_PYTHON,
         "--generate-hashes", *BARE,
-        *(f"--group=pyproject.toml:{group}" for group in found["groups"]),
-        *(f"--no-emit-package={name}" for name in found["names"]),
-        *(f"{member}/pyproject.toml" for member in found["members"]),
+        *(f"--group=pyproject.toml:{group}" for group in groups),
+        *(f"--no-emit-package={name}" for name in workspace()["names"]),
+        *(f"{member}/pyproject.toml" for member in members),
         "--output-file", str(lock),
     )  # fmt: skip
+
+
+def keep() -> None:
+    """Bring the lock in line with the whole workspace."""
+    resolve(LOCK, workspace()["members"], workspace()["groups"])
 
 
 def check() -> None:
@@ -75,7 +81,7 @@ def check() -> None:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / LOCK.name
         copy.write_text(locked, encoding="utf-8")
-        resolve(copy)
+        resolve(copy, workspace()["members"], workspace()["groups"])
         wanted = copy.read_text(encoding="utf-8")
     if wanted != locked:
         changes = difflib.unified_diff(
@@ -85,19 +91,68 @@ def check() -> None:
         sys.exit("requirements.lock does not fit what the members require; renew it: make lock")
 
 
+def closure(member: str) -> list[str]:
+    """A member and the members that it needs, in the workspace's order."""
+    found = workspace()
+    if member not in found["members"]:
+        sys.exit(f"no member is called {member!r}; there are {', '.join(found['members'])}")
+    folder_of = dict(zip(found["names"], found["members"], strict=True))
+    needed: set[str] = set()
+    waiting = [member]
+    while waiting:
+        folder = waiting.pop()
+        needed.add(folder)
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))
+        names = (re.split(r"[^A-Za-z0-9._-]", one)[0] for one in project["project"]["dependencies"])
+        waiting += {folder_of[name] for name in names if name in folder_of} - needed
+    return [folder for folder in found["members"] if folder in needed]
+
+
+def subset(member: str, groups: Sequence[str]) -> None:
+    """Print the part of the lock that one member and some groups need; an image installs no more.
+
+    Exits with an error when the lock lacks something: an image holds what was tested, or is not built.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / LOCK.name
+        copy.write_text(LOCK.read_text(encoding="utf-8"), encoding="utf-8")
+        resolve(copy, closure(member), groups)
+        part = copy.read_text(encoding="utf-8")
+    strange = sorted(_pins(part) - _pins(LOCK.read_text(encoding="utf-8")))
+    if strange:
+        sys.exit(f"requirements.lock lacks {', '.join(strange)}; renew it: make lock")
+    print(part, end="")
+
+
+def _pins(lock: str) -> set[str]:
+    """Name and version of each package, and each hash."""
+    return set(re.findall(r"^[^\s#-]\S*==\S+|--hash=\S+", lock, re.MULTILINE))
+
+
 def main() -> None:
-    """Do what the one argument says."""
+    """Do what the words say."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=["check", "keep", "upgrade", "members"])
-    action: str = parser.parse_args().action
+    parser.add_argument("action", choices=["check", "keep", "upgrade", "members", "subset"])
+    parser.add_argument(
+        "member",
+        nargs="?",
+        help="folder of one member: subset prints its part of the lock, members what it needs",
+    )
+    parser.add_argument("groups", nargs="*", help="of pyproject.toml, besides the member")
+    given = parser.parse_args()
+    action: str = given.action
+    if action == "subset" and not given.member:
+        parser.error("subset needs a member, for example services/linker")
     if action == "check":
         check()
     elif action == "keep":
-        resolve(LOCK)
+        keep()
     elif action == "upgrade":
         upgrade()
+    elif action == "subset":
+        subset(given.member, given.groups)
     else:
-        print(*workspace()["members"])
+        print(*(closure(given.member) if given.member else workspace()["members"]))
 
 
 if __name__ == "__main__":
