@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest, ServersOfTheRun
 
 # The same examples on every run and every machine: a red build is never a matter of luck. No deadline,
-# because a busy machine is slow, not wrong.
-settings.register_profile("ci", derandomize=True, deadline=None)
+# and no check of how long examples take to draw, because a busy machine is slow, not wrong.
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 # For a night: new examples each time, many of them.
 settings.register_profile(
     "deep",

@@ -163,7 +163,10 @@ def edges_of(draw: st.DrawFn, blocks: list[FlowBlock]) -> list[EdgeBatch]:
     return list(found.values())
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     said=st.lists(messages, max_size=20).map(once_each),
     blocks=st.lists(flow_blocks.blocks(), max_size=4, unique_by=lambda one: one.block_id),

@@ -117,7 +117,10 @@ def begun(case: Case) -> list[Message]:
     return messages
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(case=cases().map(of_the_app), data=st.data())
 def test_any_order_loads_the_same(
     store: Neo4jStore, tmp_path: Path, case: Case, data: st.DataObject

@@ -71,7 +71,10 @@ def wide_block(app: str, seq: int) -> FlowBlock:
     return block(BlockId("9", 0, 1, seq), "1#0", [("9#0", rows)], app=app)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(made=flow_blocks.blocks())
 def test_any_block_comes_back_as_it_was(store: GraphStore, made: FlowBlock) -> None:
     app = made.app or "no name"

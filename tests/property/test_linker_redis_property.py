@@ -139,7 +139,11 @@ def expected(case: Case, events: list[Event]) -> Seen:
     return seen
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.data_too_large])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow],
+)
 @given(case=cases(), data=st.data())
 def test_two_workers_killed_at_will_link_the_same(
     redis_server: RedisUnderTest, case: Case, data: st.DataObject

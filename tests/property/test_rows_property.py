@@ -69,7 +69,10 @@ def start_lines(content: bytes) -> list[int]:
     return lines
 
 
-slow = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+slow = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60,
+)
 
 
 @slow

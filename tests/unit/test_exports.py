@@ -230,7 +230,10 @@ def test_only_nodes_between_passed_ones_are_on_the_way() -> None:
     assert way_between(nodes, links, {"4"}) == {"4"}
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     names=st.lists(
         st.text(
