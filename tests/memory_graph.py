@@ -78,6 +78,7 @@ class MemoryGraph:
     split_list: list[SplitRecord] = field(default_factory=list)
     file_list: list[SinkFileRecord] = field(default_factory=list)
     loaded: list[BlockId] = field(default_factory=list)
+    recipes: dict[str, str] = field(default_factory=dict)
 
     def nodes(self) -> Sequence[NodeRecord]:
         return self.node_list
@@ -90,6 +91,9 @@ class MemoryGraph:
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
         return [file for file in self.file_list if file.node == node]
+
+    def recipe(self, node: str) -> str | None:
+        return self.recipes.get(node)
 
     def _ref(self, block: FlowBlock) -> BlockRef:
         ins = [p for row in range(block.rows) for p in region_of(block, row)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from lineage_core.message import (
     Link,
     Message,
     Read,
+    Recipe,
     RecordFiles,
     RecordSplit,
     RecordSplits,
@@ -94,7 +96,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
         Register,
         app=st.just(APP),
         node=nodes,
-        kind=st.sampled_from(["source", "operator", "shuffle", "sink"]),
+        kind=st.sampled_from(["source", "operator", "shuffle", "sink", "frame", "frame-source"]),
         op=texts,
         name=texts,
         alias=st.none() | texts,
@@ -111,6 +113,12 @@ messages: st.SearchStrategy[Message] = st.one_of(
         digest=st.sampled_from(["", "a", "b"]),
         reads=st.lists(reads, max_size=3).map(tuple),
         newlines=st.lists(st.tuples(counts, counts), max_size=3).map(tuple),
+    ),
+    st.builds(
+        Recipe,
+        app=st.just(APP),
+        node=nodes,
+        recipe=st.dictionaries(texts, texts).map(lambda made: json.dumps(made | {"version": 1})),
     ),
     st.builds(Splits, app=st.just(APP), node=nodes, splits=st.lists(splits, max_size=3).map(tuple)),
     st.builds(

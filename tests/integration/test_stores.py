@@ -24,6 +24,7 @@ from lineage_core.message import (
     Link,
     Message,
     Read,
+    Recipe,
     RecordFiles,
     RecordSplit,
     RecordSplits,
@@ -252,6 +253,24 @@ def test_the_graph_is_read_from_messages(store: GraphStore) -> None:
     assert store.messages(APP, "link", "record_splits") == [*links[:2], others[0]]
     assert (graph.splits("4"), graph.sink_files("1")) == ([], [])
     assert (graph.spaces_of("4"), graph.spaces_of("1")) == (["4#0.1"], [])
+
+
+def test_recipes_are_found_by_node(store: GraphStore) -> None:
+    texts = {node: f'{{"version":1,"plan":["é {node}"]}}' for node in ("7", "7.0", "12")}
+    recipes = [Recipe(app=APP, node=node, recipe=text) for node, text in texts.items()]
+    frame = Register(app=APP, node="7", kind="frame", op="DataFrame.collect")
+    store.write(APP, [begin(APP), frame, *recipes])
+    store.write(APP, recipes)
+    store.write("other", [Recipe(app="other", node="7", recipe='{"version":2}')])
+    graph = store.graph(APP)
+    assert store.messages(APP) == [begin(APP), frame, *recipes]
+    assert store.messages(APP, "recipe") == recipes
+    assert {node: graph.recipe(node) for node in texts} == texts
+    assert graph.recipe("1") is None
+    assert store.counts(APP).recipes == set(texts)
+    assert [node.kind for node in graph.nodes()] == ["frame"]
+    store.delete(APP)
+    assert store.graph("other").recipe("7") == '{"version":2}'
 
 
 def test_spaces_come_by_partition_and_incarnation(store: GraphStore) -> None:

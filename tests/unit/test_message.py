@@ -21,6 +21,7 @@ from lineage_core.message import (
     Link,
     Message,
     Read,
+    Recipe,
     RecordFiles,
     RecordSplit,
     RecordSplits,
@@ -34,6 +35,7 @@ from lineage_core.message import (
     dump_message,
     parse_message,
 )
+from lineage_core.topics import RECORD_BYTES_MAX
 
 pytestmark = pytest.mark.unit
 
@@ -137,9 +139,12 @@ EXAMPLES: list[Message] = [
         files=(SinkFile(partition=0, path="out/part-00000", size=9, mtime=3.0, rows=4),),
     ),
     Unknown(app="app-1", node=None, what="zip", reason="not captured", call_site="job.py:9"),
+    Recipe(app="app-1", node="9", recipe='{"version":1,"plan":["é"]}'),
     DeadLetter(app="app-1", place="lineage-flow/3/17", reason="not JSON", resolved=True),
     Heartbeat(app="app-1", at=4.0),
-    End(app="app-1", ended_at=5.0, status="ok", totals=Totals(blocks=1, flows=2, tasks=1)),
+    End(
+        app="app-1", ended_at=5.0, status="ok", totals=Totals(blocks=1, flows=2, tasks=1, recipes=1)
+    ),
 ]
 
 
@@ -214,6 +219,38 @@ def test_errors_name_the_field(changed: dict[str, Any], where: str) -> None:
 def test_what_is_no_message_is_refused(line: str | bytes) -> None:
     with pytest.raises(MessageError):
         parse_message(line)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "reason"),
+    [
+        ("", "EOF"),
+        ("{", "EOF"),
+        ("[1]", "not a JSON object"),
+        ('{"plan":[]}', "has no version"),
+        ('{"version":0}', "has no version"),
+        ('{"version":true}', "has no version"),
+        ('{"version":"1"}', "has no version"),
+        ('{"version":1,"x":"' + "y" * messages.RECIPE_BYTES_MAX + '"}', "longer than"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_what_is_no_recipe_is_refused(recipe: str, reason: str) -> None:
+    fields = {"v": 1, "type": "recipe", "app": "app-1", "node": "9", "recipe": recipe}
+    with pytest.raises(MessageError, match=reason) as caught:
+        parse_message(json.dumps(fields))
+    assert caught.value.where == "recipe"
+    with pytest.raises(ValidationError):
+        Recipe(app="app-1", node="9", recipe=recipe)
+
+
+def test_the_largest_recipe_fits_a_record() -> None:
+    # Quotes double in JSON within JSON; nothing that JSON can hold grows by more.
+    quotes = '\\"' * ((messages.RECIPE_BYTES_MAX - 20) // 2)
+    recipe = Recipe(app="app-1", node="9", recipe='{"version":1,"a":"' + quotes + '"}')
+    line = dump_message(recipe)
+    assert len(line) < RECORD_BYTES_MAX - (64 << 10)
+    assert parse_message(line) == recipe
 
 
 def test_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from lineage_core.address import POSITION_MAX
 from lineage_core.block import BlockId, FlowBlock
 from lineage_core.errors import FrameError
 from lineage_core.graph import EdgeBatch
-from lineage_core.message import Begin
+from lineage_core.message import Begin, Recipe
 from lineage_core.packing import pack_edge, unpack_edge
 from lineage_store import migrations
 from lineage_store.errors import StoreError
@@ -133,7 +133,38 @@ def test_an_older_file_is_brought_up_to_date(
     with SqliteStore(path) as store:
         assert store.applications()[0].app == APP
         assert store._db.execute("SELECT colour FROM application").fetchone() == ("blue",)
-        assert migrations.version_of(store._db) == 2
+        assert migrations.version_of(store._db) == len(migrations.STEPS)
+
+
+def test_a_file_from_before_recipes_takes_them(tmp_path: Path) -> None:
+    path = tmp_path / "lineage.db"
+    connection = sqlite3.connect(path)
+    for statement in migrations.STEPS[0]:
+        connection.execute(statement)
+    connection.execute("PRAGMA user_version = 1")
+    connection.execute("INSERT INTO application (app) VALUES (?)", (APP,))
+    connection.commit()
+    connection.close()
+    recipe = Recipe(app=APP, node="7", recipe='{"version":1}')
+    with SqliteStore(path) as store:
+        assert store.graph(APP).recipe("7") is None
+        store.write(APP, [recipe])
+        assert store.messages(APP) == [recipe]
+        assert store.graph(APP).recipe("7") == recipe.recipe
+
+
+def test_recipes_are_compressed_and_damage_is_told(tmp_path: Path) -> None:
+    text = '{"version":1,"plan":[' + ",".join(['{"node":"project"}'] * 1_000) + "]}"
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        store.write(APP, [Recipe(app=APP, node="7", recipe=text)])
+        (body,) = store._db.execute("SELECT body FROM message").fetchone()
+        assert len(body) < len(text) / 50
+        assert store.graph(APP).recipe("7") == text
+        store._db.execute("UPDATE message SET body = ?", (body[:-9],))
+        with pytest.raises(StoreError, match="can't be read"):
+            store.graph(APP).recipe("7")
+        store.delete(APP)
+        assert store._db.execute("SELECT count(*) FROM recipe").fetchone() == (0,)
 
 
 def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +176,7 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(StoreError, match="can't be used"):
             SqliteStore(path)
     with SqliteStore(path) as store:
-        assert migrations.version_of(store._db) == 1
+        assert migrations.version_of(store._db) == len(migrations.STEPS)
         tables = store._db.execute("SELECT name FROM sqlite_schema").fetchall()
         assert ("half",) not in tables
 

@@ -86,6 +86,7 @@ def test_all_that_was_expected_is_there() -> None:
         "final": True,
         "tasks": {"expected": 3, "committed": 3},
         "blocks": {"expected": 4, "written": 4, "received": 4, "linked": 4, "stubs": 0},
+        "recipes": {"expected": 0, "received": 0},
         "flows": 70,
         "unmatched": 0,
         "collisions": 0,
@@ -95,6 +96,39 @@ def test_all_that_was_expected_is_there() -> None:
         "limited": {},
         "reasons": [],
     }
+
+
+FRAMES = tuple(
+    Register(app=APP, node=node, kind="frame", op="DataFrame.count", call_site=f"job.py:{node}")
+    for node in ("20", "21")
+)
+NONE = StoreCounts(received=0, unlinked=0, unmatched=0, flows=0)
+
+
+def test_recipes_are_lineage_of_their_own() -> None:
+    end = END.model_copy(update={"totals": Totals(recipes=2)})
+    both = replace(NONE, recipes=frozenset({"20", "21"}))
+    found = verdict(BEGIN, *FRAMES, end, counts=both)
+    assert (found.complete, found.final, found.reasons) == (True, True, ())
+    assert (found.recipes_expected, found.recipes_received) == (2, 2)
+    assert Verdict.from_json(found.to_json()) == found
+    older = found.to_json()
+    del older["recipes"]
+    assert Verdict.from_json(older).recipes_received == 0
+
+
+def test_a_recipe_that_got_lost_is_missed() -> None:
+    end = END.model_copy(update={"totals": Totals(recipes=2)})
+    one = replace(NONE, recipes=frozenset({"20"}))
+    found = verdict(BEGIN, *FRAMES, end, counts=one)
+    assert not found.final
+    assert found.reasons == ("1 of 2 recipes are missing: DataFrame.count at job.py:21",)
+    # Its registration may be lost, too: then the end alone tells of it.
+    found = verdict(BEGIN, FRAMES[0], end, counts=one)
+    assert found.reasons == ("1 of 2 recipes are missing",)
+    # Before the end the registrations tell, so that a killed driver's last one is missed as well.
+    found = verdict(BEGIN, *FRAMES, counts=one)
+    assert "1 of 2 recipes are missing: DataFrame.count at job.py:21" in found.reasons
 
 
 def test_repeated_messages_and_jobs_count_once() -> None:

@@ -63,7 +63,7 @@ class World:
             raise StoreUnavailableError("away")
         return [APP] if self.known(self.now) else []
 
-    def messages(self, app: str) -> tuple[Message, ...]:
+    def messages(self, app: str, *kinds: str) -> tuple[Message, ...]:
         if self.away(self.now):
             raise StoreUnavailableError("away")
         return self.said(self.now)

@@ -150,7 +150,12 @@ def _summary(found: dict[str, Any]) -> str:
         state, following = "complete", "lineage back OUTPUT_FILE:LINE"
     else:
         state, following = "incomplete", f"lineage verify {app}"
-    lines = [f"lineage: {app}: {state}, {flows:,} flows in {blocks:,} blocks; next: {following}"]
+    kept = f"{flows:,} flows in {blocks:,} blocks"
+    recipes = found["recipes"]["received"]
+    if recipes:
+        noted = "1 recipe" if recipes == 1 else f"{recipes:,} recipes"
+        kept = f"{kept}, {noted}" if blocks else noted
+    lines = [f"lineage: {app}: {state}, {kept}; next: {following}"]
     lines += [f"lineage:   {reason}" for reason in found["reasons"][:3]]
     lines += [f"lineage:   a task died while working on {row}" for row in found["died_on"]]
     return "\n".join(lines)

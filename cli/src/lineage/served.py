@@ -55,7 +55,12 @@ class ServedAccess:
         self._client = httpx.Client(base_url=self._url, headers=headers, timeout=TIMEOUT_S)
 
     def applications(self) -> Sequence[ApplicationRecord]:
-        return [ApplicationRecord(**one) for one in self._get("/v1/records")["applications"]]
+        # A newer service may tell more.
+        known = ApplicationRecord.__slots__
+        return [
+            ApplicationRecord(**{name: one[name] for name in known if name in one})
+            for one in self._get("/v1/records")["applications"]
+        ]
 
     def find(self, name: str) -> str:
         return str(self._get(f"/v1/applications/{_part(name)}/progress")["app"])

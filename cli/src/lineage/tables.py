@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lineage_core.folding import Fold, folded, links_between
-from lineage_core.graph import LinkRecord, NodeRecord
+from lineage_core.graph import NOTED, LinkRecord, NodeRecord
 from lineage_store.flowchart import fold_name
 from lineage_store.names import Names
 from lineage_store.port import ApplicationRecord
@@ -19,8 +19,9 @@ from lineage_store.port import ApplicationRecord
 
 def show_apps(records: Sequence[ApplicationRecord]) -> None:
     """One line for each application."""
-    table = _table("application", "name", "started", "status", "flows")
-    table.columns[-1].justify = "right"
+    table = _table("application", "name", "started", "status", "flows", "recipes")
+    for column in (4, 5):
+        table.columns[column].justify = "right"
     for record in records:
         started = datetime.fromtimestamp(record.started_at).astimezone()
         table.add_row(
@@ -29,6 +30,7 @@ def show_apps(records: Sequence[ApplicationRecord]) -> None:
             f"{started:%Y-%m-%d %H:%M}",
             record.status,
             f"{record.flows:,}",
+            f"{record.recipes:,}" if record.recipes else "",
         )
     _console().print(table)
 
@@ -53,7 +55,7 @@ def show_graph(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> None:
             node.path or node.call_site,
             "" if node.partitions is None else str(node.partitions),
             f"{node.flows:,}" if node.flows else "",
-            "unknown" if node.kind == "unknown" else "yes" if node.exact else "superset",
+            _exactness(node),
         )
     console = _console()
     console.print(table)
@@ -66,6 +68,15 @@ def show_graph(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> None:
         made = sum(len(fold.nodes) for fold in repeated)
         lines = "1 line stands" if len(repeated) == 1 else f"{len(repeated):,} lines stand"
         console.print(f"{lines} for {made:,} nodes made in loops; --unfold lists each")
+
+
+def _exactness(node: NodeRecord) -> str:
+    if node.kind == "unknown":
+        return "unknown"
+    if not node.exact:
+        return "superset"
+    # What a query over the recipe will find is exact or not: it says so itself.
+    return "recipe" if node.kind in NOTED else "yes"
 
 
 def graph_json(

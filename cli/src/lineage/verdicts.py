@@ -16,6 +16,10 @@ def show_verdict(app: str, verdict: Verdict) -> None:
         f"{verdict.blocks_linked:,} linked"
     )
     typer.echo(f"  flows   {verdict.flows:,}")
+    if verdict.recipes_expected or verdict.recipes_received:
+        typer.echo(
+            f"  recipes {verdict.recipes_received:,} of {verdict.recipes_expected:,} received"
+        )
     if verdict.collisions:
         typer.echo(f"  keys    {verdict.collisions:,} share a position with another key")
     for node, (seen, captured) in verdict.limited.items():

@@ -19,6 +19,8 @@ Stretch: TypeAlias = tuple[str, int, int]
 """Positions of a space: its text, first, last."""
 Unit: TypeAlias = Literal["line", "record", "file"]
 """What an item is of its file: a line of text, another record, or all of it."""
+NOTED = frozenset({"frame", "frame-source"})
+"""Kinds of nodes whose rows are in no block: they are traced by a recipe (lineage_core.recipe)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,9 @@ class FlowGraph(Protocol):
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
         """Output files of a sink, by partition."""
+
+    def recipe(self, node: str) -> str | None:
+        """The recipe of a DataFrame's output, as JSON; None when the node has none (yet)."""
 
     def blocks_into(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
         """Visible blocks with outputs in ``space`` that may lie in ``first..last``, by id."""

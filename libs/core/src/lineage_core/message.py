@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticSerializationError, from_json
 
 from lineage_core.errors import MessageError, VersionError
@@ -23,6 +23,8 @@ MESSAGE_BYTES_MAX = 64 * 2**20
 """Longest message in bytes: a commit may list every sink row that holds a newline."""
 TEXT_MAX = 2**16
 """Longest text of a field in characters."""
+RECIPE_BYTES_MAX = 2 * 2**20
+"""Longest recipe in bytes of UTF-8: as JSON inside a message, which may double it, it fits a record."""
 
 
 def _without_surrogates(text: object) -> object:
@@ -42,7 +44,11 @@ Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 Partition: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
 UnixTime: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 """Seconds since 1970-01-01 00:00 UTC."""
-NodeKind: TypeAlias = Literal["source", "operator", "shuffle", "sink", "unknown"]
+NodeKind: TypeAlias = Literal[
+    "source", "operator", "shuffle", "sink", "unknown", "frame-source", "frame"
+]
+"""``frame``: what an action on a DataFrame gave or wrote, ``frame-source`` what it read: their rows
+are not in blocks but traced by a recipe."""
 EndStatus: TypeAlias = Literal["ok", "failed"]
 
 
@@ -265,6 +271,31 @@ class Unknown(_Message):
     call_site: Text = ""
 
 
+def _checked_recipe(text: str) -> str:
+    """A recipe is a JSON object with a version; what else it says is :mod:`lineage_core.recipe`'s."""
+    if len(text.encode("utf-8", "surrogatepass")) > RECIPE_BYTES_MAX:
+        raise ValueError(f"longer than {RECIPE_BYTES_MAX} bytes")
+    found = from_json(text)
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object")
+    version = found.get("version")
+    if type(version) is not int or version < 1:
+        raise ValueError("has no version")
+    return text
+
+
+class Recipe(_Message):
+    """How the rows of a ``frame`` node are computed: the plan of a DataFrame and what it read.
+
+    ``recipe``: the document as JSON (see :mod:`lineage_core.recipe`), at most ``RECIPE_BYTES_MAX``.
+    A node has one.
+    """
+
+    type: Literal["recipe"] = "recipe"
+    node: Name
+    recipe: Annotated[str, AfterValidator(_checked_recipe)]
+
+
 class DeadLetter(_Message):
     """A record of the pipeline could not be used; ``place`` is its topic/partition/offset.
 
@@ -290,6 +321,7 @@ class Totals(_Record):
     blocks: Natural = 0
     flows: Natural = 0
     tasks: Natural = 0
+    recipes: Natural = 0
 
 
 class End(_Message):
@@ -313,6 +345,7 @@ Message: TypeAlias = (
     | SinkFiles
     | RecordFiles
     | Unknown
+    | Recipe
     | DeadLetter
     | Heartbeat
     | End

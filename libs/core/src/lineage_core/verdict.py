@@ -27,6 +27,8 @@ ABANDONED_AFTER_S = 60.0
 """An application without an end that was silent for so long is taken for dead."""
 REASONS_SHOWN = 5
 """Examples that one reason names before it only counts."""
+JUDGED = ("begin", "heartbeat", "end", "register", "job", "commit", "unknown", "dead_letter")
+"""Types of the messages that a verdict looks at: all others may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class StoreCounts:
     blocks`` their blocks. ``inexact``: reasons by node, from stored blocks. ``problems``: reasons
     by place (a file, a line of the spool). ``written``: blocks that arrived, also of tasks that are
     not visible (yet); None: only visible ones are kept. ``stubs``: blocks that edges or their task's
-    commit name and that did not arrive.
+    commit name and that did not arrive. ``recipes``: nodes whose recipe arrived.
     """
 
     received: int
@@ -52,6 +54,7 @@ class StoreCounts:
     problems: Mapping[str, str] = field(default_factory=dict)
     written: int | None = None
     stubs: int = 0
+    recipes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,8 @@ class Verdict:
     final: bool
     blocks_written: int
     stubs: int
+    recipes_expected: int = 0
+    recipes_received: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """As ``lineage verify --json`` prints it."""
@@ -98,6 +103,7 @@ class Verdict:
                 "linked": self.blocks_linked,
                 "stubs": self.stubs,
             },
+            "recipes": {"expected": self.recipes_expected, "received": self.recipes_received},
             "flows": self.flows,
             "unmatched": self.unmatched,
             "collisions": self.collisions,
@@ -119,6 +125,8 @@ class Verdict:
             KeyError: something is missing.
         """
         tasks, blocks = told["tasks"], told["blocks"]
+        # A service of the version before says nothing of recipes: it keeps none.
+        recipes = told.get("recipes", {"expected": 0, "received": 0})
         return cls(
             complete=told["complete"],
             status=told["status"],
@@ -141,6 +149,8 @@ class Verdict:
             final=told["final"],
             blocks_written=blocks["written"],
             stubs=blocks["stubs"],
+            recipes_expected=recipes["expected"],
+            recipes_received=recipes["received"],
         )
 
 
@@ -150,7 +160,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
     promised = facts.blocks_promised + counts.claimed_blocks
     reasons = [
         *facts.of_the_end(now),
-        *facts.of_capture(),
+        *facts.of_capture(counts),
         *facts.of_actions(),
         *facts.of_tasks(counts),
         *facts.of_commits(),
@@ -158,6 +168,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         *facts.of_spools(promised - counts.received),
         *facts.of_dead_letters(),
         *facts.of_totals(),
+        *facts.of_recipes(counts),
     ]
     unknown = tuple(dict.fromkeys(map(_unknown_text, facts.unknown)))
     reasons += [f"unknown part: {text}" for text in unknown]
@@ -180,6 +191,8 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         final=facts.is_final(now, counts, promised),
         blocks_written=counts.received if counts.written is None else counts.written,
         stubs=counts.stubs,
+        recipes_expected=facts.recipes_promised,
+        recipes_received=len(counts.recipes),
     )
 
 
@@ -211,6 +224,9 @@ class _Facts:
         }
         self.committed_partitions = {(node, partition) for node, partition, _ in self.commits}
         self.blocks_promised = sum(commit.blocks for commit in self.commits.values())
+        self.frames = {name: node for name, node in self.nodes.items() if node.kind == "frame"}
+        sent = 0 if self.end is None else self.end.totals.recipes
+        self.recipes_promised = max(len(self.frames), sent)
 
     def _take(self, message: Message) -> None:
         match message:
@@ -244,6 +260,7 @@ class _Facts:
         told = len(self.commits) >= self.end.totals.tasks
         # What waits in a spool waits for a person.
         spooled = sum(commit.spooled for commit in self.commits.values())
+        told = told and len(counts.recipes) >= self.end.totals.recipes
         return told and counts.received + spooled >= promised and counts.stubs <= spooled
 
     def of_spools(self, missing: int) -> Iterable[str]:
@@ -269,7 +286,9 @@ class _Facts:
                 silent = int(now - self.seen_at)
                 yield f"the application never ended: nothing was heard of it for {silent} s"
 
-    def of_capture(self) -> Iterable[str]:
+    def of_capture(self, counts: StoreCounts) -> Iterable[str]:
+        if self.recipes_promised or counts.recipes:
+            return
         sinks = {node.node for node in self.nodes.values() if node.kind == "sink"}
         sinks |= {job.sink for job in self.jobs if job.sink is not None}
         # An action over no partition has no task, and all of its lineage.
@@ -310,6 +329,15 @@ class _Facts:
             yield f"{totals.tasks - tasks} of {totals.tasks} commits never arrived"
         if totals.tasks == tasks and totals.blocks > self.blocks_promised:
             yield f"{totals.blocks} blocks were sent, {self.blocks_promised} are accounted for"
+
+    def of_recipes(self, counts: StoreCounts) -> Iterable[str]:
+        missing = self.recipes_promised - len(counts.recipes)
+        if missing > 0:
+            # Of those whose registration got lost, too, no name is known.
+            lost = [node for name, node in self.frames.items() if name not in counts.recipes]
+            named = _some(f"{node.op} at {node.call_site or node.node}" for node in lost)
+            which = f": {named}" if named else ""
+            yield f"{missing} of {self.recipes_promised} recipes are missing{which}"
 
     def of_dead_letters(self) -> Iterable[str]:
         if self.dead_letters:

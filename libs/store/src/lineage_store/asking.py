@@ -22,6 +22,7 @@ from lineage_store.finding import (
 )
 from lineage_store.locations import Locations
 from lineage_store.names import Names, looks_like_address
+from lineage_store.noted import NotedRowError, node_of, noted_among
 from lineage_store.opaque import find_opaque
 from lineage_store.opened import Opened, Opener
 from lineage_store.paths import RowsError, canonical
@@ -72,6 +73,7 @@ class Asker:
             LocationError: a place names no row.
             AddressError: an address can't be read, or names no node.
             RowsError: rows must be counted in a file that can't be read.
+            NotedRowError: a place is a row of a DataFrame, which has to be traced by its recipe.
             TraceError: ``until`` does not lie that way.
         """
         uses = self._all_uses(question)
@@ -119,6 +121,8 @@ class Asker:
     ) -> Iterator[str]:
         for place, found in uses.items():
             yield from _warnings_of_use(place, found[0], question.direction)
+            for record in noted_among(opened.nodes, (use.node for use in found)):
+                yield f"{place}: left out is what the DataFrames of {opened.app} made of it ({record.name})"
         if question.direction is Direction.FORWARD and question.app is None:
             for place in uses:
                 path = parse_location(place).path
@@ -171,11 +175,16 @@ class Asker:
     def _start(self, opened: Opened, place: str, uses: list[FileUse] | None) -> dict[str, Region]:
         if uses is None and looks_like_address(place):
             named = opened.names.find(place, opened.graph)
+            for record in noted_among(opened.nodes, map(node_of, named)):
+                raise NotedRowError(place, opened.app, record)
             for space, region in named.items():
                 opened.locations.check(space, region, opened.names.space(space))
             return named
         if uses is None:
             return {OPAQUE_SPACE: Region.from_positions([text_position(place)])}
+        noted = noted_among(opened.nodes, (use.node for use in uses))
+        if len(noted) == len({use.node for use in uses}):
+            raise NotedRowError(place, opened.app, noted[0])
         typed = parse_location(place)
         where = replace(typed, path=canonical(typed.path))
         units = {use.node: opened.locations.unit(use.node, where.path) for use in uses}

@@ -25,6 +25,7 @@ def count_store(query: Query, app_id: int) -> StoreCounts:
         inexact[node] = (*inexact.get(node, ()), reason)
     flows = query("SELECT total(count) FROM block WHERE app = ?", app_id)
     problems = query("SELECT place, reason FROM problem WHERE app = ? ORDER BY place", app_id)
+    recipes = query("SELECT node FROM recipe WHERE app = ?", app_id)
     return StoreCounts(
         received=sum(received for *_, received in tasks),
         unlinked=sum(blocks for blocks, _ in unlinked),
@@ -34,6 +35,7 @@ def count_store(query: Query, app_id: int) -> StoreCounts:
         claimed_blocks=sum(received for *_, committed, received in tasks if not committed),
         inexact=inexact,
         problems=dict(problems),
+        recipes=frozenset(node for (node,) in recipes),
     )
 
 

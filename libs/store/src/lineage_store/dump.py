@@ -95,6 +95,7 @@ def _counts(counts: StoreCounts) -> dict[str, Any]:
     # How much is on its way, not what the lineage is.
     del fields["written"]
     fields["claimed"] = sorted(counts.claimed)
+    fields["recipes"] = sorted(counts.recipes)
     fields["inexact"] = {node: sorted(reasons) for node, reasons in counts.inexact.items()}
     return fields
 

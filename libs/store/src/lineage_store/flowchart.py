@@ -8,7 +8,13 @@ from lineage_core.folding import Fold, links_between
 from lineage_core.graph import LinkRecord
 from lineage_store.names import Names
 
-_SHAPES = {"source": ("[(", ")]"), "sink": ("[/", "/]"), "shuffle": ("{{", "}}")}
+_SHAPES = {
+    "source": ("[(", ")]"),
+    "frame-source": ("[(", ")]"),
+    "sink": ("[/", "/]"),
+    "frame": ("[/", "/]"),
+    "shuffle": ("{{", "}}"),
+}
 
 
 def mermaid_text(

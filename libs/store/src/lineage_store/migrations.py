@@ -121,7 +121,19 @@ _VERSION_1 = (
     "CREATE INDEX edge_producer ON edge (producer)",
 )
 
-STEPS: tuple[Sequence[str], ...] = (_VERSION_1,)
+_VERSION_2 = (
+    """
+    CREATE TABLE recipe (
+        app INTEGER NOT NULL,
+        node TEXT NOT NULL,
+        message INTEGER NOT NULL,
+        PRIMARY KEY (app, node)
+    ) WITHOUT ROWID
+    """,
+)
+"""For recipes of DataFrames: bodies of such messages are compressed (a blob), this finds them by node."""
+
+STEPS: tuple[Sequence[str], ...] = (_VERSION_1, _VERSION_2)
 """``STEPS[n]`` makes version n + 1 of version n."""
 
 

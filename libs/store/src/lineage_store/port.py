@@ -16,7 +16,10 @@ from lineage_core.verdict import StoreCounts
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRecord:
-    """One application. Times in unix seconds; ``status``: running, ok, failed or abandoned."""
+    """One application. Times in unix seconds; ``status``: running, ok, failed or abandoned.
+
+    ``recipes``: outputs of DataFrames that can be traced by one.
+    """
 
     app: str
     name: str
@@ -25,6 +28,7 @@ class ApplicationRecord:
     status: str
     flows: int
     associations: int
+    recipes: int = 0
 
 
 class GraphStore(Protocol):

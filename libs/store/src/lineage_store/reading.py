@@ -20,12 +20,13 @@ from lineage_core.graph import (
     SplitRecord,
     Stretch,
 )
-from lineage_core.message import Message, parse_message
+from lineage_core.message import Message
 from lineage_core.packing import unpack_edge
 from lineage_core.verdict import StoreCounts
 from lineage_store import records
 from lineage_store.counting import count_store
 from lineage_store.errors import StoreError
+from lineage_store.recipes import parse_body, recipe_in
 from lineage_store.signed import BIAS
 
 _REF_COLUMNS = (
@@ -51,7 +52,7 @@ class SqliteGraph:
         where = f" AND type IN ({', '.join('?' * len(kinds))})" if kinds else ""
         query = f"SELECT body FROM message WHERE app = ?{where} ORDER BY id"
         rows = self._all(query, self._app_id, *kinds)
-        return [parse_message(row[0]) for row in rows]
+        return [parse_body(body) for (body,) in rows]
 
     def nodes(self) -> Sequence[NodeRecord]:
         rows = self._all(
@@ -74,6 +75,15 @@ class SqliteGraph:
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
         return records.file_records(self.messages(*records.FILES), node, self._newlines(node))
+
+    def recipe(self, node: str) -> str | None:
+        rows = self._all(
+            "SELECT body FROM recipe JOIN message ON message.id = recipe.message "
+            "WHERE recipe.app = ? AND recipe.node = ?",
+            self._app_id,
+            node,
+        )
+        return recipe_in(rows[0][0]) if rows else None
 
     def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
         return [self.blocks_into(*stretch) for stretch in stretches]

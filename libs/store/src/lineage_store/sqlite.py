@@ -80,11 +80,12 @@ class SqliteStore:
             "(SELECT coalesce(sum(associations >> 32), 0) FROM block "
             "WHERE block.app = application.id), "
             "(SELECT coalesce(sum(associations & 4294967295), 0) FROM block "
-            "WHERE block.app = application.id) "
+            "WHERE block.app = application.id), "
+            "(SELECT count(*) FROM recipe WHERE recipe.app = application.id) "
             "FROM application ORDER BY started_at DESC, app DESC"
         )
         found = []
-        for app, name, started_at, ended_at, status, seen_at, flows, high, low in rows:
+        for app, name, started_at, ended_at, status, seen_at, flows, high, low, recipes in rows:
             gone = status == "running" and self._clock() - seen_at > ABANDONED_AFTER_S
             found.append(
                 ApplicationRecord(
@@ -95,6 +96,7 @@ class SqliteStore:
                     status="abandoned" if gone else status,
                     flows=flows,
                     associations=(high << 32) + low,
+                    recipes=recipes,
                 )
             )
         return found
@@ -129,6 +131,7 @@ class SqliteStore:
                 "DELETE FROM space WHERE app = ?",
                 "DELETE FROM problem WHERE app = ?",
                 "DELETE FROM task WHERE app = ?",
+                "DELETE FROM recipe WHERE app = ?",
                 "DELETE FROM message WHERE app = ?",
                 "DELETE FROM application WHERE id = ?",
             ):

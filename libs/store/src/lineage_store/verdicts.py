@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lineage_core.graph import NodeRecord
-from lineage_core.verdict import Verdict, judge
+from lineage_core.verdict import JUDGED, Verdict, judge
 from lineage_store.port import GraphStore
 
 
 def verdict_of(store: GraphStore, app: str) -> Verdict:
     """The verdict as things stand now."""
-    return judge(store.messages(app), store.counts(app), now=time.time())
+    return judge(store.messages(app, *JUDGED), store.counts(app), now=time.time())
 
 
 def with_reasons(

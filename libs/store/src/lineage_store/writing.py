@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from lineage_core.block import BlockId
 from lineage_core.graph import EdgeBatch
 from lineage_core.linking import TaskId
-from lineage_core.message import Begin, Commit, End, Heartbeat, Message, dump_message
+from lineage_core.message import Begin, Commit, End, Heartbeat, Message, Recipe, dump_message
 from lineage_core.packing import PackedBlock, pack_edge
+from lineage_store.recipes import packed_body
 from lineage_store.recomputing import RECOMPUTED, merges_by_key
 from lineage_store.signed import BIAS, INTEGER_MAX
 
@@ -68,10 +69,16 @@ class Writer:
                 pass
         body = dump_message(message)
         digest = hashlib.blake2b(body.encode(), digest_size=16).digest()
-        self._db.execute(
+        kept = packed_body(body) if isinstance(message, Recipe) else body
+        found = self._db.execute(
             "INSERT OR IGNORE INTO message (app, type, digest, body) VALUES (?, ?, ?, ?)",
-            (self.app_id, message.type, digest, body),
+            (self.app_id, message.type, digest, kept),
         )
+        if isinstance(message, Recipe) and found.rowcount:
+            self._db.execute(
+                "INSERT OR REPLACE INTO recipe VALUES (?, ?, ?)",
+                (self.app_id, message.node, found.lastrowid),
+            )
 
     def _heartbeat(self, message: Heartbeat) -> bool:
         """Whether it is the latest."""

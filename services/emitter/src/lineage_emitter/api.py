@@ -36,6 +36,7 @@ from lineage_core.message import (
     Link,
     Message,
     NodeKind,
+    Recipe,
     Register,
     Totals,
     Unknown,
@@ -86,7 +87,7 @@ class LineageApi:
         self.linker = BackgroundLinker(self.settings, self.dispatcher.folder)
         self._lock = threading.RLock()
         self._local = threading.local()
-        self._totals = {"blocks": 0, "flows": 0, "tasks": 0}
+        self._totals = {"blocks": 0, "flows": 0, "tasks": 0, "recipes": 0}
         self._attempts: defaultdict[tuple[str, int], int] = defaultdict(int)
         self._sinks: set[str] = set()
         self._jobs = 0
@@ -144,6 +145,17 @@ class LineageApi:
     def unknown(self, what: str, reason: str, call_site: str = "") -> None:
         """A part of the program that has no lineage: the verdict names it."""
         self.send(Unknown(app=self.app, what=what, reason=reason, call_site=call_site))
+
+    def recipe(self, node_id: str, recipe: str) -> None:
+        """How rows of a node of kind ``frame`` are computed: a document of lineage_core.recipe.
+
+        Raises:
+            pydantic.ValidationError: it is no recipe, or too long.
+        """
+        message = Recipe(app=self.app, node=node_id, recipe=recipe)
+        with self._lock:
+            self._totals["recipes"] += 1
+        self.send(message)
 
     # -- flows -----------------------------------------------------------------------------------
 

@@ -17,7 +17,14 @@ WIDTH, HEIGHT = 200, 44
 GAP_X, GAP_Y, MARGIN = 44, 18, 8
 LETTERS = 30
 """Letters that fit a line of a box."""
-FILLS = {"source": "#d7e8d4", "sink": "#f3dfc1", "shuffle": "#d5dff2", "unknown": "#f2d0d0"}
+FILLS = {
+    "source": "#d7e8d4",
+    "frame-source": "#d7e8d4",
+    "sink": "#f3dfc1",
+    "frame": "#f3dfc1",
+    "shuffle": "#d5dff2",
+    "unknown": "#f2d0d0",
+}
 FILL = "#eeeeee"
 
 

@@ -58,6 +58,11 @@ def node_ref(opened: Opened, node: NodeRecord) -> NodeRef:
     )
 
 
+def node_refs(opened: Opened, *kinds: str) -> list[NodeRef]:
+    """The nodes of some kinds, in order of creation."""
+    return [node_ref(opened, node) for node in opened.nodes if node.kind in kinds]
+
+
 def item(one: Item) -> ItemModel:
     """One item."""
     return ItemModel(address=one.address, location=one.location, text=one.text)

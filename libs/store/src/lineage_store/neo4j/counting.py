@@ -56,6 +56,13 @@ RETURN space, blocks, positions, EXISTS {
 """
 )
 
+_RECIPES: Final[LiteralString] = """
+MATCH (m:Message)
+USING INDEX m:Message(app, recipe_of)
+WHERE m.app = $app AND m.recipe_of IS NOT NULL
+RETURN DISTINCT m.recipe_of
+"""
+
 _SOURCES: Final[LiteralString] = """
 MATCH (n:LineageNode)
 USING INDEX n:LineageNode(id)
@@ -84,6 +91,7 @@ def count_store(connection: Connection, app: str) -> StoreCounts:
         inexact=inexact,
         written=stored.get(False, 0),
         stubs=stored.get(True, 0),
+        recipes=frozenset(node for (node,) in connection.read(_RECIPES, app=app)),
     )
 
 

@@ -18,11 +18,12 @@ from lineage_core.graph import (
     SplitRecord,
     Stretch,
 )
-from lineage_core.message import Message, parse_message
+from lineage_core.message import Message
 from lineage_core.packing import unpack_edge
 from lineage_store import records
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.keys import block_of, key, prefix
+from lineage_store.recipes import parse_body, recipe_in
 from lineage_store.signed import BIAS
 
 REFS_AT_ONCE = 5_000
@@ -106,14 +107,21 @@ _MESSAGES: Final[LiteralString] = """
 MATCH (m:Message)
 USING INDEX m:Message(app, type)
 WHERE m.app = $app AND m.type IN $types
-RETURN m.body ORDER BY m.number
+RETURN coalesce(m.packed, m.body) ORDER BY m.number
 """
 
 _ALL_MESSAGES: Final[LiteralString] = """
 MATCH (m:Message)
 USING INDEX m:Message(app, type)
 WHERE m.app = $app AND m.type IS NOT NULL
-RETURN m.body ORDER BY m.number
+RETURN coalesce(m.packed, m.body) ORDER BY m.number
+"""
+
+_RECIPE: Final[LiteralString] = """
+MATCH (m:Message)
+USING INDEX m:Message(app, recipe_of)
+WHERE m.app = $app AND m.recipe_of = $node
+RETURN m.packed ORDER BY m.number DESC LIMIT 1
 """
 
 _ABOUT: Final[LiteralString] = """
@@ -137,7 +145,7 @@ class Neo4jGraph:
             rows = self._connection.read(_MESSAGES, app=self._app, types=list(kinds))
         else:
             rows = self._connection.read(_ALL_MESSAGES, app=self._app)
-        return [parse_message(body) for (body,) in rows]
+        return [parse_body(body) for (body,) in rows]
 
     def nodes(self) -> Sequence[NodeRecord]:
         rows = self._connection.read(_COUNTS, prefix=prefix(self._app), half=HALF)
@@ -157,6 +165,10 @@ class Neo4jGraph:
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
         newlines = records.newlines_by_partition(self._about(node, "commit"), node)
         return records.file_records(self._about(node, *records.FILES), node, newlines)
+
+    def recipe(self, node: str) -> str | None:
+        rows = self._connection.read(_RECIPE, app=self._app, node=node)
+        return recipe_in(rows[0][0]) if rows else None
 
     def blocks_into(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
         return self.blocks_into_each([(space, first, last)])[0]
@@ -233,7 +245,7 @@ class Neo4jGraph:
     def _about(self, node: str, *kinds: str) -> list[Message]:
         """Messages of some types that have something to say of a node's splits or files."""
         rows = self._connection.read(_ABOUT, app=self._app, types=list(kinds), node=node)
-        return [parse_message(body) for (body,) in rows]
+        return [parse_body(body) for (body,) in rows]
 
 
 def _ref(columns: Sequence[Any]) -> BlockRef:

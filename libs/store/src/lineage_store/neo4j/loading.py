@@ -22,12 +22,14 @@ from lineage_core.message import (
     Heartbeat,
     Link,
     Message,
+    Recipe,
     Register,
     dump_message,
 )
 from lineage_store.neo4j import statements
 from lineage_store.neo4j.keys import app_key, key, task_key
 from lineage_store.neo4j.rows import Row, about, block_properties, offset_key, parts, registered
+from lineage_store.recipes import packed_body
 from lineage_store.recomputing import RECOMPUTED
 from lineage_store.signed import BIAS, INTEGER_MAX
 
@@ -228,12 +230,11 @@ class Loading:
     def _keep(self, message: Message) -> None:
         self._number += 1
         body = dump_message(message)
-        properties: Row = {
-            "app": message.app,
-            "type": message.type,
-            "body": body,
-            "number": self._number,
-        }
+        properties: Row = {"app": message.app, "type": message.type, "number": self._number}
+        if isinstance(message, Recipe):
+            properties |= {"packed": packed_body(body), "recipe_of": message.node}
+        else:
+            properties["body"] = body
         if isinstance(message, Heartbeat):
             # Only the latest is of use; a notebook that is open for a week would leave thousands.
             row_key = key(message.app, "heartbeat")

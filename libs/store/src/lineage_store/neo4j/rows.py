@@ -84,6 +84,6 @@ def parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _bytes_of(row: Row) -> int:
-    columns = row.get("data") or row.get("props", {}).get("data") or b""
-    body = row.get("props", {}).get("body", "")
-    return len(columns) + len(body) + 64 * len(row.get("sections", ()))
+    props = row.get("props", {})
+    columns = row.get("data") or props.get("data") or props.get("packed") or b""
+    return len(columns) + len(props.get("body", "")) + 64 * len(row.get("sections", ()))

@@ -46,11 +46,16 @@ _VERSION_2: Sequence[LiteralString] = (
 )
 """For the record-level view (docs/adr/0010)."""
 
+_VERSION_3: Sequence[LiteralString] = (
+    "CREATE INDEX lineage_recipe IF NOT EXISTS FOR (n:Message) ON (n.app, n.recipe_of)",
+)
+"""For recipes of DataFrames: such messages have ``packed`` (compressed) instead of ``body``."""
+
 _STATES: LiteralString = (
     "SHOW INDEXES YIELD name, state WHERE name STARTS WITH 'lineage_' RETURN name, state"
 )
 
-STEPS: tuple[Sequence[LiteralString], ...] = (_VERSION_1, _VERSION_2)
+STEPS: tuple[Sequence[LiteralString], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
 """``STEPS[n]`` makes version n + 1 of version n; every statement must be repeatable."""
 
 

@@ -41,7 +41,13 @@ CALL (a) {
     RETURN sum(b.rows) AS flows, sum(b.associations / $half) AS high,
         sum(b.associations % $half) AS low
 }
-RETURN a.app, a.name, a.started_at, a.ended_at, a.status, a.seen_at, flows, high, low
+CALL (a) {
+    MATCH (m:Message)
+    USING INDEX m:Message(app, recipe_of)
+    WHERE m.app = a.app AND m.recipe_of IS NOT NULL
+    RETURN count(DISTINCT m.recipe_of) AS recipes
+}
+RETURN a.app, a.name, a.started_at, a.ended_at, a.status, a.seen_at, flows, high, low, recipes
 """
 
 _BLOCK_KEYS: Final[LiteralString] = """
@@ -180,7 +186,7 @@ class Neo4jStore:
     def applications(self) -> Sequence[ApplicationRecord]:
         found = []
         rows = self._connection.read(_APPLICATIONS, half=HALF)
-        for app, name, started_at, ended_at, status, seen_at, flows, high, low in rows:
+        for app, name, started_at, ended_at, status, seen_at, flows, high, low, recipes in rows:
             gone = status == "running" and self._clock() - seen_at > ABANDONED_AFTER_S
             found.append(
                 ApplicationRecord(
@@ -191,6 +197,7 @@ class Neo4jStore:
                     status="abandoned" if gone else status,
                     flows=flows,
                     associations=high * HALF + low,
+                    recipes=recipes,
                 )
             )
         return sorted(found, key=lambda one: (one.started_at, one.app), reverse=True)

@@ -67,7 +67,7 @@ def inputs_of(graph: FlowGraph, cwd: str = "") -> list[Dataset]:
     ``cwd``: where relative paths of the program begin.
     """
     found = []
-    for node in _nodes(graph, "source"):
+    for node in _nodes(graph, "source", "frame-source"):
         # A file may be read in several splits: its rows are those of all.
         files: dict[str, _File] = {}
         for split in graph.splits(node.node):
@@ -83,14 +83,14 @@ def inputs_of(graph: FlowGraph, cwd: str = "") -> list[Dataset]:
 def outputs_of(graph: FlowGraph, cwd: str = "") -> list[Dataset]:
     """What the sinks of an application wrote; those that wrote no files are left out."""
     found = []
-    for node in _nodes(graph, "sink"):
+    for node in _nodes(graph, "sink", "frame", "unknown"):
         files = [_File(one.path, one.rows, one.size) for one in graph.sink_files(node.node)]
         found += _datasets(node, files, cwd)
     return _each_once(found)
 
 
-def _nodes(graph: FlowGraph, kind: str) -> Iterable[NodeRecord]:
-    return (node for node in graph.nodes() if node.kind == kind)
+def _nodes(graph: FlowGraph, *kinds: str) -> Iterable[NodeRecord]:
+    return (node for node in graph.nodes() if node.kind in kinds)
 
 
 def _datasets(node: NodeRecord, files: Sequence[_File], cwd: str) -> list[Dataset]:

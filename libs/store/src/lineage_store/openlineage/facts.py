@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID, uuid5
 
 from lineage_core.message import Begin, End, Heartbeat
-from lineage_core.verdict import Verdict, judge
+from lineage_core.verdict import JUDGED, Verdict, judge
 from lineage_store.openlineage.datasets import Dataset, inputs_of, outputs_of
 from lineage_store.openlineage.errors import OpenLineageError
 from lineage_store.openlineage.naming import Naming
@@ -68,7 +68,8 @@ def facts_of(
         OpenLineageError: it is not known when it began.
     """
     graph = store.graph(app)
-    verdict = judge(store.messages(app), store.counts(app), now=time.time() if now is None else now)
+    at = time.time() if now is None else now
+    verdict = judge(store.messages(app, *JUDGED), store.counts(app), now=at)
     begin, heard_at, ended_at = _frame(store, app)
     nodes = graph.nodes()
     return RunFacts(

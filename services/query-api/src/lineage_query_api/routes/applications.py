@@ -71,8 +71,8 @@ def get_application(app: AppName, store: Store, _: Caller) -> ApplicationDetails
     return ApplicationDetails(
         **summary.model_dump(),
         nodes=len(opened.nodes),
-        sources=[shaping.node_ref(opened, n) for n in opened.nodes if n.kind == "source"],
-        sinks=[shaping.node_ref(opened, n) for n in opened.nodes if n.kind == "sink"],
+        sources=shaping.node_refs(opened, "source", "frame-source"),
+        sinks=shaping.node_refs(opened, "sink", "frame"),
         unknown_parts=list(opened.verdict.unknown),
     )
 

@@ -1,6 +1,10 @@
+const SOURCE = 'M2 3h7v10H2zM9 8h5M11.5 5.5 14 8l-2.5 2.5';
+const SINK = 'M7 3h7v10H7zM1 8h6M4.5 5.5 7 8l-2.5 2.5';
 const PATHS: Record<string, string> = {
-  source: 'M2 3h7v10H2zM9 8h5M11.5 5.5 14 8l-2.5 2.5',
-  sink: 'M7 3h7v10H7zM1 8h6M4.5 5.5 7 8l-2.5 2.5',
+  source: SOURCE,
+  'frame-source': SOURCE,
+  sink: SINK,
+  frame: SINK,
   shuffle: 'M2 4h3l6 8h3M2 12h3l6-8h3',
   unknown: 'M5.5 6a2.5 2.5 0 1 1 3.4 2.3c-.6.3-.9.7-.9 1.4M8 12.4v.2',
 };

@@ -8,6 +8,8 @@ const KINDS: Record<string, string> = {
   shuffle: 'sends records to other tasks by key',
   operator: 'makes records of records, inside a task',
   unknown: 'was not captured',
+  'frame-source': 'read by DataFrames',
+  frame: 'what an action on a DataFrame gave; traced by its recipe',
 };
 
 /** What is known of a node beside its rows. */
