@@ -42,7 +42,9 @@ def count_store(query: Query, app_id: int) -> StoreCounts:
 def _unlinked(query: Query, app_id: int) -> list[tuple[int, int]]:
     """(blocks, unmatched positions) by input space, of spaces that are no roots."""
     rows = query(
-        "SELECT space.text, count(*), total(block.unmatched), "
+        # A sum of 64-bit integers may overflow, and a float is no count: it is taken in two halves.
+        "SELECT space.text, count(*), sum(block.unmatched >> 32), "
+        "sum(block.unmatched & 4294967295), "
         "EXISTS (SELECT 1 FROM section WHERE section.space = space.id) "
         "FROM block JOIN space ON space.id = block.in_space "
         "WHERE block.app = ? AND block.unmatched GROUP BY space.id",
@@ -57,7 +59,7 @@ def _unlinked(query: Query, app_id: int) -> list[tuple[int, int]]:
         )
         sources = {node for (node,) in registered}
     return [
-        (blocks, int(positions))
-        for text, blocks, positions, produced in rows
+        (blocks, (high << 32) + low)
+        for text, blocks, high, low, produced in rows
         if not is_root(text, bool(produced), sources)
     ]

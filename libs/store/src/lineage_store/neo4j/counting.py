@@ -9,6 +9,9 @@ from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.keys import SEPARATOR, prefix
 from lineage_store.rooting import is_root
 
+HALF = 1 << 32
+"""Sums of counts are taken in two halves: 64 bits are not enough for them."""
+
 _VISIBLE: Final[LiteralString] = """
 MATCH (b:FlowBlock)
 USING INDEX b:FlowBlock(id)
@@ -46,8 +49,9 @@ _UNMATCHED: Final[LiteralString] = (
     _VISIBLE
     + """
 AND b.unmatched > 0
-WITH b.in_space AS space, count(*) AS blocks, sum(b.unmatched) AS positions
-RETURN space, blocks, positions, EXISTS {
+WITH b.in_space AS space, count(*) AS blocks, sum(b.unmatched / $half) AS high,
+    sum(b.unmatched % $half) AS low
+RETURN space, blocks, high, low, EXISTS {
     MATCH (s:FlowSection)
     WHERE s.app = $app AND s.space = space AND s.low IS NOT NULL
     MATCH (p:FlowBlock {id: s.block})
@@ -97,13 +101,13 @@ def count_store(connection: Connection, app: str) -> StoreCounts:
 
 def _unlinked(connection: Connection, app: str) -> list[tuple[int, int]]:
     """(blocks, unmatched positions) by input space, of spaces that are no roots."""
-    rows = connection.read(_UNMATCHED, prefix=prefix(app), app=app)
+    rows = connection.read(_UNMATCHED, prefix=prefix(app), app=app, half=HALF)
     sources: set[str] = set()
     if rows:
         sources = {node for (node,) in connection.read(_SOURCES, prefix=prefix(app))}
     return [
-        (blocks, positions)
-        for space, blocks, positions, produced in rows
+        (blocks, high * HALF + low)
+        for space, blocks, high, low, produced in rows
         if not is_root(space, produced, sources)
     ]
 

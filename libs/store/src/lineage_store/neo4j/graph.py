@@ -22,14 +22,13 @@ from lineage_core.message import Message
 from lineage_core.packing import unpack_edge
 from lineage_store import records
 from lineage_store.neo4j.connection import Connection
+from lineage_store.neo4j.counting import HALF
 from lineage_store.neo4j.keys import block_of, key, prefix
 from lineage_store.recipes import parse_body, recipe_in
 from lineage_store.signed import BIAS
 
 REFS_AT_ONCE = 5_000
 """Blocks that a listing of all reads at a time."""
-HALF = 1 << 32
-"""Sums of counts are taken in two halves: 64 bits are not enough for them."""
 
 _REF: Final[LiteralString] = (
     "b.id, b.in_space, b.in_low, b.in_high, b.rows, b.associations, b.exact, b.reason, b.task, "

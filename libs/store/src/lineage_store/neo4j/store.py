@@ -16,8 +16,8 @@ from lineage_core.message import Message
 from lineage_core.packing import prepare
 from lineage_core.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_store.neo4j.connection import RETRY_S, Address, Connection
-from lineage_store.neo4j.counting import count_store
-from lineage_store.neo4j.graph import HALF, Neo4jGraph
+from lineage_store.neo4j.counting import HALF, count_store
+from lineage_store.neo4j.graph import Neo4jGraph
 from lineage_store.neo4j.keys import app_key, prefix
 from lineage_store.neo4j.loading import Loading
 from lineage_store.neo4j.record_view import REMOVE, RecordView
