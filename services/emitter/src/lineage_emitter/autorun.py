@@ -1,8 +1,8 @@
 """Zero code: ``python -m lineage_emitter.autorun job.py ARGS`` runs a PySpark program as it is.
 
 The program gets its own ``__main__``, ``sys.argv`` and ``sys.path[0]``, its own SparkContext or
-SparkSession, its exit code and its standard streams. Sources of every SparkContext are captured;
-what is not captured (DataFrames, streams) is named in the verdict.
+SparkSession, its exit code and its standard streams. Sources of every SparkContext are captured,
+DataFrame work is noted by recipes; what is not captured (streams, say) is named in the verdict.
 """
 
 from __future__ import annotations

@@ -11,10 +11,11 @@ from pyspark import RDD, SparkContext
 from lineage_emitter import actions, scope, shuffles, sources
 from lineage_emitter.drawing import ProgramGraph
 from lineage_emitter.errors import TracingError
+from lineage_emitter.frames import hooks
 from lineage_emitter.lookups import looking
 from lineage_emitter.rdd import LineageRDD, adopt
 from lineage_emitter.recipes import Call, note
-from lineage_emitter.session import Session, forget, latest_app, session_of
+from lineage_emitter.session import Session, forget, latest_app, open_session_of, session_of
 from lineage_emitter.sources import SOURCES
 from lineage_emitter.tracing import TracedItems, lineage_at
 from lineage_emitter.waiting import LINKED_S
@@ -36,6 +37,7 @@ class LineageContext:
     def __init__(self, sc: SparkContext, **settings: Any) -> None:
         self.sc = sc
         self.session = session_of(sc, **settings)
+        hooks.install(_open_session)
         self.app = latest_app(sc) if self.session is None else self.session.app
         """The application's id, as ``lineage apps`` lists it."""
 
@@ -117,6 +119,11 @@ class LineageContext:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _open_session() -> Session | None:
+    sc = SparkContext._active_spark_context
+    return None if sc is None else open_session_of(sc)
 
 
 def union(session: Session, rdds: Sequence[RDD[Any]]) -> RDD[Any]:

@@ -54,6 +54,17 @@ def operator(name: str, by_record: bool | None = None) -> Iterator[Operator]:
 
 
 @contextmanager
+def resumed(running: Operator) -> Iterator[None]:
+    """In the body, in a thread of ours, an operator of the program's thread is the outermost one."""
+    stack = _stack()
+    stack.append(running)
+    try:
+        yield
+    finally:
+        stack.pop()
+
+
+@contextmanager
 def suspended() -> Iterator[None]:
     """In the body captured RDDs behave as plain ones."""
     before = getattr(_local, "suspended", False)

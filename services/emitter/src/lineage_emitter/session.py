@@ -46,6 +46,7 @@ from lineage_emitter.errors import (
 )
 from lineage_emitter.executors import check_executors
 from lineage_emitter.failures import error_type
+from lineage_emitter.frames.noting import FrameNotes
 from lineage_emitter.hadoop import FileSource
 from lineage_emitter.lazy_sinks import LazySink, LazySinks
 from lineage_emitter.rules import Details
@@ -103,6 +104,8 @@ class Session:
         self._noted: dict[tuple[str, str], Node | None] = {}
         self._linked: set[tuple[str, str]] = set()
         self._lazy = LazySinks()
+        self.frames = FrameNotes(self)
+        """What is noted of DataFrames."""
         self.records: WeakValueDictionary[str, Any] = WeakValueDictionary()
         """What gives the records of a node again, by node, while the program holds its RDD."""
         self.settled_jobs = -1
@@ -125,7 +128,7 @@ class Session:
             fail_job=settings.on_error == "fail",
             kafka=self.api.dispatcher.target,
         )
-        self._guard("look at the executors", self._check_executors)
+        self.guard("look at the executors", self._check_executors)
         self._thread.start()
         atexit.register(self.close)
 
@@ -167,30 +170,51 @@ class Session:
     ) -> Node:
         """Name a new node and link it to its parents."""
         running = scope.outermost()
+        name = running.name if running is not None else op
+        told = {"exact": exact, "reason": reason, "path": path, "description": description}
+        with self._lock:
+            return self.register_as(self.next_id(), name, kind, op, parents, alias=alias, **told)
+
+    def register_as(
+        self,
+        node_id: str,
+        name: str,
+        kind: Any,
+        op: str,
+        parents: Iterable[Node] = (),
+        *,
+        alias: str | None = None,
+        **told: Any,
+    ) -> Node:
+        """:meth:`register` a node whose id was taken before, by :meth:`next_id`, and whose name is given."""
+        running = scope.outermost()
         parents = tuple(parents)
         with self._lock:
-            node = Node(str(self._nodes), parents, op)
-            self._nodes += 1
-            name = running.name if running is not None else op
+            node = Node(node_id, parents, op)
             path_of_calls = f"{running.call_path}.{next(running.nodes)}" if running else ""
+            description = told.pop("description", "")
             fields = {
                 "kind": kind,
                 "op": op,
                 "call_site": running.call_site if running is not None else scope.call_site(),
                 "call_path": path_of_calls,
-                "alias": self._alias(alias, path),
-                "exact": exact,
-                "reason": reason,
-                "path": path,
+                "alias": self._alias(alias, told.get("path")),
+                **told,
             }
             node.detail = self.details.of(node.name, fields, name)
-            self._guard(
+            self.guard(
                 "register a node",
                 lambda: self.api.register(node.name, name, description, **fields),
             )
             for parent in dict.fromkeys(parents):
-                self._guard("link a node", functools.partial(self.api.link, parent.name, node.name))
+                self.guard("link a node", functools.partial(self.api.link, parent.name, node.name))
         return node
+
+    def next_id(self) -> str:
+        """The name of the next node that is made."""
+        with self._lock:
+            self._nodes += 1
+            return str(self._nodes - 1)
 
     def _alias(self, alias: str | None, path: str | None) -> str | None:
         """``read`` for the first source, ``read:flights`` for the next ones."""
@@ -234,7 +258,7 @@ class Session:
                 if parents is not None:
                     node = self.register("unknown", what, exact=False, reason=reason)
                 self._noted[what, site] = node
-                self._guard("note it", lambda: self.api.unknown(what, reason, site))
+                self.guard("note it", lambda: self.api.unknown(what, reason, site))
             node = self._noted[what, site]
             if node is not None:
                 for parent in parents or ():
@@ -245,7 +269,7 @@ class Session:
         """Show in the graph that a node reads from another; no action waits for it."""
         if parent is not node and (parent.name, node.name) not in self._linked:
             self._linked.add((parent.name, node.name))
-            self._guard("link a node", lambda: self.api.link(parent.name, node.name))
+            self.guard("link a node", lambda: self.api.link(parent.name, node.name))
 
     # -- jobs --------------------------------------------------------------------------------
 
@@ -270,8 +294,14 @@ class Session:
         except Exception as problem:
             self.note_failure(name, sink, problem)
             raise
-        self._guard("note a job", lambda: self._note_job(name, sink, tuple(partitions())))
+        self.guard("note a job", lambda: self._note_job(name, sink, tuple(partitions())))
         self.note_lazy()
+
+    def note_failed(self, name: str, problem: Exception) -> None:
+        """An action failed that gave no records of ours."""
+        self._failed_jobs += 1
+        with contextlib.suppress(CaptureFailedError):
+            self.unknown(name, f"the action failed: {error_type(problem)}")
 
     def note_failure(self, name: str, sink: Node, problem: Exception) -> None:
         """An action failed. Whatever else goes wrong: the program gets the error of its own action."""
@@ -279,11 +309,11 @@ class Session:
         with contextlib.suppress(CaptureFailedError):
             culprits = culprits_in(problem)
             self.unknown(name, f"the action failed: {error_type(problem)}{_at(culprits)}")
-            self._guard("note a failed action", lambda: self._after_failure(sink, culprits))
+            self.guard("note a failed action", lambda: self._after_failure(sink, culprits))
 
     def tell(self, what: Callable[[], None]) -> None:
         """Tell which records an action gave, before its job is noted."""
-        self._guard("note what an action gave", what)
+        self.guard("note what an action gave", what)
 
     def note_later(self, name: str, sink: Node, call_site: str) -> None:
         """Note the job of an action on partition 0 of its sink, behind its commit; waits for nothing."""
@@ -297,12 +327,12 @@ class Session:
         running = scope.outermost()
         site = running.call_site if running is not None else scope.call_site()
         self._lazy.add(LazySink(name, sink.name, site, sink))
-        self._guard("note a job", lambda: self.api.job(name, [], sink.name, site))
+        self.guard("note a job", lambda: self.api.job(name, [], sink.name, site))
 
     def note_lazy(self) -> None:
         """Jobs that are not ours may have run tasks of ours: their lineage is linked."""
         if self._lazy:
-            self._guard("note a job", self._note_lazy)
+            self.guard("note a job", self._note_lazy)
 
     def _note_lazy(self) -> None:
         self.drain()
@@ -332,8 +362,7 @@ class Session:
         self, name: str, sink: Node, partitions: tuple[int, ...], call_site: str | None = None
     ) -> None:
         self.drain()
-        if self.problem and self.settings.on_error == "fail":
-            raise CaptureFailedError(self.problem)
+        self.check()
         expected = [Expected(node=sink.name, partitions=partitions)]
         if partitions:
             expected += self._expected_above(sink)
@@ -402,7 +431,7 @@ class Session:
             def pin() -> None:
                 node.files = hadoop.pinned(self.sc, source)
 
-            self._guard("find the files of a source", pin)
+            self.guard("find the files of a source", pin)
 
     def note_sink_files(self, node: Node, path: str, unit: Unit = "line") -> None:
         """Register the files that a sink has written (before the job is noted).
@@ -419,7 +448,7 @@ class Session:
             kind = SinkFiles if unit == "line" else RecordFiles
             self._send(kind(app=self.app, node=node.name, path=path, files=files))
 
-        self._guard("note the files of a sink", note)
+        self.guard("note the files of a sink", note)
 
     # -- commits -----------------------------------------------------------------------------
 
@@ -448,22 +477,22 @@ class Session:
             if isinstance(item, threading.Event):
                 item.set()
             elif callable(item):
-                self._guard("note a job", item)
+                self.guard("note a job", item)
             elif item is not None:
-                self._guard("pass on a commit", functools.partial(self._take, item))
+                self.guard("pass on a commit", functools.partial(self._take, item))
                 if self._queue.empty():
-                    self._guard("push commits", self.api.dispatcher.push)
+                    self.guard("push commits", self.api.dispatcher.push)
             if time.monotonic() - heartbeat_at >= self.settings.heartbeat_s:
                 heartbeat_at = time.monotonic()
                 self._send(Heartbeat(app=self.app, at=time.time()))
-                self._guard("send a heartbeat", self.api.dispatcher.push)
+                self.guard("send a heartbeat", self.api.dispatcher.push)
 
     def _take(self, event: Marker | Hold | Release) -> None:
         self._commit_all(self._held.after(event))
 
     def _commit_all(self, markers: Iterable[Marker]) -> None:
         for marker in markers:
-            self._guard("pass on a commit", functools.partial(self._commit, marker))
+            self.guard("pass on a commit", functools.partial(self._commit, marker))
 
     def _commit(self, marker: Marker) -> None:
         self._rows[(marker["node"], marker["partition"])] = marker["rows"]
@@ -479,10 +508,14 @@ class Session:
             logger.warning("lineage of a task is incomplete: %s", marker["failed"])
 
     def _send(self, message: Message) -> None:
-        self._guard("send a message", lambda: self.api.send(message))
+        self.guard("send a message", lambda: self.api.send(message))
 
-    def _guard(self, what: str, action: Callable[[], None]) -> None:
-        """Capture never breaks the job, unless the user wants it to."""
+    def guard(self, what: str, action: Callable[[], None]) -> None:
+        """Do something of capture's, which never breaks the job, unless the user wants it to.
+
+        Raises:
+            CaptureFailedError: it failed, and ``on_error`` is ``fail``.
+        """
         try:
             action()
         except UnfitExecutorsError:
@@ -497,6 +530,22 @@ class Session:
                     self.api.unknown("capture", self.problem[:500])
             if self.settings.on_error == "fail" and threading.current_thread() is not self._thread:
                 raise CaptureFailedError(self.problem) from problem
+
+    def check(self) -> None:
+        """Fail the program where capture has failed, if it is to.
+
+        Raises:
+            CaptureFailedError: capture has failed, and ``on_error`` is ``fail``.
+        """
+        if self.problem and self.settings.on_error == "fail":
+            raise CaptureFailedError(self.problem)
+
+    def push(self, *, durably: bool) -> None:
+        """Hand on what was said so far. ``durably``: so that it is linked, too."""
+        dispatcher = self.api.dispatcher
+        self.guard("send a message", dispatcher.sync if durably else dispatcher.push)
+        if durably:
+            self.api.linker.wake()
 
     # -- end ---------------------------------------------------------------------------------
 
@@ -516,6 +565,7 @@ class Session:
             self._closed = True
         atexit.unregister(self.close)
         _sessions.pop(self._spark_id, None)
+        self.frames.close()
         self.drain()
         self._queue.put(_STOP)
         self._thread.join(timeout=60)
@@ -524,8 +574,8 @@ class Session:
             # The last one first: who is told hears of problems, too.
             stack.callback(self.api.linker.tell)
             stack.callback(self._note_problem)
-            stack.callback(self._guard, LINKING, self.api.linker.close)
-            stack.callback(self._guard, "write the end", functools.partial(self.api.end, ended))
+            stack.callback(self.guard, LINKING, self.api.linker.close)
+            stack.callback(self.guard, "write the end", functools.partial(self.api.end, ended))
             stack.callback(self.note_lazy)
 
     def _note_problem(self) -> None:
@@ -660,6 +710,11 @@ def forget(sc: SparkContext) -> None:
     with _sessions_lock:
         if sc.applicationId in _sessions and _sessions[sc.applicationId] is None:
             del _sessions[sc.applicationId]
+
+
+def open_session_of(sc: SparkContext) -> Session | None:
+    """The session of a SparkContext where one is open; none is begun."""
+    return _sessions.get(sc.applicationId)
 
 
 def open_sessions() -> list[Session]:

@@ -1,0 +1,1 @@
+"""DataFrame and SQL work: each action is noted by a recipe, from which rows are traced later."""

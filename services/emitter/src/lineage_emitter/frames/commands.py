@@ -1,0 +1,107 @@
+"""What a statement of ``spark.sql`` did: a query is lazy, a command has run when ``sql`` returns."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from lineage_emitter.frames.files import Folder
+from lineage_emitter.frames.outputs import READABLE_OPTIONS, Said, Target, located, to_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ACTION = "SparkSession.sql"
+_INSERT = re.compile(r"\binsert\b", re.IGNORECASE)
+_TO_FOLDER = frozenset({"InsertIntoDataSourceDirCommand", "InsertIntoHiveDirCommand"})
+_CREATES = frozenset(
+    {"CreateDataSourceTableAsSelectCommand", "CreateHiveTableAsSelectCommand",
+     "CreateTableAsSelect", "ReplaceTableAsSelect"}
+)  # fmt: skip
+_CHANGES_ROWS = re.compile(
+    "^(DeleteFrom|Update|MergeInto|LoadData|Truncate|ReplaceData|WriteDelta|RowLevel|Call|Insert|"
+    "Append|Overwrite|Save|Create.*AsSelect|Replace.*AsSelect)"
+)
+"""Commands that change rows: the verdict names those whose rows can't be noted."""
+
+
+def before(spark: SparkSession, text: object) -> Target | None:
+    """Where a statement will insert, with the files that are there; None where it does not insert."""
+    if not isinstance(text, str) or not _INSERT.search(text):
+        return None
+    try:
+        plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        if plan.getClass().getSimpleName() != "InsertIntoStatement":
+            return None
+        table = plan.table().multipartIdentifier().mkString(".")
+    except Exception:
+        # Not a statement that can be read, which its execution says best, or of another form.
+        return None
+    return to_table(spark, ACTION, table, Said())
+
+
+def command_of(result: DataFrame, known: Target | None) -> tuple[Any, Target] | str | None:
+    """The rows that a command wrote, as a frame, and where to.
+
+    ``known``: where it inserted (see :func:`before`). None: it was a query, or a command that changes
+    no rows; a text: the name of one that does, and whose rows can't be noted.
+    """
+    plan = result._jdf.queryExecution().commandExecuted()
+    if plan.getClass().getSimpleName() != "CommandResult":
+        return None
+    command = plan.commandLogicalPlan()
+    name = command.getClass().getSimpleName()
+    if not _CHANGES_ROWS.match(name):
+        return None
+    target = _target(result.sparkSession, command, name, known)
+    if target is None:
+        return str(name)
+    return _frame(result.sparkSession, command.query()), target
+
+
+def _target(spark: SparkSession, command: Any, name: str, known: Target | None) -> Target | None:
+    if name in _TO_FOLDER:
+        storage = command.storage()
+        folder = Folder(spark.sparkContext, storage.locationUri().get().toString())
+        provider = command.provider() if name == "InsertIntoDataSourceDirCommand" else None
+        # What was there is overwritten: all that is there now is of this write.
+        return Target(
+            "files",
+            ACTION,
+            path=folder.path,
+            format=provider,
+            options=_options(storage),
+            folder=folder,
+        )
+    if name in _CREATES:
+        return located(spark, Target("table", ACTION, table=_table(command, name)), is_new=True)
+    return known
+
+
+def _table(command: Any, name: str) -> str:
+    if name == "CreateDataSourceTableAsSelectCommand":
+        return str(command.table().identifier().unquotedString())
+    if name == "CreateHiveTableAsSelectCommand":
+        return str(command.tableDesc().identifier().unquotedString())
+    return str(command.tableName().toString())
+
+
+def _options(storage: Any) -> dict[str, str]:
+    found: dict[str, str] = {}
+    each = storage.properties().iterator()
+    while each.hasNext():
+        one = each.next()
+        if one._1().lower() in READABLE_OPTIONS:
+            found[one._1().lower()] = one._2()
+    return found
+
+
+def _frame(spark: SparkSession, query: Any) -> DataFrame:
+    """The rows of a command's query as a DataFrame; nothing of it is computed."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    jvm = spark._jvm
+    assert jvm is not None
+    return DataFrame(
+        jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, query), spark
+    )

@@ -1,0 +1,285 @@
+"""Where DataFrame work is noticed: PySpark's own methods, each wrapped once a process.
+
+Whatever such a method calls in turn is suspended, so what is noticed is the outermost call: the
+user's, or that of a part of PySpark that works on DataFrames (pandas on Spark).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lineage_emitter import scope
+from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.frames import commands
+from lineage_emitter.frames.noting import Done
+from lineage_emitter.frames.outputs import (
+    FORMATS,
+    READABLE_OPTIONS,
+    SAID,
+    Said,
+    Target,
+    located,
+    to_driver,
+    to_files,
+    to_table,
+)
+
+if TYPE_CHECKING:
+    from lineage_core.recipe import Recipe
+    from lineage_emitter.session import Session
+
+Sessions: TypeAlias = "Callable[[], Session | None]"
+"""Gives the session of the active SparkContext."""
+Describe: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], "tuple[Any, Target] | None"]
+"""The frame and the target of a call, before it runs; None when there is nothing to note."""
+
+REASON = "such work on DataFrames has no record-level lineage in this version"
+ACTIONS = ("collect", "count", "show", "toPandas", "toArrow", "take", "first", "head", "tail",
+           "foreach", "foreachPartition", "toLocalIterator", "isEmpty")  # fmt: skip
+"""Actions whose rows, or what is told of them, come from the frame's own plan."""
+WITHOUT_RECIPE = ("toJSON", "checkpoint", "localCheckpoint", "approxQuantile", "corr", "cov",
+                  "crosstab", "freqItems")  # fmt: skip
+"""Actions that are just named in the verdict: what they give is of no plan that could be noted."""
+WRITES = ("save", *FORMATS, "saveAsTable", "insertInto", "jdbc")
+WRITES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
+
+_installed = False
+
+
+def install(sessions: Sessions) -> None:
+    """Notice what actions do, from now on; a second call changes nothing."""
+    global _installed  # noqa: PLW0603 - PySpark's classes are the process's, too
+    if _installed:
+        return
+    _installed = True
+    from pyspark.sql import SparkSession
+    from pyspark.sql.classic.dataframe import DataFrame
+    from pyspark.sql.merge import MergeIntoWriter
+    from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
+
+    for name in ACTIONS:
+        _wrap(DataFrame, name, _noting(f"DataFrame.{name}", _of_frame, sessions))
+    for name in WITHOUT_RECIPE:
+        _wrap(DataFrame, name, _naming(f"DataFrame.{name}", sessions))
+    for name in WRITES:
+        _wrap(DataFrameWriter, name, _noting(f"DataFrameWriter.{name}", _of_writer, sessions))
+    for name in WRITES_V2:
+        _wrap(DataFrameWriterV2, name, _noting(f"DataFrameWriterV2.{name}", _of_writer, sessions))
+    _wrap(MergeIntoWriter, "merge", _naming("MergeIntoWriter.merge", sessions))
+    _wrap(SparkSession, "sql", _running(sessions))
+    _wrap(DataFrameWriter, "format", _listening(lambda said, name: setattr(said, "format", name)))
+    _wrap(DataFrameWriterV2, "using", _listening(lambda said, name: setattr(said, "format", name)))
+    for owner in (DataFrameWriter, DataFrameWriterV2):
+        _wrap(owner, "option", _listening(_option))
+        _wrap(owner, "options", _listening(_options))
+    _wrap(DataFrameWriterV2, "__init__", _listening(lambda said, _df, table: _named(said, table)))
+
+
+def _wrap(owner: Any, name: str, around: Callable[[Any], Any]) -> None:
+    stock = owner.__dict__.get(name)
+    if stock is not None:
+        setattr(owner, name, around(stock))
+
+
+# -- actions ---------------------------------------------------------------------------------------
+
+
+def _noting(what: str, describe: Callable[..., Any], sessions: Sessions) -> Callable[[Any], Any]:
+    def around(stock: Any) -> Any:
+        @functools.wraps(stock)
+        def method(self: Any, *given: Any, **named: Any) -> Any:
+            session = None if scope.is_suspended() else sessions()
+            if session is None:
+                with scope.suspended():
+                    return stock(self, *given, **named)
+            with scope.operator(what) as running:
+                found = _described(session, running, lambda: describe(stock, self, given, named))
+                try:
+                    with scope.suspended():
+                        result = stock(self, *given, **named)
+                except Exception as problem:
+                    session.note_failed(what, problem)
+                    raise
+                finally:
+                    session.note_lazy()
+                if found is not None:
+                    frame, target = found
+                    note(session, running, frame, target)
+                session.check()
+            return result
+
+        return method
+
+    return around
+
+
+def _described(
+    session: Session, running: scope.Operator, describe: Callable[[], tuple[Any, Target]]
+) -> tuple[Any, Target] | None:
+    """What is to be noted; None where that can't be told: then the verdict says so."""
+    try:
+        with scope.suspended():
+            return describe()
+    except Exception as problem:
+        reason = f"what it does could not be noted: {type(problem).__name__}: {problem}"
+        session.unknown(running.name, reason.partition("\n")[0][:400], ())
+        return None
+
+
+def note(session: Session, running: scope.Operator, frame: Any, target: Target) -> None:
+    """Have an action noted that has returned."""
+
+    def recipe(site: str) -> Recipe:
+        from lineage_emitter.frames.plans import recipe_of
+
+        there = target
+        if target.kind == "table" and target.folder is None:
+            there = located(frame.sparkSession, target, is_new=True)
+        return recipe_of(frame, there.output(), site)
+
+    session.frames.note(Done(session.next_id(), running, recipe))
+
+
+def _of_frame(stock: Any, frame: Any, given: Any, named: Any) -> tuple[Any, Target]:
+    running = scope.outermost()
+    assert running is not None
+    return frame, to_driver(running.name, stock, frame, given, named)
+
+
+def _of_writer(stock: Any, writer: Any, given: Any, named: Any) -> tuple[Any, Target]:
+    running = scope.outermost()
+    assert running is not None
+    action = running.name
+    name = action.rpartition(".")[2]
+    bound = inspect.signature(stock).bind(writer, *given, **named).arguments
+    said: Said = writer.__dict__.setdefault(SAID, Said())
+    spark = writer._df.sparkSession
+    if name == "jdbc":
+        place = f"{_without_parameters(bound['url'])}/{bound['table']}"
+        return writer._df, Target("table", action, table=place, format="jdbc")
+    if name in WRITES_V2:
+        return writer._df, to_table(spark, action, said.table, said)
+    if bound.get("format"):
+        said.format = bound["format"]
+    if name in FORMATS:
+        said.format = name
+    _options(said, **{key: value for key, value in bound.items() if isinstance(value, str | bool)})
+    _options(said, **bound.get("options", {}))
+    if name in {"saveAsTable", "insertInto"}:
+        return writer._df, to_table(spark, action, bound.get("name") or bound["tableName"], said)
+    said.format = said.format or spark.conf.get("spark.sql.sources.default")
+    path = bound.get("path") or said.path
+    if not path:
+        # A format that writes elsewhere: to a database, say.
+        return writer._df, Target("table", action, table=said.format, format=said.format)
+    return writer._df, to_files(spark, action, path, said)
+
+
+def _without_parameters(url: str) -> str:
+    return url.partition("?")[0].partition(";")[0]
+
+
+# -- what writers are told -------------------------------------------------------------------------
+
+
+def _listening(hear: Callable[..., None]) -> Callable[[Any], Any]:
+    def around(stock: Any) -> Any:
+        @functools.wraps(stock)
+        def method(self: Any, *given: Any, **named: Any) -> Any:
+            # Called wrongly, the method itself says so.
+            with contextlib.suppress(TypeError, AttributeError):
+                hear(self.__dict__.setdefault(SAID, Said()), *given, **named)
+            return stock(self, *given, **named)
+
+        return method
+
+    return around
+
+
+def _named(said: Said, table: str) -> None:
+    said.table = table
+
+
+def _option(said: Said, key: str, value: Any) -> None:
+    _options(said, **{key: value})
+
+
+def _options(said: Said, **options: Any) -> None:
+    for key, value in options.items():
+        if key.lower() == "path":
+            said.path = str(value)
+        elif key.lower() in READABLE_OPTIONS and value is not None:
+            said.options[key.lower()] = str(value).lower() if value in (True, False) else str(value)
+
+
+# -- without a recipe ------------------------------------------------------------------------------
+
+
+def _naming(what: str, sessions: Sessions) -> Callable[[Any], Any]:
+    def around(stock: Any) -> Any:
+        @functools.wraps(stock)
+        def method(self: Any, *given: Any, **named: Any) -> Any:
+            session = None if scope.is_suspended() else sessions()
+            if session is not None:
+                session.unknown(what, REASON, ())
+            try:
+                with scope.suspended():
+                    return stock(self, *given, **named)
+            finally:
+                if session is not None:
+                    session.note_lazy()
+
+        return method
+
+    return around
+
+
+# -- SQL -------------------------------------------------------------------------------------------
+
+
+def _running(sessions: Sessions) -> Callable[[Any], Any]:
+    """``spark.sql``: a query is lazy, a command has run when it returns."""
+
+    def around(stock: Any) -> Any:
+        @functools.wraps(stock)
+        def method(self: Any, *given: Any, **named: Any) -> Any:
+            session = None if scope.is_suspended() else sessions()
+            if session is None:
+                with scope.suspended():
+                    return stock(self, *given, **named)
+            with scope.operator("SparkSession.sql") as running:
+                text = given[0] if given else named.get("sqlQuery")
+                with scope.suspended():
+                    before = commands.before(self, text)
+                    result = stock(self, *given, **named)
+                    session.note_lazy()
+                _note_command(session, running, result, before)
+            return result
+
+        return method
+
+    return around
+
+
+def _note_command(
+    session: Session, running: scope.Operator, result: Any, before: Target | None
+) -> None:
+    try:
+        with scope.suspended():
+            found = commands.command_of(result, before)
+        if found is None:
+            return
+        if isinstance(found, str):
+            session.unknown(running.name, f"{found}: {REASON}", ())
+            return
+        note(session, running, *found)
+        session.check()
+    except CaptureFailedError:
+        raise
+    except Exception as problem:
+        reason = f"what it does could not be noted: {type(problem).__name__}: {problem}"
+        session.unknown(running.name, reason.partition("\n")[0][:400], ())

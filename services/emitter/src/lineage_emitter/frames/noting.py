@@ -1,0 +1,231 @@
+"""Notes what actions on DataFrames did, in a thread of its own: the program waits for none of it.
+
+An action's plan does not change any more, so its recipe may be made when the action has returned.
+Each noted action is a node of kind ``frame``, each source that it read one of kind ``frame-source``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Any
+
+from lineage_core.message import (
+    RECIPE_BYTES_MAX,
+    RecordFiles,
+    RecordSplit,
+    RecordSplits,
+    SinkFile,
+    SinkFiles,
+    Split,
+    Splits,
+)
+from lineage_core.recipe_plan import OpaqueNode
+from lineage_emitter import scope
+from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.frames.outputs import LINES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lineage_core.message import Message
+    from lineage_core.recipe import File, Output, Recipe, Source
+    from lineage_emitter.session import Node, Session
+
+logger = logging.getLogger(__name__)
+
+WAITING_MAX = 64
+"""Actions that wait to be noted: each holds its plan. Beyond, the program waits for the thread."""
+CLOSE_S = 120.0
+"""How long the end of an application waits for what is still to be noted."""
+LINK_EVERY_S = 1.0
+"""How often, at most, what was noted is made durable and linked while the program runs."""
+_STOP = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An action that has returned.
+
+    ``recipe``: makes its recipe. ``node``: its name in the graph. ``operator``: the program's call.
+    """
+
+    node: str
+    operator: scope.Operator
+    recipe: Callable[[str], Recipe]
+
+
+class FrameNotes:
+    """Takes actions in the order in which they returned. Thread-safe."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._queue: Queue[Any] = Queue(WAITING_MAX)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._sources: dict[object, Node] = {}
+
+    def note(self, done: Done) -> None:
+        """Note an action soon."""
+        with self._lock:
+            if self._closed:
+                return
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="lineage-frames", daemon=True
+                )
+                self._thread.start()
+        self._queue.put(done)
+
+    def settle(self, timeout_s: float = CLOSE_S) -> None:
+        """Wait until all that has returned so far is noted."""
+        if self._thread is None or threading.current_thread() is self._thread:
+            return
+        reached = threading.Event()
+        self._queue.put(reached)
+        if not reached.wait(timeout_s):
+            logger.warning("DataFrame work was not all noted within %s s", timeout_s)
+
+    def close(self) -> None:
+        """Note what is left; nothing more is taken."""
+        with self._lock:
+            self._closed = True
+        self.settle()
+        if self._thread is not None:
+            self._queue.put(_STOP)
+
+    def _run(self) -> None:
+        linked_at, behind = 0.0, False
+        while True:
+            try:
+                item = self._queue.get(timeout=LINK_EVERY_S if behind else None)
+            except Empty:
+                item = None
+            if item is _STOP:
+                return
+            if isinstance(item, threading.Event):
+                item.set()
+            elif item is not None:
+                behind = True
+                with scope.resumed(item.operator), scope.suspended():
+                    self._note(item)
+            if behind and self._queue.empty():
+                # Each is out of this process at once; the disk and the store see some together.
+                durably = time.monotonic() - linked_at >= LINK_EVERY_S
+                with contextlib.suppress(CaptureFailedError):
+                    self._session.push(durably=durably)
+                if durably:
+                    linked_at, behind = time.monotonic(), False
+
+    def _note(self, done: Done) -> None:
+        # Where it is to fail the job, the program's next action raises: see Session.check.
+        with contextlib.suppress(CaptureFailedError):
+            self._session.guard("note a DataFrame", lambda: self._noted(done))
+
+    def _noted(self, done: Done) -> None:
+        what = done.operator.name
+        try:
+            recipe = done.recipe(done.operator.call_site)
+            text = recipe.to_json()
+            size = len(text.encode("utf-8", "surrogatepass"))
+            if size > RECIPE_BYTES_MAX:
+                raise ValueError(f"its recipe has {size:,} bytes")
+        except Exception as problem:
+            self._session.unknown(what, f"its plan could not be noted: {_said(problem)}", ())
+            return
+        self._tell(done, recipe, text)
+
+    def _tell(self, done: Done, recipe: Recipe, text: str) -> None:
+        session, output = self._session, recipe.output
+        what = done.operator.name
+        parents = [self._source(done.node, source) for source in recipe.reads()]
+        words, blind = _opaque(recipe)
+        node = session.register_as(
+            done.node,
+            what,
+            "unknown" if blind else "frame",
+            what,
+            parents,
+            exact=not words,
+            reason=words,
+            path=output.path or output.table,
+            alias="write" if output.kind != "driver" else what.rpartition(".")[2],
+        )
+        session.api.recipe(node.name, text)
+        if output.files:
+            session.api.send(_written(session.app, node.name, output))
+        if blind:
+            session.unknown(what, words)
+
+    def _source(self, reader: str, source: Source) -> Node:
+        """The node of a source: one for all outputs that read the same, as it was."""
+        # What is read of the files is the recipe's; that they are the same files is the graph's.
+        key = source.format, source.paths, source.table, source.version, source.files
+        known = self._sources.get(key)
+        if known is None:
+            known = self._session.register_as(
+                f"{reader}.{len(self._sources)}",
+                source.format,
+                "frame-source",
+                source.format,
+                path=next(iter(source.paths), source.table),
+                alias="read",
+            )
+            self._sources[key] = known
+            if source.files:
+                self._session.api.send(_read(self._session.app, known.name, source))
+        return known
+
+
+def _opaque(recipe: Recipe) -> tuple[str, bool]:
+    """What the recipe can't say, in words, and whether no trace can go through it."""
+    blind = [f"{one.name}: {one.why}" for one in recipe.plan if isinstance(one, OpaqueNode)]
+    words = "; ".join(dict.fromkeys(blind or recipe.opaque()))[:500]
+    if blind:
+        return f"its rows can't be traced through {words}", True
+    return words and f"computed by what the recipe can't say: {words}", False
+
+
+def _said(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {problem}".partition("\n")[0][:300]
+
+
+def _written(app: str, node: str, output: Output) -> Message:
+    """The files of an output; those of text are told apart, as their rows are lines."""
+    kind = SinkFiles if output.format in LINES else RecordFiles
+    files = tuple(
+        SinkFile(
+            partition=number,
+            path=file.path,
+            size=file.size,
+            mtime=file.mtime / 1000,
+            rows=file.rows,
+        )
+        for number, file in enumerate(output.files)
+    )
+    return kind(app=app, node=node, path=output.path or "", files=files)
+
+
+def _read(app: str, node: str, source: Source) -> Message:
+    """The files of a source, each as one split."""
+    if source.format in LINES:
+        return Splits(app=app, node=node, splits=tuple(_splits(Split, source.files)))
+    splits = tuple(_splits(RecordSplit, source.files))
+    return RecordSplits(app=app, node=node, whole=False, splits=splits)
+
+
+def _splits(kind: type[Any], files: Iterable[File]) -> Iterable[Any]:
+    for number, file in enumerate(files):
+        yield kind(
+            partition=number,
+            path=file.path,
+            start=0,
+            length=file.size,
+            file_size=file.size,
+            mtime=file.mtime / 1000,
+        )

@@ -1,0 +1,144 @@
+"""What an action on a DataFrame gives or writes, and where to: known before the action runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from lineage_core.recipe import File, Output
+from lineage_emitter.frames.files import Folder, Listing, added
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SAID = "_lineage_said"
+"""Attribute of a writer: what the program has told it."""
+FORMATS = ("parquet", "orc", "csv", "json", "text", "xml")
+"""Methods of DataFrameWriter that are formats of files."""
+LINES = frozenset({"csv", "json", "text"})
+"""Formats whose files are text."""
+READABLE_OPTIONS = frozenset(
+    {
+        "header", "sep", "delimiter", "quote", "escape", "chartoescapequoteescaping", "escapequotes",
+        "quoteall", "encoding", "charset", "linesep", "nullvalue", "emptyvalue", "dateformat",
+        "timestampformat", "timestampntzformat", "compression", "codec", "locale", "multiline",
+        "ignoreleadingwhitespace", "ignoretrailingwhitespace", "wholetext", "timezone",
+        "ignorenullfields", "rowtag", "roottag",
+    }
+)  # fmt: skip
+"""Options that say how to read a file; others may be secrets and are not noted."""
+_FIRST_ROWS = {"first": 1, "isEmpty": 1, "head": 1, "show": 20}
+"""How many rows an action gives at most, where it is not told."""
+
+
+@dataclass(slots=True)
+class Said:
+    """What a program has told a writer so far."""
+
+    format: str = ""
+    options: dict[str, str] = field(default_factory=dict)
+    path: str = ""
+    table: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an action's rows go. ``folder``: of a write to files, with what lay there ``before``."""
+
+    kind: Literal["driver", "files", "table"]
+    action: str
+    path: str | None = None
+    table: str | None = None
+    format: str | None = None
+    limit: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    folder: Folder | None = None
+    before: Listing = field(default_factory=dict)
+
+    def output(self) -> Output:
+        """The output as it is now, after the action: with the files that it has written.
+
+        Raises:
+            OSError, py4j.protocol.Py4JError: they can't be listed.
+        """
+        found = {} if self.folder is None else added(self.before, self.folder.files())
+        return Output(
+            kind=self.kind,
+            action=self.action,
+            path=self.path,
+            table=self.table,
+            format=self.format,
+            limit=self.limit,
+            options=dict(self.options),
+            files=tuple(
+                File(path=path, size=facts.size, mtime=facts.mtime_ms)
+                for path, facts in found.items()
+            ),
+        )
+
+
+def to_driver(
+    action: str, method: Callable[..., Any], frame: Any, given: Any, named: Any
+) -> Target:
+    """An action that gives rows, or a figure about them, to the program."""
+    name = action.rpartition(".")[2]
+    limit = None
+    if name in {"take", "tail", "head", "first", "show", "isEmpty"}:
+        arguments = list(inspect.signature(method).bind(frame, *given, **named).arguments.values())
+        limit = arguments[1] if arguments[1:] else None
+        if type(limit) is not int:
+            limit = _FIRST_ROWS.get(name)
+    return Target("driver", action, limit=limit)
+
+
+def to_files(spark: SparkSession, action: str, path: str, said: Said) -> Target:
+    """A write below a path."""
+    folder = Folder(spark.sparkContext, path)
+    return Target(
+        "files",
+        action,
+        path=folder.path,
+        format=said.format,
+        options=said.options,
+        folder=folder,
+        before=folder.files(),
+    )
+
+
+def to_table(spark: SparkSession, action: str, table: str, said: Said) -> Target:
+    """A write to a table: with its files where it is one of Spark's own catalog.
+
+    Of a table that is not there yet the files are looked for afterwards: see :func:`located`.
+    """
+    target = Target("table", action, table=table, format=said.format or None, options=said.options)
+    return located(spark, target)
+
+
+def located(spark: SparkSession, target: Target, *, is_new: bool = False) -> Target:
+    """The target with its table's folder, where there is such a table and it has one.
+
+    ``is_new``: what is in the folder is all of this write.
+    """
+    assert target.table is not None
+    state = spark._jsparkSession.sessionState()
+    try:
+        # Of the session's own catalog names have two parts.
+        own = target.table.removeprefix("spark_catalog.")
+        name = state.sqlParser().parseTableIdentifier(own)
+        if not state.catalog().tableExists(name):
+            return target
+        known = state.catalog().getTableMetadata(name)
+        folder = Folder(spark.sparkContext, known.location().toString())
+    except Exception:
+        # A table of another catalog, say: it may have no files at all.
+        return target
+    provider = known.provider()
+    return replace(
+        target,
+        path=folder.path,
+        format=target.format or (provider.get() if provider.isDefined() else None),
+        folder=folder,
+        before={} if is_new else folder.files(),
+    )
