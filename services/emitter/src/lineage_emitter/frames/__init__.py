@@ -1,0 +1,1 @@
+"""DataFrame and SQL work: what is noted of it."""
