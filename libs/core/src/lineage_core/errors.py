@@ -8,6 +8,7 @@ LineageError
 │   ├── FrameError         a frame of a spool file that can't be read
 │   │   └── TruncatedFrameError   the file ends within a frame (a writer died; the frames before it are whole)
 │   ├── MessageError       a node or commit message that can't be read
+│   ├── RecipeError        a recipe of a DataFrame's output that can't be read
 │   └── VersionError       a contract version that this reader does not know
 └── ConflictError          one flow id, two different flows
 """
@@ -52,6 +53,10 @@ class TruncatedFrameError(FrameError):
 
 class MessageError(ContractError):
     """A node or commit message that can't be read."""
+
+
+class RecipeError(ContractError):
+    """A recipe that can't be read, or whose plan does not hang together."""
 
 
 class VersionError(ContractError):

@@ -1,0 +1,156 @@
+"""Recipes: what a DataFrame or SQL job did, as a document from which a trace can be computed any day.
+
+A recipe is noted when the job runs and costs it nothing: the optimised plan (`recipe_plan`), the sources as
+they were, the output, and the settings that change what the same plan means. It holds no program and no
+rows, but for those of small local tables. ``docs/adr/0013-frames.md`` states the form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from lineage_core.errors import RecipeError, VersionError
+from lineage_core.plain import PlainError, from_plain, to_plain
+from lineage_core.recipe_plan import (
+    EXPRESSIONS,
+    NODES,
+    Attribute,
+    Node,
+    OpaqueExpression,
+    OpaqueNode,
+    Subquery,
+    expressions_of,
+    inputs_of,
+    within,
+)
+
+VERSION = 1
+"""Version of the document. Readers accept this one."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file as it was: ``size`` in bytes, ``mtime`` in milliseconds since 1970, ``rows`` where known."""
+
+    path: str
+    size: int
+    mtime: int
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where rows came from.
+
+    ``format``: parquet, orc, csv, json, text, or another that a trace may refuse. ``schema``: the columns
+    within the files, as Spark's JSON text; ``partitions``: those of the folders' names. ``options`` are the
+    reader's that change what is read, never credentials. ``table`` and ``version``: of a catalog's table.
+    """
+
+    format: str
+    paths: tuple[str, ...]
+    schema: str
+    partitions: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[File, ...] = ()
+    table: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the rows went: to ``path``, to ``table``, or to the driver."""
+
+    kind: OneOf["driver", "files", "table"] = "driver"
+    path: str | None = None
+    table: str | None = None
+    format: str | None = None
+    mode: str | None = None
+    files: tuple[File, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """``plan``: inputs before their users; the last node's rows are the output. ``settings``: Spark's."""
+
+    spark: str
+    settings: Mapping[str, str]
+    sources: tuple[Source, ...]
+    plan: tuple[Node, ...]
+    output: Output = field(default_factory=Output)
+    site: str = ""
+    version: int = VERSION
+
+    @property
+    def columns(self) -> tuple[Attribute, ...]:
+        """The output's columns."""
+        return self.plan[-1].columns
+
+    def reads(self) -> tuple[Source, ...]:
+        """The sources that the plan reads."""
+        return self.sources
+
+    def opaque(self) -> list[str]:
+        """What the recipe can't say, in words; a trace may have to stop there."""
+        words = [f"{n.name}: {n.why}" for n in self.plan if isinstance(n, OpaqueNode)]
+        for node in self.plan:
+            for expression in expressions_of(node):
+                words += [
+                    f"{one.name}: {one.why}"
+                    for one in within(expression)
+                    if isinstance(one, OpaqueExpression)
+                ]
+        return list(dict.fromkeys(words))
+
+    def to_json(self) -> str:
+        """The recipe as text: one line of JSON, the same for equal recipes."""
+        return json.dumps(to_plain(self, _NAMES), ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Recipe:
+        """Read a recipe.
+
+        Raises:
+            RecipeError: it is no recipe, or its plan names what is not there.
+            VersionError: a version that this reader does not know.
+        """
+        try:
+            raw = json.loads(text)
+        except (ValueError, RecursionError) as problem:
+            raise RecipeError(f"no JSON: {problem}") from problem
+        if not isinstance(raw, dict):
+            raise RecipeError("a recipe is an object")
+        if raw.get("version", VERSION) != VERSION:
+            raise VersionError(
+                f"recipes of version {raw['version']!r} are not known", where="version"
+            )
+        try:
+            recipe: Recipe = from_plain(cls, raw, _NAMES)
+        except (PlainError, RecursionError) as problem:
+            raise RecipeError(str(problem)) from problem
+        recipe.check()
+        return recipe
+
+    def check(self) -> None:
+        """See that the plan hangs together.
+
+        Raises:
+            RecipeError: it is empty, or a node names a later node or a source that is not there.
+        """
+        if not self.plan:
+            raise RecipeError("the plan has no node", where="plan")
+        for place, node in enumerate(self.plan):
+            named = [*inputs_of(node)]
+            for expression in expressions_of(node):
+                named += [one.node for one in within(expression) if isinstance(one, Subquery)]
+            if any(not 0 <= one < place for one in named):
+                raise RecipeError("a node must stand after those it names", where=f"plan[{place}]")
+            source = getattr(node, "source", None)
+            if source is not None and not 0 <= source < len(self.sources):
+                raise RecipeError(f"there is no source {source}", where=f"plan[{place}]")
+
+
+_NAMES = {kind: name for names in (NODES, EXPRESSIONS) for name, kind in names.items()}

@@ -1,0 +1,1 @@
+"""Lineage of DataFrame and SQL outputs: traces computed by rewritten queries."""

@@ -1,0 +1,526 @@
+"""Rewriting a recipe's plan so that each row says which rows it was made from.
+
+Every node becomes one or two named queries (``WITH ... AS``): ``o<n>`` gives the node's rows, ``a<n>`` the
+same rows, one for one, with columns that name what each was made from. That is the invariant: ``a<n>``
+without those columns equals ``o<n>`` as a multiset, so whatever is computed over ``o<n>`` (windows, limits,
+joins) may be computed over ``a<n>``. Where a row comes from many (an aggregate's group, a window's
+partition, the matches of a semi join, a scalar subquery) ``a<n>`` does not multiply: it names the group by
+its key, and a next query, restricted to those keys, traces the group. That is Cui and Widom's tracing
+(VLDBJ 12:1, 2003) by steps through the aggregates of a plan, with Perm's rewrites (Glavic and Alonso, ICDE
+2009) between them; no cross product of witnesses ever arises.
+
+Witnesses per node (why-provenance):
+
+scan, values, range
+    The row itself.
+project, filter, sort, expand, generate, union
+    Those of the one input row.
+join
+    Inner and outer: those of the pair; of the one side alone where the other is absent. Semi and
+    existence: the left row's, and those of all right rows that match. Anti: the left row's (absence is
+    not lineage).
+aggregate
+    Those of all rows of the group (distinct, intersect and except are aggregates and joins by now).
+window
+    The row's own, and those of the rows in its frame (`stages`).
+limit, sample
+    Those of the row. At the top of a plan they are left out: whatever row was asked for was in the output.
+    Elsewhere a limit must be determined by its order, else the trace is refused; a sample always is.
+scalar subquery
+    Those of the subquery's row, for each row whose expression reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from lineage_core.recipe import Recipe
+from lineage_core.recipe_plan import (
+    Aggregate,
+    Attribute,
+    Column,
+    Expand,
+    Expression,
+    Filter,
+    Generate,
+    Join,
+    Limit,
+    Node,
+    OpaqueNode,
+    Over,
+    Project,
+    Range,
+    Sample,
+    Scan,
+    Sort,
+    Union,
+    Values,
+    Window,
+    expressions_of,
+    within,
+)
+from lineage_frames import literals
+from lineage_frames.errors import RefusedError
+from lineage_frames.expressions import Text, columns_in, conjuncts, opaque_in, subqueries_in
+from lineage_frames.sources import FILE, ROW
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What rows of ``a<n>`` are made from: rows of a source, or groups that a next query traces.
+
+    ``of``: the node (of a subquery: its last). ``columns``: the columns that name it, all of which are NULL
+    for rows that were not made from it: file and row of a source; a mark, then the keys of a group.
+    """
+
+    of: int
+    columns: tuple[str, ...]
+    subquery: bool = False
+
+
+@dataclass(frozen=True)
+class Built:
+    """A named query. ``leaves``: what its rows name; ``unknown``: columns that can't be computed anew."""
+
+    name: str
+    columns: tuple[Attribute, ...]
+    leaves: tuple[Leaf, ...] = ()
+    unknown: frozenset[int] = frozenset()
+
+    @property
+    def ids(self) -> list[str]:
+        return [column for leaf in self.leaves for column in leaf.columns]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names, each once."""
+        return list(dict.fromkeys(f"c{one.id}" for one in self.columns))
+
+
+@dataclass
+class Builder:
+    """Writes the named queries of one SQL statement.
+
+    ``reasons``: why the witnesses may be too many. ``checks``: statements that must give no row, with the
+    reason to refuse the trace where one does.
+    """
+
+    recipe: Recipe
+    queries: dict[str, str] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    checks: list[tuple[str, str]] = field(default_factory=list)
+    _made: dict[tuple[int, bool, bool], Built] = field(default_factory=dict)
+
+    def statement(self, select: str) -> str:
+        """``select`` with the named queries that stand before it."""
+        listed = ",\n".join(f"{name} AS (\n  {text}\n)" for name, text in self.queries.items())
+        return f"WITH {listed}\n{select}" if listed else select
+
+    def rows(self, place: int) -> Built:
+        """The node's rows."""
+        return self.build(place, ids=False)
+
+    def build(self, place: int, *, ids: bool, top: bool = False) -> Built:
+        """The node's rows, with what they were made from where ``ids``.
+
+        ``top``: the rows asked for are known to be among the output, and all that stands above lets rows
+        through one by one; so more rows than the job's may be given where the job's can't be known.
+
+        Raises:
+            RefusedError: the rows can't be computed soundly.
+        """
+        key = (place, ids, top)
+        if key not in self._made:
+            node = self.recipe.plan[place]
+            rule = getattr(self, f"_{type(node).__name__.lower()}")
+            self._made[key] = rule(place, node, ids, top)
+        return self._made[key]
+
+    def _name(self, place: int, text: str, ids: bool, top: bool) -> str:
+        name = f"{'t' if top else 'a' if ids else 'o'}{place}"
+        if not ids and top:
+            name = f"u{place}"
+        self.queries[name] = text
+        return name
+
+    def text(self, columns: dict[int, str] | None = None) -> Text:
+        """Writes expressions of this statement."""
+        return Text(self._subquery, columns)
+
+    def _subquery(self, place: int) -> str:
+        built = self.rows(place)
+        return f"(SELECT {built.names[0]} FROM {built.name})"
+
+    # Leaves
+
+    def _scan(self, place: int, node: Scan, ids: bool, top: bool) -> Built:
+        listed = [
+            f"`{name.replace('`', '``')}` AS c{one.id}"
+            for one, name in zip(node.columns, node.fields, strict=True)
+        ]
+        leaves: tuple[Leaf, ...] = ()
+        if ids:
+            leaves = (Leaf(place, (f"p{place}_f", f"p{place}_r")),)
+            listed += [f"{FILE} AS p{place}_f", f"{ROW} AS p{place}_r"]
+        text = f"SELECT {_listed(listed)} FROM {view_name(node.source)}"
+        return Built(self._name(place, text, ids, False), node.columns, leaves)
+
+    def _values(self, place: int, node: Values, ids: bool, top: bool) -> Built:
+        names = [f"c{one.id}" for one in node.columns]
+        rows = [
+            "(" + ", ".join([str(n), *(literals.of_recipe(one) for one in row)]) + ")"
+            for n, row in enumerate(node.rows)
+        ]
+        if rows:
+            of = f"(VALUES {', '.join(rows)}) AS v({', '.join(['n', *names])})"
+        else:
+            nulls = [f"CAST(NULL AS {one.type or 'void'}) AS c{one.id}" for one in node.columns]
+            of = f"(SELECT 0 AS n, {', '.join(nulls) or 'NULL'} WHERE false) AS v"
+        return self._inline(place, node, ids, of, names, "v.n")
+
+    def _range(self, place: int, node: Range, ids: bool, top: bool) -> Built:
+        column = node.columns[0].id
+        of = f"(SELECT id AS c{column} FROM range({node.start}, {node.end}, {node.step})) AS v"
+        ordinal = f"((c{column} - {node.start}) div {node.step})"
+        return self._inline(place, node, ids, of, [f"c{column}"], ordinal)
+
+    def _inline(
+        self, place: int, node: Node, ids: bool, of: str, names: list[str], ordinal: str
+    ) -> Built:
+        leaves: tuple[Leaf, ...] = ()
+        listed = list(names)
+        if ids:
+            leaves = (Leaf(place, (f"p{place}_f", f"p{place}_r")),)
+            listed += [f"'' AS p{place}_f", f"CAST({ordinal} AS BIGINT) AS p{place}_r"]
+        text = f"SELECT {_listed(listed)} FROM {of}"
+        return Built(self._name(place, text, ids, False), node.columns, leaves)
+
+    # Row by row
+
+    def _project(self, place: int, node: Project, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids, top=top)
+        listed, unknown = self._values_of(node.columns, node.expressions, below)
+        marks, leaves = self._marks(node, ids, below)
+        text = f"SELECT {_listed([*listed, *below.ids, *marks])} FROM {below.name}"
+        return Built(
+            self._name(place, text, ids, top), node.columns, (*below.leaves, *leaves), unknown
+        )
+
+    def _values_of(
+        self, columns: Sequence[Attribute], expressions: Iterable[Expression], below: Built
+    ) -> tuple[list[str], frozenset[int]]:
+        """Columns with their expressions, each once, and those that can't be computed anew."""
+        text, listed, unknown = self.text(), {}, set()
+        for column, expression in zip(columns, expressions, strict=True):
+            if self._unknowable(expression, below):
+                unknown.add(column.id)
+                listed[column.id] = f"CAST(NULL AS {column.type or 'void'}) AS c{column.id}"
+            elif isinstance(expression, Column) and expression.id == column.id:
+                listed[column.id] = f"c{column.id}"
+            else:
+                listed[column.id] = f"{text.of(expression)} AS c{column.id}"
+        return list(listed.values()), frozenset(unknown)
+
+    def _unknowable(self, expression: Expression, below: Built) -> bool:
+        return opaque_in(expression) is not None or bool(columns_in(expression) & below.unknown)
+
+    def _known(self, what: str, expressions: Iterable[Expression], *below: Built) -> None:
+        for expression in expressions:
+            found = opaque_in(expression)
+            if found is not None:
+                raise RefusedError(f"{what} by {found.name}, which {_clause(found.why)}")
+            if any(columns_in(expression) & one.unknown for one in below):
+                raise RefusedError(f"{what} by a column that can't be computed anew")
+
+    def _marks(
+        self, node: Node, ids: bool, below: Built, *more: Built
+    ) -> tuple[list[str], list[Leaf]]:
+        """Columns that say which subqueries the node's expressions read."""
+        if not ids:
+            return [], []
+        there = {leaf.of for one in (below, *more) for leaf in one.leaves if leaf.subquery}
+        read = dict.fromkeys(n for one in expressions_of(node) for n in subqueries_in(one))
+        leaves = [Leaf(n, (f"b{n}",), subquery=True) for n in read if n not in there]
+        return [f"true AS {leaf.columns[0]}" for leaf in leaves], leaves
+
+    def _filter(self, place: int, node: Filter, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids, top=top)
+        terms = self._terms("rows are chosen", node.condition, top, below)
+        marks, leaves = self._marks(node, ids, below)
+        text = f"SELECT {_listed([*below.names, *below.ids, *marks])} FROM {below.name}"
+        if terms:
+            text += f" WHERE {' AND '.join(terms)}"
+        name = self._name(place, text, ids, top)
+        return Built(name, node.columns, (*below.leaves, *leaves), below.unknown)
+
+    def _terms(self, what: str, condition: Expression, top: bool, *below: Built) -> list[str]:
+        """The terms of a condition; at the top, without those that can't be computed anew."""
+        terms = []
+        for term in conjuncts(condition):
+            if top and any(self._unknowable(term, one) for one in below):
+                self.reasons.append(f"{what} by what can't be computed anew")
+                continue
+            self._known(what, [term], *below)
+            terms.append(self.text().of(term))
+        return terms
+
+    def _sort(self, place: int, node: Sort, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids, top=top)
+        if top:
+            return below
+        self._known("rows are ordered", (key.of for key in node.order), below)
+        order = ", ".join(self.text().sort_key(key) for key in node.order)
+        text = f"SELECT {_listed([*below.names, *below.ids])} FROM {below.name} ORDER BY {order}"
+        return Built(self._name(place, text, ids, top), node.columns, below.leaves, below.unknown)
+
+    def _limit(self, place: int, node: Limit, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids, top=top)
+        if top:
+            return below
+        self._check_limit(node)
+        count = "" if node.count is None else f" LIMIT {node.count}"
+        offset = f" OFFSET {node.offset}" if node.offset else ""
+        text = f"SELECT {_listed([*below.names, *below.ids])} FROM {below.name}{count}{offset}"
+        return Built(self._name(place, text, ids, top), node.columns, below.leaves, below.unknown)
+
+    def _check_limit(self, node: Limit) -> None:
+        """A limit within the plan must cut between rows that differ in its order, or not cut at all."""
+        reason = "a limit within the plan cuts through rows that its order does not tell apart"
+        place = node.input
+        while isinstance(between := self.recipe.plan[place], Project | Limit):
+            place = between.input
+        below = self.rows(between.input if isinstance(between, Sort) else node.input)
+        cuts = [cut for cut in (node.offset, node.offset + (node.count or 0)) if cut]
+        for cut in cuts:
+            if isinstance(between, Sort):
+                order = ", ".join(self.text().sort_key(key) for key in between.order)
+                ranked = f"SELECT rank() OVER (ORDER BY {order}) AS r FROM {below.name}"
+                many = f"SELECT count(1) AS n FROM ({ranked}) WHERE r <= {cut}"
+            else:
+                many = f"SELECT count(1) AS n FROM {below.name}"
+            self.checks.append((f"SELECT n FROM ({many}) WHERE n > {cut}", reason))
+
+    def _sample(self, place: int, node: Sample, ids: bool, top: bool) -> Built:
+        if not top:
+            raise RefusedError("the plan draws a sample of rows within")
+        return self.build(node.input, ids=ids, top=top)
+
+    def _opaquenode(self, place: int, node: OpaqueNode, ids: bool, top: bool) -> Built:
+        raise RefusedError(f"the plan holds {node.name}: {node.why}")
+
+    def _union(self, place: int, node: Union, ids: bool, top: bool) -> Built:
+        inputs = [self.build(one, ids=ids, top=top) for one in node.inputs]
+        every = [name for one in inputs for name in one.ids]
+        parts, unknown = [], set()
+        for one in inputs:
+            renamed = {
+                out.id: f"c{own.id} AS c{out.id}"
+                for out, own in zip(reversed(node.columns), reversed(one.columns), strict=True)
+            }
+            unknown |= {
+                out.id
+                for out, own in zip(node.columns, one.columns, strict=True)
+                if own.id in one.unknown
+            }
+            held = set(one.ids)
+            named = [name if name in held else f"NULL AS {name}" for name in every]
+            listed = [renamed[n] for n in dict.fromkeys(out.id for out in node.columns)]
+            parts.append(f"SELECT {_listed([*listed, *named])} FROM {one.name}")
+        leaves = tuple(leaf for one in inputs for leaf in one.leaves)
+        name = self._name(place, "\n  UNION ALL ".join(parts), ids, top)
+        return Built(name, node.columns, leaves, frozenset(unknown))
+
+    def _expand(self, place: int, node: Expand, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids)
+        for row in node.projections:
+            self._known("rows are expanded", row, below)
+        text = self.text()
+        rows = [
+            [f"{text.of(e)} AS c{column.id}" for e, column in zip(row, node.columns, strict=True)]
+            for row in node.projections
+        ]
+        if ids:
+            # One query each: a restriction to one grouping set then leaves out the others.
+            parts = [f"SELECT {_listed([*row, *below.ids])} FROM {below.name}" for row in rows]
+            made = "\n  UNION ALL ".join(parts)
+        else:
+            structs = ", ".join(f"struct({', '.join(row)})" for row in rows)
+            names = ", ".join(f"c{column.id}" for column in node.columns)
+            made = f"SELECT inline(array({structs})) AS ({names}) FROM {below.name}"
+        return Built(self._name(place, made, ids, False), node.columns, below.leaves)
+
+    def _generate(self, place: int, node: Generate, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids, top=top)
+        self._known("rows are made", [node.function], below)
+        names = ", ".join(f"c{one.id}" for one in node.made)
+        outer = "OUTER " if node.outer else ""
+        made = [f"c{one.id}" for one in node.made]
+        text = (
+            f"SELECT {_listed([*below.names, *made, *below.ids])} FROM {below.name} "
+            f"LATERAL VIEW {outer}{self.text().of(node.function)} g AS {names}"
+        )
+        return Built(self._name(place, text, ids, top), node.columns, below.leaves, below.unknown)
+
+    # Joins
+
+    def _join(self, place: int, node: Join, ids: bool, top: bool) -> Built:
+        if node.how in {"semi", "anti", "exists"}:
+            return self._half_join(place, node, ids, top)
+        left = self.build(node.left, ids=ids, top=top and node.how in {"inner", "left"})
+        right = self.build(node.right, ids=ids, top=top and node.how in {"inner", "right"})
+        terms = []
+        if node.condition is not None:
+            loose = top and node.how == "inner"
+            terms = self._terms("rows are joined", node.condition, loose, left, right)
+        marks, leaves = self._marks(node, ids, left, right)
+        how = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
+        listed = _listed([*left.names, *right.names, *left.ids, *right.ids, *marks])
+        on = " AND ".join(terms) or "true"
+        text = f"SELECT {listed} FROM {left.name} {how[node.how]} {right.name} ON {on}"
+        if node.how == "inner" and not terms:
+            text = f"SELECT {listed} FROM {left.name} CROSS JOIN {right.name}"
+        return Built(
+            self._name(place, text, ids, top), node.columns, (*left.leaves, *right.leaves, *leaves),
+            left.unknown | right.unknown,
+        )  # fmt: skip
+
+    def _half_join(self, place: int, node: Join, ids: bool, top: bool) -> Built:
+        left = self.build(node.left, ids=ids, top=top)
+        right = self.rows(node.right)
+        condition = "true"
+        if node.condition is not None:
+            self._known("rows are joined", [node.condition], left, right)
+            condition = self.text().of(node.condition)
+        marks, leaves = self._marks(node, ids, left)
+        if ids and node.how != "anti":
+            keys = [f"c{one}" for one in matched_by(self.recipe, node)]
+            names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
+            marks += [f"true AS {names[0]}"]
+            marks += [f"{key} AS {name}" for key, name in zip(keys, names[1:], strict=True)]
+            leaves.append(Leaf(place, tuple(names)))
+        listed = [*left.names, *left.ids, *marks]
+        semi, anti = (
+            f"FROM {left.name} LEFT {how} JOIN {right.name} ON {condition}"
+            for how in ("SEMI", "ANTI")
+        )
+        if node.how == "exists":
+            found = f"c{node.columns[-1].id}"
+            matches = set(leaves[-1].columns) if ids else set()
+            others = [_absent(one, matches) for one in listed]
+            text = (
+                f"SELECT {_listed([*listed, f'true AS {found}'])} {semi}\n"
+                f"  UNION ALL SELECT {_listed([*others, f'false AS {found}'])} {anti}"
+            )
+        else:
+            text = f"SELECT {_listed(listed)} {semi if node.how == 'semi' else anti}"
+        return Built(
+            self._name(place, text, ids, top), node.columns, (*left.leaves, *leaves), left.unknown
+        )
+
+    # Groups
+
+    def _aggregate(self, place: int, node: Aggregate, ids: bool, top: bool) -> Built:
+        below = self.rows(node.input)
+        self._known("rows are grouped", node.keys, below)
+        listed, unknown = self._values_of(node.columns, node.expressions, below)
+        keys = [self.text().of(key) for key in node.keys]
+        marks, leaves = self._marks(node, ids, Built("", ()))
+        if ids:
+            names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
+            marks += [f"true AS {names[0]}"]
+            marks += [f"{key} AS {name}" for key, name in zip(keys, names[1:], strict=True)]
+            leaves.append(Leaf(place, tuple(names)))
+        text = f"SELECT {_listed([*listed, *marks])} FROM {below.name}"
+        text += f" GROUP BY {', '.join(keys)}" if keys else " HAVING true"
+        return Built(self._name(place, text, ids, False), node.columns, tuple(leaves), unknown)
+
+    def _window(self, place: int, node: Window, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids)
+        over = overs(node)[0]
+        terms = [*over.partition, *(key.of for key in over.order)]
+        self._known("a window is made", terms, below)
+        own = node.columns[len(node.columns) - len(node.expressions) :]
+        listed, unknown = self._values_of(own, node.expressions, below)
+        marks, leaves = self._marks(node, ids, below)
+        if ids:
+            keys = window_keys(self, node)
+            names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
+            marks += [f"true AS {names[0]}"]
+            marks += [f"{key} AS {name}" for key, name in zip(keys, names[1:], strict=True)]
+            leaves.append(Leaf(place, tuple(names)))
+        text = f"SELECT {_listed([*below.names, *listed, *below.ids, *marks])} FROM {below.name}"
+        return Built(
+            self._name(place, text, ids, False), node.columns, (*below.leaves, *leaves),
+            below.unknown | unknown,
+        )  # fmt: skip
+
+
+def view_name(source: int) -> str:
+    """The name of the view that gives a source's rows."""
+    return f"lineage_source_{source}"
+
+
+def overs(node: Window) -> list[Over]:
+    """The window functions of a node; all have one partition and order."""
+    return [o for one in node.expressions for o in within(one) if isinstance(o, Over)]
+
+
+RUNNING = {"rank", "dense_rank", "row_number"}
+"""Functions that look at the rows up to the current one and its peers."""
+
+
+def running(node: Window) -> bool:
+    """Whether no function of the node looks past the current row and its peers in the window's order."""
+    return all(
+        one.order
+        and (
+            one.of.fn in RUNNING
+            or (
+                one.frame is not None
+                and one.frame.lower is None
+                and one.frame.unit == "range"
+                and getattr(one.frame.upper, "value", None) == "0"
+            )
+        )
+        for one in overs(node)
+    )
+
+
+def window_keys(builder: Builder, node: Window) -> list[str]:
+    """What names a row's frame: the partition's keys and, where that is exact, the row's rank in it."""
+    over = overs(node)[0]
+    text = builder.text()
+    keys = [text.of(one) for one in over.partition]
+    if running(node):
+        keys.append(window_rank(builder, node))
+    return keys
+
+
+def window_rank(builder: Builder, node: Window) -> str:
+    """The rank of a row in the window's order."""
+    over, text = overs(node)[0], builder.text()
+    order = ", ".join(text.sort_key(key) for key in over.order)
+    partition = ", ".join(text.of(one) for one in over.partition)
+    return f"rank() OVER ({f'PARTITION BY {partition} ' if partition else ''}ORDER BY {order})"
+
+
+def matched_by(recipe: Recipe, node: Join) -> list[int]:
+    """The left side's columns that decide which right rows match, in order."""
+    left = {one.id for one in recipe.plan[node.left].columns}
+    read = set() if node.condition is None else columns_in(node.condition)
+    return sorted(read & left)
+
+
+def _listed(terms: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(terms)) or "true AS nothing"
+
+
+def _absent(term: str, names: set[str]) -> str:
+    """A column's term, or NULL in its place where it is one of ``names``."""
+    name = term.rpartition(" AS ")[2]
+    return f"NULL AS {name}" if name in names else term
+
+
+def _clause(why: str) -> str:
+    return f"is {why}" if why.startswith(("not", "random", "a ")) else why

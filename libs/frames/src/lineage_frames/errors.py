@@ -1,0 +1,28 @@
+"""Errors of tracing by recipes.
+
+LineageError
+└── FramesError
+    ├── RefusedError        the recipe does not allow a sound trace; the message says why
+    ├── ChangedSourceError  a source is not what it was when the job ran
+    └── RowError            the row that was asked for can't be what the recipe gives
+"""
+
+from __future__ import annotations
+
+from lineage_core.errors import LineageError
+
+
+class FramesError(LineageError):
+    """Base of what tracing by recipes raises."""
+
+
+class RefusedError(FramesError):
+    """No sound trace: the plan holds what can't be computed anew where it matters."""
+
+
+class ChangedSourceError(FramesError):
+    """Files of a source are gone or were written since the job ran."""
+
+
+class RowError(FramesError):
+    """No row of the output, computed anew, has the values that were given."""

@@ -1,0 +1,268 @@
+"""Catalyst expressions to a recipe's.
+
+What has no line in `functions` and no rule here becomes opaque, with the expressions that it was computed
+from, so that a trace knows what it can't compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lineage_core.recipe_plan import (
+    Call,
+    Column,
+    Expression,
+    Frame,
+    Literal,
+    OpaqueExpression,
+    Over,
+    SortKey,
+    Subquery,
+)
+from lineage_emitter.frames.functions import (
+    AGGREGATES,
+    ALWAYS_TRUE,
+    FUNCTIONS,
+    GENERATORS,
+    HIGHER_ORDER,
+    OPERATORS,
+    ORDER_DEPENDENT,
+    TRANSPARENT,
+    WINDOW_FUNCTIONS,
+)
+from lineage_emitter.frames.json_tree import Tree
+from lineage_emitter.frames.types import ddl
+
+TRUE = Literal("true", "boolean")
+
+PLAIN_LITERALS = (
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "char",
+    "varchar", "date", "timestamp", "void",
+)  # fmt: skip
+"""Types whose constants Spark prints so that they read back as the same value."""
+
+RANDOM = {"Rand", "Randn", "Uuid", "Shuffle", "RandStr", "Uniform"}
+BY_PLACE = {
+    "MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName", "InputFileBlockStart",
+    "InputFileBlockLength",
+}  # fmt: skip
+
+SEPARATOR = "\u0001"
+
+Subplan = Callable[[Tree, Tree], int]
+"""Notes a subquery's plan (given with the node that holds it) and says its place in the recipe."""
+
+
+class Expressions:
+    """Converts the expressions of one node. ``types``: of columns by number. ``subplan``: see `Subplan`."""
+
+    def __init__(self, types: dict[int, str], subplan: Callable[[Tree], int]) -> None:
+        self._types = types
+        self._subplan = subplan
+
+    def all(self, trees: list[Tree]) -> tuple[Expression, ...]:
+        return tuple(self.one(tree) for tree in trees)
+
+    def one(self, tree: Tree) -> Expression:
+        """The expression that ``tree`` is."""
+        kind = tree.kind
+        if kind in TRANSPARENT:
+            return self.one(tree.children[0])
+        if kind in ALWAYS_TRUE:
+            return TRUE
+        special = getattr(self, f"_{kind}", None)
+        if special is not None:
+            made: Expression = special(tree)
+            return made
+        name = (
+            OPERATORS.get(kind)
+            or FUNCTIONS.get(kind)
+            or HIGHER_ORDER.get(kind)
+            or GENERATORS.get(kind)
+        )
+        if name is None:
+            return self._opaque(tree)
+        return Call(name, self.all(list(tree.children)))
+
+    def sort_key(self, tree: Tree) -> SortKey:
+        """An ORDER BY's term."""
+        return SortKey(
+            self.one(tree.children[0]),
+            descending="Descending" in str(tree.fields["direction"]),
+            nulls_last="NullsLast" in str(tree.fields["nullOrdering"]),
+        )
+
+    def _opaque(self, tree: Tree, why: str = "") -> Expression:
+        if not why:
+            if tree.kind in RANDOM:
+                why = "random"
+            elif tree.kind in BY_PLACE:
+                why = "depends on how Spark cut the data into partitions"
+            else:
+                why = "not known to recipes"
+        name = str(tree.fields.get("name") or tree.kind)
+        return OpaqueExpression(
+            name, why, self.all(list(tree.children)), ddl(tree.fields.get("dataType", ""))
+        )
+
+    def _AttributeReference(self, tree: Tree) -> Expression:
+        return Column(tree.fields["exprId"]["id"])
+
+    def _NamedLambdaVariable(self, tree: Tree) -> Expression:
+        return Call("lambda variable", (), type=f"v{tree.fields['exprId']['id']}")
+
+    def _LambdaFunction(self, tree: Tree) -> Expression:
+        body, *variables = tree.children
+        return Call("lambda", (*self.all(variables), self.one(body)))
+
+    def _Literal(self, tree: Tree) -> Expression:
+        kind = ddl(tree.fields["dataType"])
+        value = tree.fields.get("value")
+        if value is None:
+            return Literal(None, kind)
+        if not kind.startswith(PLAIN_LITERALS):
+            return OpaqueExpression("literal", f"a constant of type {kind}", (), kind)
+        return Literal(str(value), kind)
+
+    def _Cast(self, tree: Tree) -> Expression:
+        child = tree.children[0]
+        average = _average_in_unscaled(child)
+        if average is not None:
+            return self.one(average)
+        return Call("cast", (self.one(child),), type=ddl(tree.fields["dataType"]))
+
+    def _MakeDecimal(self, tree: Tree) -> Expression:
+        """``MakeDecimal(sum(UnscaledValue(x)))`` is what the optimiser makes of ``sum(x)``."""
+        aggregate = _unscaled_in(tree.children[0], "Sum")
+        return self._opaque(tree) if aggregate is None else self.one(aggregate)
+
+    def _Like(self, tree: Tree) -> Expression:
+        escape = Literal(str(tree.fields["escapeChar"]), "string")
+        return Call("like", (*self.all(list(tree.children)), escape))
+
+    def _StringTrim(self, tree: Tree) -> Expression:
+        return Call("btrim", self.all(list(tree.children)))
+
+    def _StringTrimLeft(self, tree: Tree) -> Expression:
+        return Call("ltrim", self.all(list(reversed(tree.children))))
+
+    def _StringTrimRight(self, tree: Tree) -> Expression:
+        return Call("rtrim", self.all(list(reversed(tree.children))))
+
+    def _InSet(self, tree: Tree) -> Expression:
+        """A long IN: its values are fetched, for Spark's JSON leaves them out."""
+        value = self.one(tree.children[0])
+        kind = str(tree.java().child().dataType().simpleString())
+        held = tree.java().hset().toSeq()
+        texts = held.mkString(SEPARATOR).split(SEPARATOR)
+        if len(texts) != held.size() or not kind.startswith(PLAIN_LITERALS):
+            return self._opaque(tree, "its values can't be told apart")
+        nulls = "null" in texts and tree.java().hset().contains(None)
+        literals = [
+            Literal(_internal(text, kind), kind)
+            for text in sorted(texts)
+            if not (nulls and text == "null")
+        ]
+        if nulls:
+            literals.append(Literal(None, kind))
+        if None in {one.value for one in literals[: -1 if nulls else None]}:
+            return self._opaque(tree, f"values of type {kind}")
+        return Call("in", (value, *literals))
+
+    def _GetStructField(self, tree: Tree) -> Expression:
+        place = Literal(str(tree.fields["ordinal"]), "int")
+        name = tree.fields.get("name") or tree.java().extractFieldName()
+        return Call("field", (self.one(tree.children[0]), place), type=str(name))
+
+    def _ScalarSubquery(self, tree: Tree) -> Expression:
+        if tree.fields.get("outerAttrs"):
+            return self._opaque(tree, "a correlated subquery that Spark left in place")
+        return Subquery(self._subplan(tree))
+
+    def _AggregateExpression(self, tree: Tree) -> Expression:
+        function = tree.children[0]
+        where = self.one(tree.children[1]) if len(tree.children) > 1 else None
+        if function.kind in ORDER_DEPENDENT:
+            return self._opaque(function, "depends on the order of rows")
+        name = AGGREGATES.get(function.kind)
+        if name is None:
+            return self._opaque(function)
+        distinct = bool(tree.fields["isDistinct"])
+        return Call(name, self.all(list(function.children)), distinct=distinct, where=where)
+
+    def _WindowExpression(self, tree: Tree) -> Expression:
+        function, window = tree.children
+        partitions, orders = len(window.fields["partitionSpec"]), len(window.fields["orderSpec"])
+        partition = self.all(list(window.children[:partitions]))
+        order = tuple(
+            self.sort_key(one) for one in window.children[partitions : partitions + orders]
+        )
+        called = self._windowed(function)
+        if isinstance(called, OpaqueExpression):
+            return OpaqueExpression(
+                called.name, called.why, (*called.args, *partition, *(key.of for key in order)),
+                called.type,
+            )  # fmt: skip
+        frame = None
+        if function.kind == "AggregateExpression" or called.fn == "nth_value":
+            frame = self._frame(window.children[-1])
+        return Over(called, partition, order, frame)
+
+    def _windowed(self, function: Tree) -> Call | OpaqueExpression:
+        if function.kind == "AggregateExpression":
+            made = self.one(function)
+            if isinstance(made, Call | OpaqueExpression):
+                return made
+        name = WINDOW_FUNCTIONS.get(function.kind)
+        if name is None:
+            made = self._opaque(function)
+            assert isinstance(made, OpaqueExpression)
+            return made
+        ranks = name.endswith("rank") or name in {"row_number", "cume_dist"}
+        args = () if ranks else self.all(list(function.children))
+        return Call(name, args, ignore_nulls=bool(function.fields.get("ignoreNulls")))
+
+    def _frame(self, tree: Tree) -> Frame | None:
+        if tree.kind != "SpecifiedWindowFrame":
+            return None
+        lower, upper = (self._bound(one) for one in tree.children)
+        rows = "RowFrame" in str(tree.fields["frameType"])
+        return Frame("rows" if rows else "range", lower, upper)
+
+    def _bound(self, tree: Tree) -> Expression | None:
+        if tree.kind.startswith("Unbounded"):
+            return None
+        return Literal("0", "int") if tree.kind == "CurrentRow" else self.one(tree)
+
+
+def _internal(text: str, kind: str) -> str | None:
+    """The text of a value in Spark's internal form, as a literal has it; None where there is no rule."""
+    if kind == "date":
+        import datetime
+
+        return str(datetime.date(1970, 1, 1) + datetime.timedelta(days=int(text)))
+    return None if kind.startswith("timestamp") else text
+
+
+def _unscaled_in(tree: Tree, function: str) -> Tree | None:
+    """``tree`` (an aggregate over unscaled decimals, in a window or not) over the decimals themselves."""
+    if tree.kind == "WindowExpression":
+        within = _unscaled_in(tree.children[0], function)
+        return None if within is None else _with_first(tree, within)
+    if tree.kind != "AggregateExpression" or tree.children[0].kind != function:
+        return None
+    called = tree.children[0]
+    if called.children[0].kind != "UnscaledValue":
+        return None
+    return _with_first(tree, _with_first(called, called.children[0].children[0]))
+
+
+def _average_in_unscaled(tree: Tree) -> Tree | None:
+    """``avg(x)`` of what the optimiser makes of it: ``avg(UnscaledValue(x)) / 10^scale`` in doubles."""
+    if tree.kind != "Divide" or tree.children[1].kind != "Literal":
+        return None
+    return _unscaled_in(tree.children[0], "Average")
+
+
+def _with_first(tree: Tree, child: Tree) -> Tree:
+    return Tree(tree.kind, tree.fields, (child, *tree.children[1:]), tree.java)

@@ -1,0 +1,152 @@
+"""What a plan reads, as sources of a recipe."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lineage_core.recipe import File, Source
+from lineage_core.recipe_plan import Attribute, Column, Literal, Node, Project, Scan, Values
+from lineage_emitter.frames.json_tree import Tree
+from lineage_emitter.frames.jvm import frame_of, optimised
+
+READ_OPTIONS = {
+    "header", "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "comment", "encoding",
+    "charset", "multiLine", "mode", "nullValue", "nanValue", "emptyValue", "positiveInf", "negativeInf",
+    "dateFormat", "timestampFormat", "timestampNTZFormat", "locale", "lineSep", "wholetext",
+    "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "enforceSchema", "columnNameOfCorruptRecord",
+    "maxColumns", "maxCharsPerColumn", "unescapedQuoteHandling", "allowComments", "primitivesAsString",
+    "allowUnquotedFieldNames", "allowSingleQuotes", "allowNumericLeadingZeros", "dropFieldIfAllNull",
+    "allowBackslashEscapingAnyCharacter", "allowUnquotedControlChars", "allowNonNumericNumbers",
+    "prefersDecimal", "timeZone", "basePath", "mergeSchema", "datetimeRebaseMode", "int96RebaseMode",
+}  # fmt: skip
+"""Options that change what is read. No other is noted: some carry passwords."""
+
+SEPARATOR = "\u0001"
+
+LOCAL_ROWS_MAX = 1000
+"""Rows of a local table that a recipe carries; more would make it large."""
+
+_LOWER = {one.lower(): one for one in READ_OPTIONS}
+_STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);")
+
+
+class Leaves:
+    """Notes leaves. ``beneath``: notes a cached frame's plan (Spark's object) and says its place."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        add: Callable[[Node], int],
+        named: Callable[[Tree], tuple[Attribute, ...]],
+        beneath: Callable[[Any], tuple[int, tuple[Attribute, ...]]],
+    ) -> None:
+        self.sources: list[Source] = []
+        self._spark = spark
+        self._add = add
+        self._named = named
+        self._beneath = beneath
+
+    def note(self, tree: Tree) -> int | None:
+        """Note a leaf; None where its class is not known."""
+        rule = getattr(self, f"_{tree.kind}", None)
+        return None if rule is None else rule(tree)
+
+    def _LogicalRelation(self, tree: Tree) -> int | None:
+        node = tree.java()
+        relation = node.relation()
+        if not relation.getClass().getName().endswith(".HadoopFsRelation"):
+            return None
+        catalogue = node.catalogTable()
+        source = file_source(relation)
+        if catalogue.isDefined():
+            name = str(catalogue.get().identifier().unquotedString())
+            source = Source(**{**vars(source), "table": name})
+        columns = self._named(tree)
+        if any(one.name == "_metadata" for one in columns):
+            return None
+        if source not in self.sources:
+            self.sources.append(source)
+        place = self.sources.index(source)
+        return self._add(Scan(columns, place, tuple(one.name for one in columns)))
+
+    def _LocalRelation(self, tree: Tree) -> int | None:
+        node = tree.java()
+        columns = self._named(tree)
+        types = [field.dataType.simpleString() for field in frame_of(self._spark, node).schema]
+        if node.data().size() > LOCAL_ROWS_MAX:
+            return None
+        rows = []
+        for row in frame_of(self._spark, node).collect():
+            made = [literal(value, kind) for value, kind in zip(row, types, strict=True)]
+            if None in made:
+                return None
+            rows.append(tuple(one for one in made if one is not None))
+        columns = tuple(
+            Attribute(one.id, one.name, kind) for one, kind in zip(columns, types, strict=True)
+        )
+        return self._add(Values(columns, tuple(rows)))
+
+    def _InMemoryRelation(self, tree: Tree) -> int | None:
+        """A cached frame: what it was made from."""
+        plan = tree.java().cacheBuilder().logicalPlan()
+        below, inner = self._beneath(optimised(self._spark, plan))
+        columns = self._named(tree)
+        if len(inner) != len(columns):
+            return None
+        return self._add(Project(columns, below, tuple(Column(one.id) for one in inner)))
+
+
+def file_source(relation: Any) -> Source:
+    """The source that a file relation reads, with its files as they are now."""
+    location = relation.location()
+    options = dict(
+        line.partition(SEPARATOR)[::2] for line in _joined(relation.options()) if SEPARATOR in line
+    )
+    statuses = location.allFiles().mkString("\n") if hasattr(location, "allFiles") else ""
+    return Source(
+        format=str(relation.fileFormat().toString()).lower(),
+        paths=tuple(location.rootPaths().mkString("\n").split("\n")),
+        schema=str(relation.dataSchema().json()),
+        partitions=str(relation.partitionSchema().json())
+        if relation.partitionSchema().size()
+        else "",
+        options={
+            _LOWER[key.lower()]: value for key, value in options.items() if key.lower() in _LOWER
+        },
+        files=tuple(
+            sorted(
+                (
+                    File(path, int(size), int(time))
+                    for path, size, time in _STATUS.findall(statuses)
+                ),
+                key=lambda file: file.path,
+            )
+        ),
+    )
+
+
+def _joined(options: Any) -> list[str]:
+    """``key SEPARATOR value`` of a Scala map: its keys in one call, and a call for each that matters."""
+    keys = options.keys().mkString(SEPARATOR).split(SEPARATOR)
+    return [f"{key}{SEPARATOR}{options.apply(key)}" for key in keys if key.lower() in _LOWER]
+
+
+def literal(value: Any, kind: str) -> Literal | None:
+    """A Python value from Spark as a constant; None where a recipe has no form for it."""
+    if value is None:
+        return Literal(None, kind)
+    if isinstance(value, bool):
+        return Literal(str(value).lower(), kind)
+    if isinstance(value, datetime.datetime):
+        return None
+    if isinstance(value, float):
+        return Literal(repr(value), kind)
+    if isinstance(value, int | str | decimal.Decimal | datetime.date):
+        return Literal(str(value), kind)
+    return None

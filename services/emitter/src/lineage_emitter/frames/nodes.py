@@ -1,0 +1,231 @@
+"""Catalyst's plan nodes to a recipe's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+
+from lineage_core.recipe_plan import (
+    Aggregate,
+    Attribute,
+    Column,
+    Expand,
+    Expression,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Limit,
+    Node,
+    OpaqueExpression,
+    OpaqueNode,
+    Project,
+    Range,
+    Sample,
+    Sort,
+    Union,
+    Window,
+)
+from lineage_emitter.frames.expressions import Expressions
+from lineage_emitter.frames.json_tree import Tree, read_tree
+from lineage_emitter.frames.jvm import one_expression
+
+PASSED = {
+    "LocalLimit", "WindowGroupLimit", "SubqueryAlias", "View", "Repartition", "RepartitionByExpression",
+    "RebalancePartitions", "ResolvedHint",
+}  # fmt: skip
+"""Nodes that leave the rows as they are, or whose effect the node above repeats (a local limit's)."""
+
+JOINS: dict[str, JoinKind] = {
+    "Inner": "inner", "Cross": "inner", "LeftOuter": "left", "RightOuter": "right",
+    "FullOuter": "full", "LeftSemi": "semi", "LeftAnti": "anti", "ExistenceJoin": "exists",
+}  # fmt: skip
+
+Leaf = Callable[[Tree], int | None]
+"""Notes a leaf and says its place; None where it does not know the class."""
+
+
+class Nodes:
+    """Collects a plan's nodes, inputs before their users.
+
+    ``types``: of columns by number. ``leaf``: notes what reads data; without it, leaves are opaque.
+    """
+
+    def __init__(self, types: dict[int, str]) -> None:
+        self.plan: list[Node] = []
+        self.leaf: Leaf = lambda _: None
+        self._types = types
+        self._subplans: dict[str, int] = {}
+
+    def add(self, node: Node) -> int:
+        self.plan.append(node)
+        return len(self.plan) - 1
+
+    def note(self, tree: Tree) -> int:
+        """Note the node and all below it; its place in the plan."""
+        if tree.kind in PASSED:
+            return self.note(tree.children[0])
+        rule = getattr(self, f"_{tree.kind}", None)
+        if rule is None:
+            place = self.leaf(tree) if not tree.children else None
+            return self._opaque(tree) if place is None else place
+        return self.add(rule(tree))
+
+    def attribute(self, tree: Tree) -> Attribute:
+        """The column that an attribute or alias names."""
+        place = tree.fields["exprId"]["id"]
+        return Attribute(place, str(tree.fields["name"]), self._types.get(place, ""))
+
+    def _columns(self, place: int) -> tuple[Attribute, ...]:
+        return self.plan[place].columns
+
+    def _expressions(self, tree: Tree) -> Expressions:
+        def subplan(expression: Tree) -> int:
+            place = _plans_before(tree, expression)
+            text = json.dumps(expression.fields["plan"])
+            if text not in self._subplans:
+                below = read_tree(text, lambda: tree.java().subqueries().apply(place))
+                self._subplans[text] = self.note(below)
+            return self._subplans[text]
+
+        return Expressions(self._types, subplan)
+
+    def _opaque(self, tree: Tree) -> int:
+        columns = tuple(self.attribute(one) for one in tree.trees("output"))
+        inputs = tuple(self.note(child) for child in tree.children)
+        why = "rows of an RDD" if tree.kind == "LogicalRDD" else "not known to recipes"
+        return self.add(OpaqueNode(columns, tree.kind, why, inputs))
+
+    def _Project(self, tree: Tree) -> Node:
+        below = self.note(tree.children[0])
+        listed = tree.trees("projectList")
+        return Project(self._named(listed), below, self._expressions(tree).all(listed))
+
+    def _named(self, trees: Iterable[Tree]) -> tuple[Attribute, ...]:
+        return tuple(self.attribute(one) for one in trees)
+
+    def _Filter(self, tree: Tree) -> Node:
+        below = self.note(tree.children[0])
+        condition = tree.tree("condition")
+        assert condition is not None
+        return Filter(self._columns(below), below, self._expressions(tree).one(condition))
+
+    def _Join(self, tree: Tree) -> Node:
+        left, right = (self.note(child) for child in tree.children)
+        kind = tree.fields["joinType"]
+        name = str(kind.get("object") or kind.get("product-class")).rpartition(".")[2].rstrip("$")
+        held = tree.tree("condition")
+        condition = None if held is None else self._expressions(tree).one(held)
+        shared = {one.id for one in self._columns(left)} & {one.id for one in self._columns(right)}
+        if name not in JOINS or shared:
+            why = "a join of this kind" if name not in JOINS else "both sides hold the same column"
+            return OpaqueNode((), name, why, (left, right))
+        how = JOINS[name]
+        columns = self._columns(left)
+        if how == "exists":
+            found = kind["exists"][0]["exprId"]["id"]
+            columns = (*columns, Attribute(found, "exists", "boolean"))
+        elif how not in {"semi", "anti"}:
+            columns = (*columns, *self._columns(right))
+        return Join(columns, left, right, how, condition)
+
+    def _Aggregate(self, tree: Tree) -> Node:
+        below = self.note(tree.children[0])
+        expressions = self._expressions(tree)
+        keys = expressions.all(tree.trees("groupingExpressions"))
+        listed = tree.trees("aggregateExpressions")
+        return Aggregate(self._named(listed), below, keys, expressions.all(listed))
+
+    def _Window(self, tree: Tree) -> Node:
+        below = self.note(tree.children[0])
+        listed = tree.trees("windowExpressions")
+        columns = (*self._columns(below), *self._named(listed))
+        return Window(columns, below, self._expressions(tree).all(listed))
+
+    def _Sort(self, tree: Tree) -> Node:
+        below = self.note(tree.children[0])
+        expressions = self._expressions(tree)
+        order = tuple(expressions.sort_key(one) for one in tree.trees("order"))
+        return Sort(self._columns(below), below, order)
+
+    def _GlobalLimit(self, tree: Tree) -> Node:
+        below = self.note(tree.children[0])
+        return Limit(self._columns(below), below, _number(tree, "limitExpr"))
+
+    def _Offset(self, tree: Tree) -> Node:
+        below = self.note(tree.children[0])
+        return Limit(self._columns(below), below, None, _number(tree, "offsetExpr"))
+
+    def _Sample(self, tree: Tree) -> Node:
+        below = self.note(tree.children[0])
+        return Sample(self._columns(below), below)
+
+    def _Union(self, tree: Tree) -> Node:
+        inputs = tuple(self.note(child) for child in tree.children)
+        return Union(self._columns(inputs[0]), inputs)
+
+    def _Range(self, tree: Tree) -> Node:
+        columns = self._named(tree.trees("output"))
+        start, end, step = (int(tree.fields[name]) for name in ("start", "end", "step"))
+        return Range(columns, start, end, step)
+
+    def _Expand(self, tree: Tree) -> Node:
+        """Spark's JSON leaves the projections out; all of them come in one more call."""
+        below = self.note(tree.children[0])
+        columns = self._named(tree.trees("output"))
+        held = tree.java().expressions()
+        listed = read_tree(one_expression(held).toJSON(), lambda: one_expression(held)).children
+        made = self._expressions(tree).all(list(listed[: -len(columns)]))
+        rows = tuple(made[at : at + len(columns)] for at in range(0, len(made), len(columns)))
+        return Expand(columns, below, rows)
+
+    def _Generate(self, tree: Tree) -> Node:
+        below = self.note(tree.children[0])
+        made = self._named(tree.trees("generatorOutput"))
+        function = tree.tree("generator")
+        assert function is not None
+        columns = (*self._columns(below), *made)
+        expression = self._expressions(tree).one(function)
+        return Generate(columns, below, expression, made, bool(tree.fields["outer"]))
+
+    def _python(self, tree: Tree) -> Node:
+        """Python functions: their values can't be computed anew."""
+        below = self.note(tree.children[0])
+        made = self._named(tree.trees("resultAttrs"))
+        functions = self._expressions(tree).all(tree.trees("udfs"))
+        passed: list[Expression] = [Column(one.id) for one in self._columns(below)]
+        values = [
+            OpaqueExpression(one.name, "a Python function", one.args, column.type)
+            for one, column in zip(functions, made, strict=True)
+            if isinstance(one, OpaqueExpression)
+        ]
+        return Project((*self._columns(below), *made), below, (*passed, *values))
+
+    _BatchEvalPython = _python
+    _ArrowEvalPython = _python
+
+
+def _number(tree: Tree, field: str) -> int:
+    held = tree.tree(field)
+    assert held is not None
+    return int(held.fields["value"])
+
+
+def _plans_before(node: Tree, subquery: Tree) -> int:
+    """How many plans stand before ``subquery`` among those within the node's expressions."""
+    wanted = subquery.fields["exprId"]["id"]
+    found: list[int] = []
+
+    def search(raw: object) -> None:
+        if isinstance(raw, list):
+            for one in raw:
+                search(one)
+        elif isinstance(raw, dict) and ("plan" in raw or "buildQuery" in raw):
+            # An expression's own fields repeat its children, which stand in the list by themselves.
+            held = raw.get("exprId")
+            found.append(held["id"] if isinstance(held, dict) else -1)
+
+    for name, field in node.fields.items():
+        if name not in {"class", "output"}:
+            search(field)
+    return found.index(wanted)

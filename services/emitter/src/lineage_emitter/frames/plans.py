@@ -1,0 +1,103 @@
+"""A frame's plan as a recipe.
+
+The optimised plan is noted: subqueries are joins there, views are unfolded, functions that stand for others
+are replaced, and the current time is a constant. What only makes the run quicker is left out (runtime
+filters, limits ahead of a shuffle, hints, the number of partitions): it changes no result.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lineage_core.recipe import Output, Recipe
+from lineage_core.recipe_plan import Attribute
+from lineage_emitter.frames.json_tree import Tree, all_fields, read_tree
+from lineage_emitter.frames.jvm import optimised_plan
+from lineage_emitter.frames.leaves import Leaves
+from lineage_emitter.frames.nodes import Nodes
+from lineage_emitter.frames.types import ddl
+
+SETTINGS = (
+    "spark.sql.ansi.enabled",
+    "spark.sql.caseSensitive",
+    "spark.sql.decimalOperations.allowPrecisionLoss",
+    "spark.sql.mapKeyDedupPolicy",
+    "spark.sql.session.timeZone",
+    "spark.sql.timestampType",
+    "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.legacy.sizeOfNull",
+    "spark.sql.legacy.castComplexTypesToString.enabled",
+    "spark.sql.legacy.statisticalAggregate",
+    "spark.sql.legacy.literal.pickMinimumPrecision",
+    "spark.sql.parquet.binaryAsString",
+    "spark.sql.parquet.int96AsTimestamp",
+    "spark.sql.columnNameOfCorruptRecord",
+    "spark.sql.sources.partitionColumnTypeInference.enabled",
+)
+"""Settings that change what a plan or a file means."""
+
+
+def recipe_of(frame: DataFrame, output: Output | None = None, site: str = "") -> Recipe:
+    """The recipe of the rows that ``frame`` gives.
+
+    It runs no Spark job, and may be called on another thread after the action: a plan never changes.
+    """
+    return recipe_of_plan(frame.sparkSession, optimised_plan(frame), output, site)
+
+
+def recipe_of_plan(
+    spark: SparkSession, plan: Any, output: Output | None = None, site: str = ""
+) -> Recipe:
+    """The recipe of the rows of an optimised plan (Spark's object)."""
+    text = plan.toJSON()
+    columns = json.loads(plan.schema().json())["fields"]
+    types = _types(json.loads(text))
+    nodes = Nodes(types)
+
+    def beneath(inner: Any) -> tuple[int, tuple[Attribute, ...]]:
+        inner_text = inner.toJSON()
+        types.update(_types(json.loads(inner_text)))
+        place = nodes.note(read_tree(inner_text, lambda: inner))
+        return place, nodes.plan[place].columns
+
+    def named(tree: Tree) -> tuple[Attribute, ...]:
+        return tuple(nodes.attribute(one) for one in tree.trees("output"))
+
+    leaves = Leaves(spark, nodes.add, named, beneath)
+    nodes.leaf = leaves.note
+    nodes.note(read_tree(text, lambda: plan))
+    last = nodes.plan[-1]
+    typed = tuple(
+        Attribute(one.id, one.name, ddl(field["type"]))
+        for one, field in zip(last.columns, columns, strict=True)
+    )
+    nodes.plan[-1] = type(last)(**{**vars(last), "columns": typed})
+    return Recipe(
+        spark=spark.version,
+        settings=_settings(spark),
+        sources=tuple(leaves.sources),
+        plan=tuple(nodes.plan),
+        output=output or Output(),
+        site=site,
+    )
+
+
+def _types(raw: Any) -> dict[int, str]:
+    """The types of columns that the plan's text names anywhere."""
+    return {
+        one["exprId"]["id"]: ddl(one["dataType"])
+        for one in all_fields(raw)
+        if one["class"].endswith("AttributeReference")
+    }
+
+
+def _settings(spark: SparkSession) -> dict[str, str]:
+    held = {}
+    for name in SETTINGS:
+        value = spark.conf.get(name, None)
+        if value is not None:
+            held[name] = value
+    return held
