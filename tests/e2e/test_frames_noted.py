@@ -121,7 +121,7 @@ def test_every_action_is_noted_once(ran: Path) -> None:
     ]
     assert verdict["recipes"] == {"expected": len(outputs), "received": len(outputs)}
     sources = {node["node"] for node in shown["nodes"] if node["kind"] == "frame-source"}
-    reads = {output["node"]: [] for output in outputs}
+    reads: dict[str, list[str]] = {output["node"]: [] for output in outputs}
     for link in shown["links"]:
         assert link["src"] in sources
         reads[link["dest"]].append(link["src"])
@@ -309,3 +309,23 @@ def test_capture_that_fails_may_fail_the_program(
     with pytest.raises(CaptureFailedError, match="no space left"):
         spark.range(3).count()
     lc.close()
+
+
+def test_settings_are_those_of_the_action(
+    capture: Capture, spark: SparkSession, tmp_path: Path
+) -> None:
+    zone = "spark.sql.session.timeZone"
+    before = spark.conf.get(zone)
+    assert before is not None
+    try:
+        with capture() as lc:
+            assert lc.session is not None
+            with lc.session.frames.held():
+                spark.conf.set(zone, "Asia/Tokyo")
+                spark.range(1).count()
+                spark.conf.set(zone, "America/Lima")
+            app = lc.app
+    finally:
+        spark.conf.set(zone, before)
+    (recipe,) = recipes(tmp_path, app).values()
+    assert recipe.settings[zone] == "Asia/Tokyo"

@@ -62,7 +62,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Output:
-    """Where the rows went: to ``path``, to ``table``, or to the driver."""
+    """Where the rows went: to ``path``, to ``table``, or to the driver.
+
+    ``action``: the method that was called. ``limit``: how many rows it gave at most, where it gave just
+    some (``take``). ``options``: the writer's that say how to read a file again, never credentials.
+    """
 
     kind: OneOf["driver", "files", "table"] = "driver"
     path: str | None = None
@@ -70,6 +74,9 @@ class Output:
     format: str | None = None
     mode: str | None = None
     files: tuple[File, ...] = ()
+    action: str = ""
+    limit: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lineage_emitter.frames.files import Folder
+from lineage_emitter.frames.jvm import frame_of
 from lineage_emitter.frames.outputs import READABLE_OPTIONS, Said, Target, located, to_table
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def command_of(result: DataFrame, known: Target | None) -> tuple[Any, Target] | 
     target = _target(result.sparkSession, command, name, known)
     if target is None:
         return str(name)
-    return _frame(result.sparkSession, command.query()), target
+    return frame_of(result.sparkSession, command.query()), target
 
 
 def _target(spark: SparkSession, command: Any, name: str, known: Target | None) -> Target | None:
@@ -94,14 +95,3 @@ def _options(storage: Any) -> dict[str, str]:
         if one._1().lower() in READABLE_OPTIONS:
             found[one._1().lower()] = one._2()
     return found
-
-
-def _frame(spark: SparkSession, query: Any) -> DataFrame:
-    """The rows of a command's query as a DataFrame; nothing of it is computed."""
-    from pyspark.sql.classic.dataframe import DataFrame
-
-    jvm = spark._jvm
-    assert jvm is not None
-    return DataFrame(
-        jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, query), spark
-    )

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_emitter import scope
-from lineage_emitter.errors import CaptureFailedError
-from lineage_emitter.frames import commands
+from lineage_emitter.frames import commands, plans
+from lineage_emitter.frames.jvm import activate, explicit_settings
 from lineage_emitter.frames.noting import Done
 from lineage_emitter.frames.outputs import (
     FORMATS,
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 Sessions: TypeAlias = "Callable[[], Session | None]"
 """Gives the session of the active SparkContext."""
-Describe: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], "tuple[Any, Target] | None"]
-"""The frame and the target of a call, before it runs; None when there is nothing to note."""
+Describe: TypeAlias = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], tuple[Any, Target]]
+"""The frame and the target of a call (method, object, arguments), before it runs."""
 
 REASON = "such work on DataFrames has no record-level lineage in this version"
 ACTIONS = ("collect", "count", "show", "toPandas", "toArrow", "take", "first", "head", "tail",
@@ -48,6 +49,15 @@ WRITES = ("save", *FORMATS, "saveAsTable", "insertInto", "jdbc")
 WRITES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 
 _installed = False
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """An action as it was called. ``settings``: what was set in its session then; None: not known."""
+
+    frame: Any
+    target: Target
+    settings: Mapping[str, str] | None
 
 
 def install(sessions: Sessions) -> None:
@@ -88,7 +98,7 @@ def _wrap(owner: Any, name: str, around: Callable[[Any], Any]) -> None:
 # -- actions ---------------------------------------------------------------------------------------
 
 
-def _noting(what: str, describe: Callable[..., Any], sessions: Sessions) -> Callable[[Any], Any]:
+def _noting(what: str, describe: Describe, sessions: Sessions) -> Callable[[Any], Any]:
     def around(stock: Any) -> Any:
         @functools.wraps(stock)
         def method(self: Any, *given: Any, **named: Any) -> Any:
@@ -97,7 +107,7 @@ def _noting(what: str, describe: Callable[..., Any], sessions: Sessions) -> Call
                 with scope.suspended():
                     return stock(self, *given, **named)
             with scope.operator(what) as running:
-                found = _described(session, running, lambda: describe(stock, self, given, named))
+                called = _called(session, running, lambda: describe(stock, self, given, named))
                 try:
                     with scope.suspended():
                         result = stock(self, *given, **named)
@@ -106,9 +116,8 @@ def _noting(what: str, describe: Callable[..., Any], sessions: Sessions) -> Call
                     raise
                 finally:
                     session.note_lazy()
-                if found is not None:
-                    frame, target = found
-                    note(session, running, frame, target)
+                if called is not None:
+                    note(session, running, called)
                 session.check()
             return result
 
@@ -117,29 +126,34 @@ def _noting(what: str, describe: Callable[..., Any], sessions: Sessions) -> Call
     return around
 
 
-def _described(
+def _called(
     session: Session, running: scope.Operator, describe: Callable[[], tuple[Any, Target]]
-) -> tuple[Any, Target] | None:
+) -> Called | None:
     """What is to be noted; None where that can't be told: then the verdict says so."""
     try:
         with scope.suspended():
-            return describe()
+            frame, target = describe()
+            return Called(frame, target, explicit_settings(frame.sparkSession))
     except Exception as problem:
-        reason = f"what it does could not be noted: {type(problem).__name__}: {problem}"
-        session.unknown(running.name, reason.partition("\n")[0][:400], ())
+        _not_noted(session, running, problem)
         return None
 
 
-def note(session: Session, running: scope.Operator, frame: Any, target: Target) -> None:
+def _not_noted(session: Session, running: scope.Operator, problem: Exception) -> None:
+    reason = f"what it does could not be noted: {type(problem).__name__}: {problem}"
+    session.unknown(running.name, reason.partition("\n")[0][:400], ())
+
+
+def note(session: Session, running: scope.Operator, called: Called) -> None:
     """Have an action noted that has returned."""
+    frame, target = called.frame, called.target
 
     def recipe(site: str) -> Recipe:
-        from lineage_emitter.frames.plans import recipe_of
-
+        activate(frame.sparkSession)
         there = target
         if target.kind == "table" and target.folder is None:
             there = located(frame.sparkSession, target, is_new=True)
-        return recipe_of(frame, there.output(), site)
+        return plans.recipe_of(frame, there.output(), site, called.settings)
 
     session.frames.note(Done(session.next_id(), running, recipe))
 
@@ -255,9 +269,10 @@ def _running(sessions: Sessions) -> Callable[[Any], Any]:
                 text = given[0] if given else named.get("sqlQuery")
                 with scope.suspended():
                     before = commands.before(self, text)
+                    settings = _settings(self)
                     result = stock(self, *given, **named)
-                    session.note_lazy()
-                _note_command(session, running, result, before)
+                session.note_lazy()
+                _note_command(session, running, result, before, settings)
             return result
 
         return method
@@ -265,21 +280,29 @@ def _running(sessions: Sessions) -> Callable[[Any], Any]:
     return around
 
 
+def _settings(spark: Any) -> Mapping[str, str] | None:
+    """What is set in a session; None where it does not say (it has been stopped)."""
+    try:
+        return explicit_settings(spark)
+    except Exception:
+        return None
+
+
 def _note_command(
-    session: Session, running: scope.Operator, result: Any, before: Target | None
+    session: Session,
+    running: scope.Operator,
+    result: Any,
+    before: Target | None,
+    settings: Mapping[str, str] | None,
 ) -> None:
     try:
         with scope.suspended():
             found = commands.command_of(result, before)
-        if found is None:
-            return
-        if isinstance(found, str):
-            session.unknown(running.name, f"{found}: {REASON}", ())
-            return
-        note(session, running, *found)
-        session.check()
-    except CaptureFailedError:
-        raise
     except Exception as problem:
-        reason = f"what it does could not be noted: {type(problem).__name__}: {problem}"
-        session.unknown(running.name, reason.partition("\n")[0][:400], ())
+        _not_noted(session, running, problem)
+        return
+    if isinstance(found, str):
+        session.unknown(running.name, f"{found}: {REASON}", ())
+    elif found is not None:
+        note(session, running, Called(*found, settings))
+        session.check()

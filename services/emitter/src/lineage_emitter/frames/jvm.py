@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
+
+_SEPARATOR = "\u0001"
 
 
 def optimised_plan(frame: DataFrame) -> Any:
@@ -29,7 +32,28 @@ def frame_of(spark: SparkSession, plan: Any) -> DataFrame:
 
 def one_expression(expressions: Any) -> Any:
     """Several expressions as the children of one, so that they travel in one call. It is never evaluated."""
-    spark = SparkSession.getActiveSession()
-    assert spark is not None
-    jvm: Any = spark._jvm
+    # Not by SparkSession.getActiveSession: that may change which session is the program's.
+    context: Any = SparkContext._active_spark_context
+    jvm: Any = context._jvm
     return jvm.org.apache.spark.sql.catalyst.expressions.Coalesce(expressions)
+
+
+def activate(spark: SparkSession) -> None:
+    """Make the session the one that Spark takes for this thread's."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+
+
+def explicit_settings(spark: SparkSession) -> dict[str, str]:
+    """All that is set in the session, in one call for all."""
+    text = spark._jsparkSession.sessionState().conf().getAllConfs().mkString(_SEPARATOR)
+    pairs = (line.partition(" -> ") for line in str(text).split(_SEPARATOR) if line)
+    return {name: value for name, _, value in pairs}
+
+
+def default_setting(spark: SparkSession, name: str) -> str | None:
+    """What a setting is where it is not set; None where it has no default."""
+    jvm: Any = spark._jvm
+    # A configuration of its own holds nothing that anybody has set.
+    value = jvm.org.apache.spark.sql.internal.SQLConf().getConfString(name, None)
+    return None if value is None else str(value)

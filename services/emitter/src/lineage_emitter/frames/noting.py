@@ -30,7 +30,7 @@ from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.frames.outputs import LINES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from lineage_core.message import Message
     from lineage_core.recipe import File, Output, Recipe, Source
@@ -66,6 +66,8 @@ class FrameNotes:
         self._session = session
         self._queue: Queue[Any] = Queue(WAITING_MAX)
         self._lock = threading.Lock()
+        self._working = threading.Lock()
+        """Held while an action is being noted."""
         self._thread: threading.Thread | None = None
         self._closed = False
         self._sources: dict[object, Node] = {}
@@ -91,6 +93,12 @@ class FrameNotes:
         if not reached.wait(timeout_s):
             logger.warning("DataFrame work was not all noted within %s s", timeout_s)
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """In the body actions return, and none is noted."""
+        with self._working:
+            yield
+
     def close(self) -> None:
         """Note what is left; nothing more is taken."""
         with self._lock:
@@ -112,7 +120,7 @@ class FrameNotes:
                 item.set()
             elif item is not None:
                 behind = True
-                with scope.resumed(item.operator), scope.suspended():
+                with self._working, scope.resumed(item.operator), scope.suspended():
                     self._note(item)
             if behind and self._queue.empty():
                 # Each is out of this process at once; the disk and the store see some together.

@@ -8,6 +8,7 @@ filters, limits ahead of a shuffle, hints, the number of partitions): it changes
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lineage_core.recipe import Output, Recipe
 from lineage_core.recipe_plan import Attribute
 from lineage_emitter.frames.json_tree import Tree, all_fields, read_tree
-from lineage_emitter.frames.jvm import optimised_plan
+from lineage_emitter.frames.jvm import default_setting, explicit_settings, optimised_plan
 from lineage_emitter.frames.leaves import Leaves
 from lineage_emitter.frames.nodes import Nodes
 from lineage_emitter.frames.types import ddl
@@ -40,16 +41,26 @@ SETTINGS = (
 """Settings that change what a plan or a file means."""
 
 
-def recipe_of(frame: DataFrame, output: Output | None = None, site: str = "") -> Recipe:
+def recipe_of(
+    frame: DataFrame,
+    output: Output | None = None,
+    site: str = "",
+    settings: Mapping[str, str] | None = None,
+) -> Recipe:
     """The recipe of the rows that ``frame`` gives.
 
     It runs no Spark job, and may be called on another thread after the action: a plan never changes.
+    The session's settings may, so ``settings`` are those that were set before it (None: those of now).
     """
-    return recipe_of_plan(frame.sparkSession, optimised_plan(frame), output, site)
+    return recipe_of_plan(frame.sparkSession, optimised_plan(frame), output, site, settings)
 
 
 def recipe_of_plan(
-    spark: SparkSession, plan: Any, output: Output | None = None, site: str = ""
+    spark: SparkSession,
+    plan: Any,
+    output: Output | None = None,
+    site: str = "",
+    settings: Mapping[str, str] | None = None,
 ) -> Recipe:
     """The recipe of the rows of an optimised plan (Spark's object)."""
     text = plan.toJSON()
@@ -77,7 +88,7 @@ def recipe_of_plan(
     nodes.plan[-1] = type(last)(**{**vars(last), "columns": typed})
     return Recipe(
         spark=spark.version,
-        settings=_settings(spark),
+        settings=_settings(spark, explicit_settings(spark) if settings is None else settings),
         sources=tuple(leaves.sources),
         plan=tuple(nodes.plan),
         output=output or Output(),
@@ -94,10 +105,15 @@ def _types(raw: Any) -> dict[int, str]:
     }
 
 
-def _settings(spark: SparkSession) -> dict[str, str]:
-    held = {}
-    for name in SETTINGS:
-        value = spark.conf.get(name, None)
-        if value is not None:
-            held[name] = value
-    return held
+def _settings(spark: SparkSession, explicit: Mapping[str, str]) -> dict[str, str]:
+    known = {name: explicit.get(name) or _default(spark, name) for name in SETTINGS}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+_defaults: dict[str, str | None] = {}
+
+
+def _default(spark: SparkSession, name: str) -> str | None:
+    if name not in _defaults:
+        _defaults[name] = default_setting(spark, name)
+    return _defaults[name]
