@@ -146,8 +146,10 @@ def _summary(found: dict[str, Any]) -> str:
             )
         return f"lineage: {app}: sent to Kafka at {kafka}; next: lineage verify --wait {app}"
     app, flows, blocks = found["app"], found["flows"], found["blocks"]["received"]
-    if found["complete"]:
+    if found["complete"] and blocks:
         state, following = "complete", "lineage back OUTPUT_FILE:LINE"
+    elif found["complete"]:
+        state, following = "complete", f"lineage graph {app}"
     else:
         state, following = "incomplete", f"lineage verify {app}"
     kept = f"{flows:,} flows in {blocks:,} blocks"

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,7 @@ CLOSE_S = 120.0
 """How long the end of an application waits for what is still to be noted."""
 LINK_EVERY_S = 1.0
 """How often, at most, what was noted is made durable and linked while the program runs."""
+KEPT_TIMES = 1_000
 _STOP = object()
 
 
@@ -71,6 +73,8 @@ class FrameNotes:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._sources: dict[object, Node] = {}
+        self.seconds: deque[float] = deque(maxlen=KEPT_TIMES)
+        """How long the latest took to note, each."""
 
     def note(self, done: Done) -> None:
         """Note an action soon."""
@@ -121,7 +125,9 @@ class FrameNotes:
             elif item is not None:
                 behind = True
                 with self._working, scope.resumed(item.operator), scope.suspended():
+                    began = time.perf_counter()
                     self._note(item)
+                    self.seconds.append(time.perf_counter() - began)
             if behind and self._queue.empty():
                 # Each is out of this process at once; the disk and the store see some together.
                 durably = time.monotonic() - linked_at >= LINK_EVERY_S

@@ -1,0 +1,114 @@
+"""What noting DataFrames costs: python -m benchmarks.noted --pairs 9 --rows 1000000.
+
+Prints one JSON line. Rounds of the same small actions in one Spark, plain and noted in turn (A B A B):
+``job_ratio`` is noted over plain, pair by pair, until the last action returned; ``note_ms`` is how long
+the thread that notes took for one action, beside the job and behind it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.intervals import median_interval
+from benchmarks.provenance import provenance
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ACTIONS = 5
+"""Of one round."""
+
+
+def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.noted", description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--json-out", type=Path, help="append the row to this file, too")
+    return parser.parse_args(words)
+
+
+def round_of(spark: SparkSession, folder: Path) -> float:
+    """Run ``ACTIONS`` actions; seconds."""
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    began = time.perf_counter()
+    rows = spark.read.parquet(str(folder / "in"))
+    by_key = rows.where("amount > 10").groupBy("key").sum("amount").withColumnRenamed("key", "k")
+    by_key.write.parquet(str(folder / "out"))
+    rows.join(by_key, rows["key"] == by_key["k"]).orderBy("amount").limit(10).collect()
+    rows.select("key").distinct().count()
+    spark.read.parquet(str(folder / "out")).where("k = 7").toPandas()
+    rows.where("amount = 11").write.mode("append").parquet(str(folder / "out"))
+    return time.perf_counter() - began
+
+
+def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The row."""
+    from pyspark.sql import SparkSession
+
+    from lineage_emitter import LineageContext
+
+    builder = SparkSession.builder.master(f"local[{asked.cores}]").appName("noted")
+    builder = builder.config("spark.ui.enabled", "false")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    made = spark.range(asked.rows).selectExpr("id % 1000 AS key", "id % 97 AS amount")
+    made.write.parquet(str(folder / "in"))
+    store = f"sqlite:///{folder / 'lineage.db'}"
+    ratios, notes, rounds = [], [], {"plain": [], "noted": []}
+    for number in range(asked.pairs + 1):
+        seconds = {}
+        for kind in ("plain", "noted"):
+            noted = kind == "noted"
+            with LineageContext(spark.sparkContext, store=store) if noted else nullcontext() as lc:
+                seconds[kind] = round_of(spark, folder)
+                if lc is not None:
+                    assert lc.session is not None
+                    lc.session.frames.settle()
+                    taken = lc.session.frames.seconds
+                    if len(taken) != ACTIONS:
+                        raise RuntimeError(f"{len(taken)} of {ACTIONS} actions were noted")
+            if number:
+                rounds[kind].append(seconds[kind])
+        if number:  # the first pair warms everything
+            ratios.append(seconds["noted"] / seconds["plain"])
+            notes += taken
+    spark.stop()
+    return {
+        "row": "noted",
+        "rows": asked.rows,
+        "pairs": asked.pairs,
+        "job_ratio": median_interval(ratios),
+        "note_ms": {
+            "median": round(statistics.median(notes) * 1000, 1),
+            "max": round(max(notes) * 1000, 1),
+        },
+        "seconds": {kind: [round(one, 3) for one in found] for kind, found in rounds.items()},
+    }
+
+
+def main() -> int:
+    """Command line entry."""
+    asked = arguments_of()
+    with tempfile.TemporaryDirectory() as folder:
+        row = measure(asked, Path(folder)) | {"provenance": provenance()}
+    line = json.dumps(row)
+    print(line)
+    if asked.json_out is not None:
+        with asked.json_out.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
