@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import Scan
 from lineage_frames.building import view_name
+from lineage_frames.changed import check_unchanged
 from lineage_frames.sources import WHOLE_FILES, view_of, whole_files
 
 WRITTEN_FOR = {
@@ -25,6 +26,7 @@ def trace_session(spark: SparkSession, recipe: Recipe) -> SparkSession:
 
     Raises:
         RefusedError: rows of a source have no names.
+        ChangedSourceError: a source is not what it was.
     """
     session = spark.newSession()
     for name, value in {**recipe.settings, **WRITTEN_FOR}.items():
@@ -33,5 +35,6 @@ def trace_session(spark: SparkSession, recipe: Recipe) -> SparkSession:
         for name, value in WHOLE_FILES.items():
             session.conf.set(name, value)
     for place in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
+        check_unchanged(session, recipe.sources[place])
         view_of(session, recipe.sources[place]).createOrReplaceTempView(view_name(place))
     return session

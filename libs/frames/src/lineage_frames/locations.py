@@ -1,0 +1,77 @@
+"""Rows of files as a person names them: ``path:line`` of text files, ``path#row`` of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from lineage_core.recipe import Recipe, Source
+from lineage_frames.changed import local_path
+from lineage_frames.sources import WHOLE_FILES
+from lineage_frames.witnesses import Witnesses
+
+NOT_BLANK = r"[^\x00-\x20]"
+"""What makes a line a record: readers of CSV and JSON skip lines of nothing but white space."""
+
+BY_BYTE = {"", "utf-8", "utf8", "us-ascii", "iso-8859-1", "windows-1252"}
+"""Encodings whose line ends are those of ASCII."""
+
+
+def locations(spark: SparkSession, recipe: Recipe, witnesses: Witnesses) -> Iterator[str]:
+    """The witnesses' names, file by file, in order: lines count from 1, other rows from 0."""
+    for (place, path), ordinals in sorted(witnesses.rows.items(), key=lambda one: one[0][1]):
+        shown = local_path(path)
+        name = path if shown is None or path.startswith("plan:") else str(shown)
+        source = None if place is None else recipe.sources[place]
+        if source is not None and has_lines(source):
+            lines = lines_of(spark, source, path, ordinals)
+            yield from (f"{name}:{line}" for line in lines.tolist())
+        else:
+            yield from (f"{name}#{row}" for row in ordinals.tolist())
+
+
+def has_lines(source: Source) -> bool:
+    """Whether each row of the source's files is one line."""
+    options = {key.lower(): value for key, value in source.options.items()}
+    return (
+        source.format in {"csv", "json", "text"}
+        and options.get("multiline", "false").lower() != "true"
+        and options.get("wholetext", "false").lower() != "true"
+        and options.get("linesep", "\n") == "\n"
+        and options.get("encoding", options.get("charset", "")).lower() in BY_BYTE
+    )
+
+
+def lines_of(
+    spark: SparkSession, source: Source, path: str, ordinals: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """The lines, from 1, at which rows of a file stand; ``ordinals`` ascend."""
+    if source.format == "text":
+        return ordinals + np.uint64(1)
+    session = spark.newSession()
+    for name, value in WHOLE_FILES.items():
+        session.conf.set(name, value)
+    lines = session.read.text(path).select("value", _number().alias("line"))
+    records = lines.where(_is_record(source)).select("line", _number().alias("record"))
+    header = source.format == "csv" and source.options.get("header", "false").lower() == "true"
+    wanted = (ordinals + np.uint64(header)).tolist()
+    keys = session.createDataFrame([(one,) for one in wanted], "wanted bigint")
+    found = records.join(F.broadcast(keys), F.col("record") == F.col("wanted"), "leftsemi")
+    return np.array(sorted(row.line + 1 for row in found.collect()), np.uint64)
+
+
+def _number() -> Column:
+    """The running number in the one partition that the file is."""
+    return F.monotonically_increasing_id()
+
+
+def _is_record(source: Source) -> Column:
+    there = F.col("value").rlike(NOT_BLANK)
+    comment = source.options.get("comment", "")
+    if source.format == "csv" and comment:
+        there = there & ~F.col("value").startswith(F.lit(comment))
+    return there

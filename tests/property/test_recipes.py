@@ -1,0 +1,106 @@
+"""Recipes read back as they were written, whatever they hold."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lineage_core.errors import ContractError
+from lineage_core.recipe import Recipe
+from lineage_core.recipe_plan import (
+    Attribute,
+    Call,
+    Column,
+    Expression,
+    Frame,
+    Join,
+    JoinKind,
+    Literal,
+    Node,
+    OpaqueExpression,
+    Over,
+    Project,
+    SortKey,
+    Values,
+)
+
+pytestmark = pytest.mark.property
+
+NAMES = st.text(max_size=8)
+IDS = st.integers(0, 2**40)
+LEAVES = st.builds(Column, IDS) | st.builds(Literal, st.none() | NAMES, NAMES)
+
+
+def deeper(below: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+    many = st.lists(below, max_size=3).map(tuple)
+    calls = st.builds(
+        Call, NAMES, many, st.none() | NAMES, st.booleans(), st.none() | below, st.booleans()
+    )
+    keys = st.lists(st.builds(SortKey, below, st.booleans(), st.booleans()), max_size=2).map(tuple)
+    frames = st.builds(
+        Frame, st.sampled_from(["rows", "range"]), st.none() | below, st.none() | below
+    )
+    return (
+        calls
+        | st.builds(Over, calls, many, keys, st.none() | frames)
+        | st.builds(OpaqueExpression, NAMES, NAMES, many, NAMES)
+    )
+
+
+EXPRESSIONS = st.recursive(LEAVES, deeper, max_leaves=12)
+COLUMNS = st.lists(st.builds(Attribute, IDS, NAMES, NAMES), max_size=3).map(tuple)
+ROWS = st.lists(
+    st.lists(st.builds(Literal, st.none() | NAMES, NAMES), max_size=3).map(tuple), max_size=3
+).map(tuple)
+
+
+@st.composite
+def recipes(draw: st.DrawFn) -> Recipe:
+    plan: list[Node] = [draw(st.builds(Values, COLUMNS, ROWS))]
+    for place in range(1, draw(st.integers(1, 5))):
+        below = st.integers(0, place - 1)
+        projects = st.builds(Project, COLUMNS, below, st.lists(EXPRESSIONS, max_size=3).map(tuple))
+        hows = st.sampled_from(typing.get_args(JoinKind))
+        joins = st.builds(Join, COLUMNS, below, below, hows, st.none() | EXPRESSIONS)
+        plan.append(draw(projects | joins))
+    settings = draw(st.dictionaries(NAMES, NAMES, max_size=3))
+    return Recipe("4.1.4", settings, (), tuple(plan), site=draw(NAMES))
+
+
+@given(recipes())
+def test_recipes_read_back(recipe: Recipe) -> None:
+    text = recipe.to_json()
+    assert Recipe.from_json(text) == recipe
+    assert Recipe.from_json(text).to_json() == text
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | NAMES,
+    lambda one: st.lists(one, max_size=3) | st.dictionaries(NAMES, one, max_size=3),
+)
+
+
+@given(recipes(), st.data())
+def test_a_spoilt_recipe_is_refused_or_read_never_anything_else(
+    recipe: Recipe, data: st.DataObject
+) -> None:
+    import json
+
+    raw = json.loads(recipe.to_json())
+    place: Any = raw
+    while isinstance(place, dict | list) and place:
+        steps = sorted(place) if isinstance(place, dict) else range(len(place))
+        step = data.draw(st.sampled_from(list(steps)))
+        if data.draw(st.booleans()) or not isinstance(place[step], dict | list) or not place[step]:
+            place[step] = data.draw(JSON)
+            break
+        place = place[step]
+    try:
+        read = Recipe.from_json(json.dumps(raw))
+    except ContractError:
+        return
+    assert Recipe.from_json(read.to_json()) == read

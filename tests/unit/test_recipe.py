@@ -1,0 +1,132 @@
+import json
+
+import pytest
+
+from lineage_core.errors import RecipeError, VersionError
+from lineage_core.recipe import VERSION, File, Output, Recipe, Source
+from lineage_core.recipe_plan import (
+    Aggregate,
+    Attribute,
+    Call,
+    Column,
+    Filter,
+    Frame,
+    Literal,
+    OpaqueExpression,
+    OpaqueNode,
+    Over,
+    Project,
+    Scan,
+    SortKey,
+    Subquery,
+    Window,
+    expressions_of,
+    inputs_of,
+)
+
+pytestmark = pytest.mark.unit
+
+CITY, SALES = Attribute(1, "city", "string"), Attribute(2, "sales", "decimal(7,2)")
+SOURCE = Source(
+    "parquet",
+    ("file:/data/sales",),
+    '{"type":"struct","fields":[]}',
+    options={"mergeSchema": "true"},
+    files=(File("file:/data/sales/a", 12, 1_700_000_000_000),),
+)
+SCAN = Scan((CITY, SALES), 0, ("city", "sales"))
+TOTAL = Aggregate(
+    (CITY, Attribute(3, "total", "decimal(17,2)")),
+    0,
+    (Column(1),),
+    (Column(1), Call("sum", (Column(2),), distinct=True, where=Call("is not null", (Column(1),)))),
+)
+RUNNING = Over(
+    Call("sum", (Column(3),)),
+    (),
+    (SortKey(Column(1), descending=True),),
+    Frame("range", None, Literal("0", "int")),
+)
+RECIPE = Recipe(
+    spark="4.1.4",
+    settings={"spark.sql.ansi.enabled": "true"},
+    sources=(SOURCE,),
+    plan=(
+        SCAN,
+        TOTAL,
+        Window((*TOTAL.columns, Attribute(4, "so far", "decimal(27,2)")), 1, (RUNNING,)),
+        Filter(
+            (*TOTAL.columns, Attribute(4, "so far", "decimal(27,2)")),
+            2,
+            Call(">", (Column(4), Subquery(1))),
+        ),
+    ),
+    output=Output("files", path="file:/out", format="csv", files=(File("file:/out/p", 1, 2, 3),)),
+    site="job.py:12",
+)
+
+
+def test_a_recipe_reads_back_as_it_was_written() -> None:
+    text = RECIPE.to_json()
+    assert Recipe.from_json(text) == RECIPE
+    assert Recipe.from_json(text).to_json() == text
+    assert "\n" not in text
+    assert json.loads(text)["version"] == VERSION
+
+
+def test_a_recipe_says_what_it_reads_gives_and_can_not_say() -> None:
+    assert RECIPE.reads() == (SOURCE,)
+    assert [one.name for one in RECIPE.columns] == ["city", "total", "so far"]
+    assert RECIPE.opaque() == []
+    dark = Project(
+        (CITY,), 0, (OpaqueExpression("f", "a Python function", (Column(1),), "string"),)
+    )
+    unknown = OpaqueNode((CITY,), "MapInPandas", "not known to recipes", (1,))
+    recipe = Recipe("4.1.4", {}, (SOURCE,), (SCAN, dark, unknown))
+    assert recipe.opaque() == ["MapInPandas: not known to recipes", "f: a Python function"]
+    assert Recipe.from_json(recipe.to_json()) == recipe
+
+
+def test_inputs_and_expressions_of_nodes() -> None:
+    assert [inputs_of(node) for node in RECIPE.plan] == [(), (0,), (1,), (2,)]
+    assert expressions_of(TOTAL) == (*TOTAL.keys, *TOTAL.expressions)
+
+
+def test_another_version_is_refused_by_its_own_error() -> None:
+    raw = json.loads(RECIPE.to_json()) | {"version": VERSION + 1, "new": True}
+    with pytest.raises(VersionError, match="version 2"):
+        Recipe.from_json(json.dumps(raw))
+
+
+def changed(path: list[str | int], value: object) -> str:
+    raw = json.loads(RECIPE.to_json())
+    held = raw
+    for step in path[:-1]:
+        held = held[step]
+    held[path[-1]] = value
+    return json.dumps(raw)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no JSON"),
+        ("[]", "an object"),
+        ("[" * 100_000, "no JSON"),
+        ("{}", "spark is missing"),
+        (changed(["plan"], []), "no node"),
+        (changed(["plan", 1, "input"], 1), "must stand after"),
+        (changed(["plan", 1, "input"], -1), "must stand after"),
+        (changed(["plan", 3, "condition", "args", 1, "node"], 3), "must stand after"),
+        (changed(["plan", 0, "source"], 1), "no source 1"),
+        (changed(["plan", 0, "is"], "scam"), "'scam' is not known"),
+        (changed(["plan", 0, "more"], 1), "unknown more"),
+        (changed(["plan", 0, "source"], "0"), "int is wanted, not str"),
+        (changed(["plan", 0, "source"], True), "int is wanted, not bool"),
+        (changed(["plan", 1, "keys", 0, "is"], "cool"), "'cool' is not known"),
+        (changed(["output", "kind"], "wire"), "none of driver"),
+    ],
+)
+def test_what_breaks_the_contract_is_refused(text: str, says: str) -> None:
+    with pytest.raises(RecipeError, match=says):
+        Recipe.from_json(text)
