@@ -387,7 +387,7 @@ def test_dataframe_work_without_a_trace_is_named_in_the_verdict(
         print(sorted(map(tuple, frame.collect())))  # collect
         print(spark.read.text("in.txt").count())  # count
         print(frame.rdd.map(lambda row: row.name).collect())  # rdd
-        spark.sql("CREATE TABLE t USING json LOCATION 't' AS SELECT 1 AS one")  # sql
+        spark.sql("CREATE TABLE t USING json LOCATION 't' AS SELECT id AS one FROM range(1)")  # sql
         frame.write.csv("out")  # write
         print(frame.stat.corr("number", "number"))  # corr
         frame.groupBy("name").count().show()  # show

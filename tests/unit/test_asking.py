@@ -8,7 +8,16 @@ import pytest
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.errors import AddressError
 from lineage_core.graph import SinkFileRecord, SplitRecord
-from lineage_core.message import Link, Unknown
+from lineage_core.message import (
+    Link,
+    Recipe,
+    RecordFiles,
+    Register,
+    SinkFile,
+    Split,
+    Splits,
+    Unknown,
+)
 from lineage_core.positions import text_positions
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, TraceError
@@ -18,6 +27,7 @@ from lineage_store.finding import NotFoundError, find_application
 from lineage_store.ingest import ingest_all
 from lineage_store.locations import Locations
 from lineage_store.names import Names, looks_like_address
+from lineage_store.noted import NotedRowError
 from lineage_store.paths import RowsError, shown_path
 from lineage_store.places import Location, LocationError, parse_location
 from lineage_store.rows import RowReader
@@ -184,6 +194,50 @@ def test_an_input_traced_back_is_itself(url: str, tmp_path: Path) -> None:
     back = ask(url, "in.txt:2")
     assert lines(back) == ["in.txt:2: b"]
     assert any("nothing lies before it" in warning for warning in back.warnings)
+
+
+def note_frames(url: str, app: str, source: Path, output: Path) -> None:
+    """Beside what the application has: a DataFrame read a file of text and wrote one of records."""
+    state, written = source.stat(), output.stat()
+    split = Split(
+        partition=0,
+        path=f"file:{source}",
+        start=0,
+        length=state.st_size,
+        file_size=state.st_size,
+        mtime=state.st_mtime,
+    )
+    file = SinkFile(
+        partition=0, path=f"file:{output}", size=written.st_size, mtime=written.st_mtime
+    )
+    with SqliteStore(url.removeprefix("sqlite:///")) as store:
+        store.write(
+            app,
+            [
+                Register(app=app, node="9.0", kind="frame-source", op="text", name="text"),
+                Register(app=app, node="9", kind="frame", op="save", name="save", alias="saved"),
+                Link(app=app, src="9.0", dest="9"),
+                Recipe(app=app, node="9", recipe='{"version":1}'),
+                Splits(app=app, node="9.0", splits=(split,)),
+                RecordFiles(app=app, node="9", path="frames", files=(file,)),
+            ],
+        )
+
+
+def test_rows_of_frames_are_not_looked_up(url: str, tmp_path: Path) -> None:
+    run = store_run(url, tmp_path)
+    output = tmp_path / "part-0.parquet"
+    output.write_bytes(b"PAR1")
+    note_frames(url, run.app, run.source, output)
+    for place, node_id in ((f"{output}#0", "9"), ("saved#0#0", "9"), ("9.0#0#1", "9.0")):
+        with pytest.raises(NotedRowError, match="query over the recipe") as refused:
+            ask(url, place)
+        assert (refused.value.app, refused.value.node) == (run.app, node_id)
+    # What an RDD made of the same file is known, and it is said what is left out.
+    forward = ask(url, "in.txt:1", forward=True)
+    assert lines(forward) == ["out/part-00000:1: a", "out/part-00000:2: b"]
+    assert any("left out is what the DataFrames" in warning for warning in forward.warnings)
+    assert lines(ask(url, "out/part-00000:2"))
 
 
 def test_what_is_not_there_is_refused(url: str, tmp_path: Path) -> None:

@@ -229,6 +229,7 @@ def broken_frame(**fields: object) -> bytes:
         (b"{", APP),
         (b'{"v":1,"type":"commit","app":"other"}', "other"),
         (b'{"v":1,"type":"new","app":"other"}', "other"),
+        (b'{"v":1,"type":"recipe","app":"other","node":"1","recipe":"[]"}', "other"),
         (b'{"v":2,"type":"begin","app":"other"}', "other"),
         (b'{"app":5}', APP),
         (b"{" + b" " * VALUE_BYTES_MAX, APP),

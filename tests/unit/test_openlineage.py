@@ -143,6 +143,24 @@ def test_rows_and_sizes_of_datasets() -> None:
     assert outputs_of(plain) == [Dataset("file", "/out", 6, 21, 3)]
 
 
+def test_what_data_frames_read_and_wrote_are_datasets() -> None:
+    splits = [SplitRecord("0.0", 0, "file:/in/a", 0, 5, 5, 1.0, False, None)]
+    files = [SinkFileRecord(name, 0, f"/{name}/part-0", 7, 1.0, None, ()) for name in ("0", "1")]
+    nodes = [
+        node("0.0", "frame-source", path="/in"),
+        node("0", "frame", path="/0"),
+        # No trace goes through it, and it wrote this all the same.
+        node("1", "unknown", path="/1"),
+        node("2", "unknown"),
+    ]
+    graph = MemoryGraph(nodes, [], [], split_list=splits, file_list=files)
+    assert inputs_of(graph) == [Dataset("file", "/in", None, 5, 1)]
+    assert outputs_of(graph) == [
+        Dataset("file", "/0", None, 7, 1),
+        Dataset("file", "/1", None, 7, 1),
+    ]
+
+
 def replace_paths(graph: MemoryGraph) -> MemoryGraph:
     """Sources that the program did not name."""
     graph.node_list = [

@@ -1,0 +1,60 @@
+"""Files that a write has left, as far as no Spark is needed to tell."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lineage_emitter.frames.files import FileFacts, _is_data, _local, added
+from lineage_emitter.frames.hooks import _options, _without_parameters
+from lineage_emitter.frames.outputs import Said
+
+pytestmark = pytest.mark.unit
+
+
+def test_data_files_are_found_in_folders_of_partitions_too(tmp_path: Path) -> None:
+    names = (
+        "part-0",
+        "a=1/part-0",
+        "_b=2/part-1",
+        "_SUCCESS",
+        ".part-0.crc",
+        "_temporary/0/part-9",
+    )
+    for name in names:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+        os.utime(path, ns=(0, 1_700_000_000_123_999_999))
+    found = dict(_local(str(tmp_path)))
+    assert found == {
+        f"file:{tmp_path / name}": FileFacts(len(name), 1_700_000_000_123) for name in names[:3]
+    }
+    assert dict(_local(str(tmp_path / "none"))) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("part-0", True), ("_a=1", True), ("_SUCCESS", False), (".a=1", False), ("a=_b", True)],
+)
+def test_what_spark_would_read(name: str, wanted: bool) -> None:
+    assert _is_data(name) is wanted
+
+
+def test_a_write_left_what_is_new_or_changed() -> None:
+    before = {"a": FileFacts(1, 1), "b": FileFacts(2, 2), "c": FileFacts(3, 3)}
+    after = {"b": FileFacts(2, 2), "c": FileFacts(3, 4), "d": FileFacts(4, 4)}
+    assert added(before, after) == {"c": FileFacts(3, 4), "d": FileFacts(4, 4)}
+
+
+def test_secrets_of_writers_are_not_noted() -> None:
+    said = Said()
+    _options(said, Header=True, sep=";", path="out", password="hunter2", fs_s3a_secret_key="k")
+    assert said == Said(options={"header": "true", "sep": ";"}, path="out")
+    place = "jdbc:postgresql://host/db"
+    assert _without_parameters(f"{place}?user=ada&password=x") == place
+    assert _without_parameters("jdbc:sqlserver://host;user=ada;password=x") == (
+        "jdbc:sqlserver://host"
+    )
