@@ -1,8 +1,9 @@
 """What noting DataFrames costs: python -m benchmarks.noted --pairs 9 --rows 1000000.
 
 Prints one JSON line. Rounds of the same small actions in one Spark, plain and noted in turn (A B A B):
-``job_ratio`` is noted over plain, pair by pair, until the last action returned; ``note_ms`` is how long
-the thread that notes took for one action, beside the job and behind it.
+``job_ratio`` is noted over plain, pair by pair, until the last action returned; ``cpu_ratio`` compares
+the processor time of all processes until everything is noted, which a busy machine disturbs less.
+``note_ms`` is how long the thread that notes took for one action, beside the job and behind it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from benchmarks.intervals import median_interval
 from benchmarks.provenance import provenance
@@ -52,6 +55,13 @@ def round_of(spark: SparkSession, folder: Path) -> float:
     return time.perf_counter() - began
 
 
+def cpu_s() -> float:
+    """User and system time of this process and all it has started, in seconds."""
+    own = psutil.Process()
+    times = [one.cpu_times() for one in (own, *own.children(recursive=True))]
+    return float(sum(one.user + one.system for one in times))
+
+
 def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The row."""
     from pyspark.sql import SparkSession
@@ -65,23 +75,31 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
     made = spark.range(asked.rows).selectExpr("id % 1000 AS key", "id % 97 AS amount")
     made.write.parquet(str(folder / "in"))
     store = f"sqlite:///{folder / 'lineage.db'}"
-    ratios, notes, rounds = [], [], {"plain": [], "noted": []}
+    ratios: list[float] = []
+    cpu_ratios: list[float] = []
+    notes: list[float] = []
+    rounds: dict[str, list[float]] = {"plain": [], "noted": []}
     for number in range(asked.pairs + 1):
-        seconds = {}
+        seconds: dict[str, float] = {}
+        cpu: dict[str, float] = {}
+        taken: list[float] = []
         for kind in ("plain", "noted"):
             noted = kind == "noted"
             with LineageContext(spark.sparkContext, store=store) if noted else nullcontext() as lc:
+                before = cpu_s()
                 seconds[kind] = round_of(spark, folder)
                 if lc is not None:
                     assert lc.session is not None
                     lc.session.frames.settle()
-                    taken = lc.session.frames.seconds
+                    taken = list(lc.session.frames.seconds)
                     if len(taken) != ACTIONS:
                         raise RuntimeError(f"{len(taken)} of {ACTIONS} actions were noted")
+                cpu[kind] = cpu_s() - before
             if number:
                 rounds[kind].append(seconds[kind])
         if number:  # the first pair warms everything
             ratios.append(seconds["noted"] / seconds["plain"])
+            cpu_ratios.append(cpu["noted"] / cpu["plain"])
             notes += taken
     spark.stop()
     return {
@@ -89,6 +107,7 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "rows": asked.rows,
         "pairs": asked.pairs,
         "job_ratio": median_interval(ratios),
+        "cpu_ratio": median_interval(cpu_ratios),
         "note_ms": {
             "median": round(statistics.median(notes) * 1000, 1),
             "max": round(max(notes) * 1000, 1),
