@@ -7,9 +7,11 @@ filters, limits ahead of a shuffle, hints, the number of partitions): it changes
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lineage_core.recipe import Output, Recipe
@@ -95,9 +97,10 @@ def _types(raw: Any) -> dict[int, str]:
 
 
 def _settings(spark: SparkSession) -> dict[str, str]:
+    """The settings' values, the defaults of this Spark where none is set."""
     held = {}
     for name in SETTINGS:
-        value = spark.conf.get(name, None)
-        if value is not None:
-            held[name] = value
+        # Another Spark may not know all of them.
+        with contextlib.suppress(PySparkException):
+            held[name] = str(spark.conf.get(name))
     return held
