@@ -14,11 +14,11 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from benchmarks.frames_oracle import ParquetTables, carried, check_rows, rebuilt, same_rows
 from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
 from lineage_frames.locations import locations
 from lineage_frames.tracing import trace_back
 from lineage_frames.witnesses import Witnesses
-from tests.frames_oracle import ParquetTables, carried, check_rows, rebuilt, same_rows
 
 pytestmark = pytest.mark.integration
 

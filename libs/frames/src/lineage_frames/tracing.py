@@ -66,7 +66,7 @@ class _Tracer:
                 f"c{one.id} AS `{one.name.replace('`', '``')}`" for one in self.recipe.columns
             )
             inner = f"SELECT {', '.join([named, *built.ids])} FROM {built.name}"
-            select = f"SELECT {', '.join(built.ids)} FROM ({inner}) AS r WHERE {where}"
+            select = f"SELECT {', '.join(built.ids)} FROM ({inner}) AS r WHERE ({where})"
         table = self.run(builder, select)
         if rows is not None:
             if not table.num_rows:
