@@ -329,3 +329,6 @@ def test_settings_are_those_of_the_action(
         spark.conf.set(zone, before)
     (recipe,) = recipes(tmp_path, app).values()
     assert recipe.settings[zone] == "Asia/Tokyo"
+    # Those that nobody has set are noted, too: another Spark may have other defaults.
+    assert set(recipe.settings) >= set(plans.SETTINGS)
+    assert recipe.settings["spark.sql.caseSensitive"] == "false"

@@ -250,7 +250,8 @@ class Builder:
         marks, leaves = self._marks(node, ids, below)
         text = f"SELECT {_listed([*below.names, *below.ids, *marks])} FROM {below.name}"
         if terms:
-            text += f" WHERE {' AND '.join(terms)}"
+            # With no alias, Spark may read "x WHERE (y)" as x under the name WHERE.
+            text += f" AS r WHERE {' AND '.join(terms)}"
         name = self._name(place, text, ids, top)
         return Built(name, node.columns, (*below.leaves, *leaves), below.unknown)
 
@@ -296,10 +297,10 @@ class Builder:
             if isinstance(between, Sort):
                 order = ", ".join(self.text().sort_key(key) for key in between.order)
                 ranked = f"SELECT rank() OVER (ORDER BY {order}) AS r FROM {below.name}"
-                many = f"SELECT count(1) AS n FROM ({ranked}) WHERE r <= {cut}"
+                many = f"SELECT count(1) AS n FROM ({ranked}) AS q WHERE r <= {cut}"
             else:
                 many = f"SELECT count(1) AS n FROM {below.name}"
-            self.checks.append((f"SELECT n FROM ({many}) WHERE n > {cut}", reason))
+            self.checks.append((f"SELECT n FROM ({many}) AS q WHERE n > {cut}", reason))
 
     def _sample(self, place: int, node: Sample, ids: bool, top: bool) -> Built:
         if not top:
@@ -353,11 +354,13 @@ class Builder:
     def _generate(self, place: int, node: Generate, ids: bool, top: bool) -> Built:
         below = self.build(node.input, ids=ids, top=top)
         self._known("rows are made", [node.function], below)
-        names = ", ".join(f"c{one.id}" for one in node.made)
+        # Made columns may have the numbers of columns that they take the place of.
+        made = [f"g{place}_{n} AS c{one.id}" for n, one in enumerate(node.made)]
+        kept = [name for name in below.names if name not in {f"c{one.id}" for one in node.made}]
+        names = ", ".join(one.partition(" ")[0] for one in made)
         outer = "OUTER " if node.outer else ""
-        made = [f"c{one.id}" for one in node.made]
         text = (
-            f"SELECT {_listed([*below.names, *made, *below.ids])} FROM {below.name} "
+            f"SELECT {_listed([*kept, *made, *below.ids])} FROM {below.name} "
             f"LATERAL VIEW {outer}{self.text().of(node.function)} g AS {names}"
         )
         return Built(self._name(place, text, ids, top), node.columns, below.leaves, below.unknown)

@@ -86,7 +86,8 @@ class Text:
             case "lambda variable":
                 return str(call.type)
             case "lambda":
-                return f"(({', '.join(args[:-1])}) -> {args[-1]})"
+                *names, body = args
+                return f"{names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'} -> {body}"
             case _:
                 where = "" if call.where is None else f" FILTER (WHERE {self.of(call.where)})"
                 return f"{fn}({'DISTINCT ' if call.distinct else ''}{', '.join(args)}){where}"

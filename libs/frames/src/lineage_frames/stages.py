@@ -95,7 +95,7 @@ def _restricted(
     up_to: bool = False,
 ) -> str:
     """The rows of ``of`` whose ``terms`` equal a row of ``keys`` (the last: at most that, where ``up_to``)."""
-    select = f"SELECT {_ids(built)} FROM {of} r"
+    select = f"SELECT {_ids(built)} FROM {of} AS r"
     if not terms:
         return select
     kinds = _types(session, keys)
@@ -125,7 +125,7 @@ def _restricted(
 
 def _matches(session: SparkSession, builder: Builder, node: Join, keys: pa.Table) -> Stage:
     built = builder.build(node.right, ids=True)
-    select = f"SELECT {_ids(built)} FROM {built.name}"
+    select = f"SELECT {_ids(built)} FROM {built.name} AS r"
     if node.condition is None:
         return Stage(select, built)
     columns = matched_by(builder.recipe, node)

@@ -60,13 +60,13 @@ class _Tracer:
         condition, every = "true", where is None and rows is None
         if rows is not None:
             condition = literals.any_of([self._has_values(built, row) for row in rows])
-        select = f"SELECT {', '.join(built.ids) or 'true AS nothing'} FROM {built.name} WHERE {condition}"
+        select = f"SELECT {', '.join(built.ids) or 'true AS nothing'} FROM {built.name} AS r WHERE {condition}"
         if where is not None:
             named = ", ".join(
                 f"c{one.id} AS `{one.name.replace('`', '``')}`" for one in self.recipe.columns
             )
             inner = f"SELECT {', '.join([named, *built.ids])} FROM {built.name}"
-            select = f"SELECT {', '.join(built.ids)} FROM ({inner}) WHERE {where}"
+            select = f"SELECT {', '.join(built.ids)} FROM ({inner}) AS r WHERE ({where})"
         table = self.run(builder, select)
         if rows is not None:
             if not table.num_rows:

@@ -59,6 +59,8 @@ class Expressions:
     def __init__(self, types: dict[int, str], subplan: Callable[[Tree], int]) -> None:
         self._types = types
         self._subplan = subplan
+        self.one_a_group: set[int] = set()
+        """Columns of which a group has one value that is not NULL: the first is any of them."""
 
     def all(self, trees: list[Tree]) -> tuple[Expression, ...]:
         return tuple(self.one(tree) for tree in trees)
@@ -174,6 +176,12 @@ class Expressions:
         name = tree.fields.get("name") or tree.java().extractFieldName()
         return Call("field", (self.one(tree.children[0]), place), type=str(name))
 
+    def _ReplicateRows(self, tree: Tree) -> Expression:
+        """A row as often as its first value says: what EXCEPT ALL and INTERSECT ALL become."""
+        times, *values = self.all(list(tree.children))
+        row = Call("struct", tuple(values))
+        return Call("inline", (Call("array_repeat", (row, Call("cast", (times,), type="int"))),))
+
     def _ScalarSubquery(self, tree: Tree) -> Expression:
         if tree.fields.get("outerAttrs"):
             return self._opaque(tree, "a correlated subquery that Spark left in place")
@@ -182,6 +190,10 @@ class Expressions:
     def _AggregateExpression(self, tree: Tree) -> Expression:
         function = tree.children[0]
         where = self.one(tree.children[1]) if len(tree.children) > 1 else None
+        if function.kind == "First" and where is not None and function.fields["ignoreNulls"]:
+            of = self.one(function.children[0])
+            if isinstance(of, Column) and of.id in self.one_a_group:
+                return Call("max", (of,), where=where)
         if function.kind in ORDER_DEPENDENT:
             return self._opaque(function, "depends on the order of rows")
         name = AGGREGATES.get(function.kind)

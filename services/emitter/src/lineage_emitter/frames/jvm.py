@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 _SEPARATOR = "\u0001"
@@ -52,8 +53,10 @@ def explicit_settings(spark: SparkSession) -> dict[str, str]:
 
 
 def default_setting(spark: SparkSession, name: str) -> str | None:
-    """What a setting is where it is not set; None where it has no default."""
+    """What a setting is where it is not set; None where this Spark does not know it."""
     jvm: Any = spark._jvm
-    # A configuration of its own holds nothing that anybody has set.
-    value = jvm.org.apache.spark.sql.internal.SQLConf().getConfString(name, None)
-    return None if value is None else str(value)
+    try:
+        # A configuration of its own holds nothing that anybody has set.
+        return str(jvm.org.apache.spark.sql.internal.SQLConf().getConfString(name))
+    except PySparkException:
+        return None

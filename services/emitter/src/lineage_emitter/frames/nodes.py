@@ -132,9 +132,24 @@ class Nodes:
     def _Aggregate(self, tree: Tree) -> Node:
         below = self.note(tree.children[0])
         expressions = self._expressions(tree)
+        expressions.one_a_group = self._one_a_group(tree)
         keys = expressions.all(tree.trees("groupingExpressions"))
         listed = tree.trees("aggregateExpressions")
         return Aggregate(self._named(listed), below, keys, expressions.all(listed))
+
+    def _one_a_group(self, tree: Tree) -> set[int]:
+        """Columns with one value a group.
+
+        Several distinct aggregates become two, one above the other; the upper takes the results of the
+        lower by ``first(x) ignore nulls filter (where gid = n)``, which is no choice by order.
+        """
+        lower = tree.children[0]
+        if lower.kind != "Aggregate" or lower.children[0].kind != "Expand":
+            return set()
+        if "gid" not in {one.fields["name"] for one in lower.children[0].trees("output")}:
+            return set()
+        results = lower.trees("aggregateExpressions")
+        return {one.fields["exprId"]["id"] for one in results if one.kind == "Alias"}
 
     def _Window(self, tree: Tree) -> Node:
         below = self.note(tree.children[0])
@@ -184,7 +199,9 @@ class Nodes:
         made = self._named(tree.trees("generatorOutput"))
         function = tree.tree("generator")
         assert function is not None
-        columns = (*self._columns(below), *made)
+        # Made columns may take the place of what they were made from, under the same number.
+        taken = {one.id for one in made}
+        columns = (*(one for one in self._columns(below) if one.id not in taken), *made)
         expression = self._expressions(tree).one(function)
         return Generate(columns, below, expression, made, bool(tree.fields["outer"]))
 

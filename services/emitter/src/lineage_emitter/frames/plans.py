@@ -106,6 +106,7 @@ def _types(raw: Any) -> dict[int, str]:
 
 
 def _settings(spark: SparkSession, explicit: Mapping[str, str]) -> dict[str, str]:
+    """The settings' values, the defaults of this Spark where none is set."""
     known = {name: explicit.get(name) or _default(spark, name) for name in SETTINGS}
     return {name: value for name, value in known.items() if value is not None}
 

@@ -1,0 +1,119 @@
+"""Is a trace right? The query, run again on the rows that a trace names, must give the row that was traced."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from lineage_core.recipe import Recipe
+from lineage_emitter.frames.plans import recipe_of
+from lineage_frames.building import Builder
+from lineage_frames.session import trace_session
+from lineage_frames.tracing import trace_back
+from lineage_frames.witnesses import Witnesses
+
+NEAR = 1e-9
+"""Relative tolerance: sums of doubles depend on their order."""
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values of rows are equal; doubles up to `NEAR`."""
+    if isinstance(left, float) and isinstance(right, float):
+        return math.isclose(left, right, rel_tol=NEAR) or (math.isnan(left) and math.isnan(right))
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+def same_rows(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether two results hold the same rows, in any order."""
+
+    def order(row: Sequence[Any]) -> list[Any]:
+        return [(one is None, f"{one:.6g}" if isinstance(one, float) else str(one)) for one in row]
+
+    return len(left) == len(right) and all(
+        map(same, sorted(map(tuple, left), key=order), sorted(map(tuple, right), key=order))
+    )
+
+
+def carried(frame: DataFrame) -> Recipe:
+    """The frame's recipe as a reader elsewhere has it."""
+    return Recipe.from_json(recipe_of(frame).to_json())
+
+
+def rebuilt(spark: SparkSession, recipe: Recipe) -> list[Any]:
+    """The recipe's rows, computed from it alone."""
+    builder = Builder(recipe)
+    built = builder.rows(len(recipe.plan) - 1)
+    columns = ", ".join(f"c{one.id}" for one in recipe.columns)
+    statement = builder.statement(f"SELECT {columns} FROM {built.name}")
+    return trace_session(spark, recipe).sql(statement).collect()
+
+
+@dataclass(frozen=True)
+class ParquetTables:
+    """Tables as Parquet files; a view for each, of all rows or of some."""
+
+    folder: Path
+    names: tuple[str, ...]
+
+    @classmethod
+    def written(cls, folder: Path, tables: Mapping[str, pa.Table], files: int = 2) -> ParquetTables:
+        """Write each table as that many files."""
+        for name, table in tables.items():
+            (folder / name).mkdir(parents=True)
+            size = max(1, math.ceil(table.num_rows / files))
+            for n in range(files):
+                pq.write_table(table.slice(n * size, size), folder / name / f"part-{n}.parquet")
+        return cls(folder, tuple(tables))
+
+    def views(self, spark: SparkSession) -> None:
+        for name in self.names:
+            spark.read.parquet(str(self.folder / name)).createOrReplaceTempView(name)
+
+    def only(self, spark: SparkSession, witnesses: Witnesses, folder: Path) -> None:
+        """Views of the witnesses alone."""
+        kept: dict[str, list[pa.Table]] = {name: [] for name in self.names}
+        for (_, uri), ordinals in witnesses.rows.items():
+            if uri.startswith("plan:"):
+                continue
+            path = Path(unquote(urlsplit(uri).path))
+            name = path.stem if path.parent == self.folder else path.parent.name
+            kept[name].append(pq.read_table(path).take(pa.array(ordinals.astype("int64"))))
+        for name, parts in kept.items():
+            first = next(iter(sorted((self.folder / name).glob("*.parquet"))))
+            table = pa.concat_tables([pq.read_schema(first).empty_table(), *parts])
+            folder.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table, folder / f"{name}.parquet")
+            spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+
+
+def check_rows(
+    spark: SparkSession,
+    tables: ParquetTables,
+    query: str,
+    folder: Path,
+    rows: Iterable[int] | None = None,
+) -> list[Witnesses]:
+    """Trace output rows of a query (by place; None: all), each checked by running the query again."""
+    tables.views(spark)
+    frame = spark.sql(query)
+    output = frame.collect()
+    recipe = carried(frame)
+    assert same_rows(output, rebuilt(spark, recipe))
+    traced = []
+    for place in range(len(output)) if rows is None else rows:
+        witnesses = trace_back(spark, recipe, [output[place]])
+        tables.only(spark, witnesses, folder / str(place))
+        again = spark.sql(query).collect()
+        assert any(same(tuple(output[place]), tuple(row)) for row in again), (output[place], again)
+        traced.append(witnesses)
+    return traced

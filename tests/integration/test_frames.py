@@ -1,0 +1,336 @@
+"""DataFrame queries traced by their recipes: each node kind, each format, what is refused."""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import orc
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks.frames_oracle import ParquetTables, carried, check_rows, rebuilt, same_rows
+from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
+from lineage_frames.locations import locations
+from lineage_frames.tracing import trace_back
+from lineage_frames.witnesses import Witnesses
+
+pytestmark = pytest.mark.integration
+
+CITIES = ["Oslo", "Rome", "Oslo", None, "Lima", "Rome", "Oslo"]
+ORDERS = pa.table(
+    {
+        "id": pa.array(range(7), pa.int64()),
+        "city": CITIES,
+        "amount": pa.array([Decimal(n) for n in ("1.50", "2.25", "3.00", "4.75", "5.10", "2.25", "9.99")],
+                           pa.decimal128(7, 2)),
+        "weight": [0.1, 0.2, 0.3, None, 0.5, 0.2, 0.7],
+    }
+)  # fmt: skip
+PLACES = pa.table({"name": ["Oslo", "Rome", "Bonn", "Rome"], "land": ["NO", "IT", "DE", "IT"]})
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> ParquetTables:
+    folder = tmp_path_factory.mktemp("tables")
+    return ParquetTables.written(folder, {"orders": ORDERS, "places": PLACES})
+
+
+@pytest.fixture
+def spark(spark_context: SparkContext) -> SparkSession:
+    session = SparkSession(spark_context).newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    return session
+
+
+def ids(witnesses: Witnesses, table: str) -> list[int]:
+    """The rows of a table by their place in it: its first file holds four rows (places: two)."""
+    first = {"orders": 4, "places": 2}[table]
+    found = []
+    for (_, uri), ordinals in witnesses.rows.items():
+        if f"/{table}/" in uri:
+            found += [row + first * uri.endswith("part-1.parquet") for row in ordinals.tolist()]
+    return sorted(found)
+
+
+QUERIES = {
+    "filter": "select id, city from orders where amount > 2.5 and city like 'O%'",
+    "values": "select * from (values (1, 'a'), (2, null)) t(a, b) where a > 1",
+    "expressions": """select case when amount > 3 then upper(city) else 'small' end c,
+        coalesce(city, '?') || ':' || id s, amount * 2 - 1 m, round(amount / 3, 2) r, id % 3 n,
+        cast(weight as decimal(5, 2)) w, substring(city, 2, 2) t, city in ('Oslo', 'Rome') i from orders""",
+    "inset": "select id from orders where id in (0, 1, 2, 3, 11, 12, 13, 14, 15, 16, 17, 18)",
+    "join": "select id, land from orders join places on city = name",
+    "outer": "select id, name, land from orders full join places on city = name and id < 3",
+    "left": "select id, land from orders left join places on city = name",
+    "semi": "select id from orders where exists (select 1 from places where name = city)",
+    "anti": "select id from orders where city not in (select name from places)",
+    "or exists": """select id from orders
+        where city in (select name from places where land = 'NO') or id = 3""",
+    "aggregate": """select city, sum(amount) s, avg(amount) a, avg(weight) w, count(distinct amount) d,
+        max(id) filter (where amount < 3) m from orders group by city""",
+    "two distincts": "select count(distinct city) c, count(distinct amount) a, sum(weight) from orders",
+    "global": "select sum(amount) s, count(*) c, max(city) from orders where id > 1",
+    "hidden key": "select sum(amount) s from orders group by city having count(*) > 1",
+    "rollup": "select city, id % 2 odd, sum(amount) s from orders group by rollup(city, id % 2)",
+    "distinct": "select distinct city from orders",
+    "union": "select city from orders where id < 3 union all select name from places",
+    "intersect": "select city from orders intersect select name from places",
+    "except": "select city from orders except select name from places",
+    "except all": "select city from orders except all select name from places",
+    "scalar": "select id, amount - (select avg(amount) from orders where city = 'Rome') d from orders",
+    "correlated": """select id from orders o
+        where amount > (select avg(amount) from orders i where i.city = o.city)""",
+    "window": """select id, sum(amount) over (partition by city) s,
+        rank() over (partition by city order by amount desc) r,
+        sum(weight) over (order by id) w from orders""",
+    "sliding": "select id, sum(amount) over (order by id rows between 1 preceding and 1 following) s from orders",
+    "lag": "select id, lag(amount, 1, 0) over (partition by city order by id) p from orders",
+    "top of group": """select * from (select id, city,
+        row_number() over (partition by city order by amount desc, id) n from orders) where n = 1""",
+    "limit": "select id, amount from orders order by amount desc limit 2",
+    "inner limit": "select sum(amount) s from (select amount from orders order by id limit 3)",
+    "explode": "select id, x from orders lateral view explode(array(id, id * 10)) t as x where x > 3",
+    "explode outer": "select id, x from orders lateral view outer explode(if(id > 4, array(id), null)) t as x",
+    "lambda": "select id, transform(array(id, 2), v -> v + id)[0] x from orders",
+    "twice": "select city, city, id as city from orders where id = 2",
+    "self join": "select a.id, b.id from orders a join orders b on a.amount = b.amount and a.id < b.id",
+    "two aggregates": """select * from (select city, sum(amount) s from orders group by city) a
+        cross join (select count(*) n, sum(weight) w from orders) b where a.s > 5""",
+    "range": "select id * 2 x from range(3, 12, 4)",
+    "quoting": r"select 'it\'s \\ \n\"q\"' || city s from orders where city is not null",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_witnesses_alone_give_each_row(
+    name: str, spark: SparkSession, tables: ParquetTables, tmp_path: Path
+) -> None:
+    assert check_rows(spark, tables, QUERIES[name], tmp_path)
+
+
+def traced(
+    spark: SparkSession, tables: ParquetTables, query: str, row: tuple[object, ...]
+) -> Witnesses:
+    tables.views(spark)
+    return trace_back(spark, carried(spark.sql(query)), [row])
+
+
+def test_just_the_rows_of_the_group(spark: SparkSession, tables: ParquetTables) -> None:
+    found = traced(spark, tables, "select city, count(*) c from orders group by city", ("Oslo", 3))
+    assert (ids(found, "orders"), found.exact, found.matched) == ([0, 2, 6], True, 1)
+    found = traced(spark, tables, "select city, count(*) c from orders group by city", (None, 1))
+    assert ids(found, "orders") == [3]
+
+
+def test_a_semi_join_has_all_matches_and_an_anti_join_the_left_row_alone(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    found = traced(spark, tables, QUERIES["semi"], (1,))
+    assert (ids(found, "orders"), ids(found, "places")) == ([1], [1, 3])
+    found = traced(spark, tables, QUERIES["anti"], (4,))
+    assert (ids(found, "orders"), ids(found, "places")) == ([4], [])
+    # The row is there for another reason: the existence join's right side has no part in it.
+    found = traced(spark, tables, QUERIES["or exists"], (3,))
+    assert (ids(found, "orders"), ids(found, "places")) == ([3], [])
+
+
+def test_a_running_window_has_the_rows_up_to_the_current_one(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    query = "select id, sum(amount) over (partition by city order by id) s from orders"
+    found = traced(spark, tables, query, (2, Decimal("4.50")))
+    assert (ids(found, "orders"), found.exact) == ([0, 2], True)
+    found = traced(spark, tables, QUERIES["lag"], (2, Decimal("1.50")))
+    assert (ids(found, "orders"), found.exact) == ([0, 2, 6], False)
+
+
+def test_a_subquery_counts_for_the_rows_that_read_it(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    query = QUERIES["scalar"]
+    tables.views(spark)
+    row = next(row for row in spark.sql(query).collect() if row.id == 0)
+    assert ids(traced(spark, tables, query, tuple(row)), "orders") == [0, 1, 5]
+
+
+def test_equal_output_rows_share_their_witnesses_and_it_is_said(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    found = traced(spark, tables, "select amount from orders", (Decimal("2.25"),))
+    assert ids(found, "orders") == [1, 5]
+    assert (found.matched, found.reasons) == (2, ("2 output rows have these values",))
+
+
+def test_a_condition_names_output_rows(spark: SparkSession, tables: ParquetTables) -> None:
+    tables.views(spark)
+    recipe = carried(
+        spark.sql("select city as `the city`, sum(amount) s from orders group by city")
+    )
+    found = trace_back(spark, recipe, where="`the city` = 'Oslo' or s > 5")
+    assert (ids(found, "orders"), found.matched, found.exact) == ([0, 2, 4, 6], 2, True)
+    assert trace_back(spark, recipe).count == 7
+
+
+def test_a_row_that_is_not_there(spark: SparkSession, tables: ParquetTables) -> None:
+    with pytest.raises(RowError, match="no row of the output"):
+        traced(spark, tables, "select id from orders", (99,))
+    with pytest.raises(RowError, match="has 1 columns, not 2"):
+        traced(spark, tables, "select id from orders", (1, 2))
+
+
+def test_what_can_not_be_computed_anew_is_wider_or_refused(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    tables.views(spark)
+    orders = spark.table("orders")
+    shout = F.udf(lambda city: f"{city}!")
+    shouted = orders.select("id", shout("city").alias("loud"), F.rand().alias("r"))
+    row = next(row for row in shouted.collect() if row.id == 2)
+    found = trace_back(spark, carried(shouted), [row])
+    assert (ids(found, "orders"), found.exact) == ([2], True)
+    narrow = orders.select(shout("city").alias("loud"))
+    found = trace_back(spark, carried(narrow), [("Lima!",)])
+    assert (found.count, found.matched, found.exact) == (7, 7, False)
+    grouped = orders.groupBy(shout("city").alias("loud")).count()
+    with pytest.raises(RefusedError, match="can't be computed anew"):
+        trace_back(spark, carried(grouped), [("Lima!", 1)])
+    recipe = carried(orders.sample(0.9, seed=1).groupBy().count())
+    with pytest.raises(RefusedError, match="sample"):
+        trace_back(spark, recipe)
+    with pytest.raises(RefusedError, match="RDD"):
+        trace_back(spark, carried(spark.createDataFrame([(1,)], "a int")), [(1,)])
+
+
+def test_a_limit_within_that_cuts_between_equals_is_refused(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    query = "select sum(amount) s from (select amount from orders order by city limit 3)"
+    tables.views(spark)
+    with pytest.raises(RefusedError, match="a limit within the plan"):
+        trace_back(spark, carried(spark.sql(query)))
+
+
+def test_cached_frames_are_traced_to_what_they_were_made_from(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    tables.views(spark)
+    cached = spark.sql("select city, sum(amount) s from orders group by city").cache()
+    try:
+        both = cached.alias("a").join(cached.alias("b"), F.expr("a.s < b.s and a.city = 'Rome'"))
+        frame = both.select("a.city", F.col("b.city").alias("more"))
+        found = trace_back(spark, carried(frame), [("Rome", "Lima")])
+        assert ids(found, "orders") == [1, 4, 5]
+    finally:
+        cached.unpersist()
+
+
+FORMATS = {
+    "csv": {"header": "true"},
+    "json": {},
+    "orc": {},
+    "parquet": {},
+}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_formats(kind: str, spark: SparkSession, tmp_path: Path) -> None:
+    rows = [(n, f"city {n % 3}") for n in range(10)]
+    made = spark.createDataFrame(rows, "id int, city string").repartition(2)
+    made.write.options(**FORMATS[kind]).format(kind).save(str(tmp_path / "t"))
+    read = spark.read.options(**FORMATS[kind]).schema("id int, city string").format(kind)
+    frame = read.load(str(tmp_path / "t")).groupBy("city").agg(F.sum("id").alias("s"))
+    recipe = carried(frame)
+    assert same_rows(frame.collect(), rebuilt(spark, recipe))
+    found = trace_back(spark, recipe, [("city 1", 12)])
+    assert (found.count, found.exact) == (3, True)
+    names = list(locations(spark, recipe, found))
+    if kind in {"csv", "json"}:
+        texts = [line_at(name) for name in names]
+        assert len(texts) == 3
+        assert all("city 1" in text for text in texts)
+    else:
+        assert {row_at(name, kind) for name in names} == {(n, "city 1") for n in (1, 4, 7)}
+
+
+def line_at(name: str) -> str:
+    path, _, line = name.rpartition(":")
+    return Path(path).read_text(encoding="utf-8").split("\n")[int(line) - 1]
+
+
+def row_at(name: str, kind: str) -> tuple[object, ...]:
+    path, _, row = name.rpartition("#")
+    table = orc.read_table(path) if kind == "orc" else pq.read_table(path)
+    return tuple(table.slice(int(row), 1).to_pylist()[0].values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "text", "wanted"),
+    [
+        ("csv", {"comment": "#"}, "# said\n1,a\n\n  \n2,b\n# more\n3,a\n", [2, 7]),
+        ("csv", {"header": "true"}, "\nid,name\n1,a\n\n2,b\n3,a\n", [3, 6]),
+        ("json", {}, '{"id":1,"name":"a"}\n\n{"id":2}\n \n{"id":3,"name":"a"}\n', [1, 5]),
+        ("text", {}, "a\n\nb\na\n", [1, 4]),
+    ],
+)
+def test_lines_are_those_of_the_file(
+    kind: str,
+    options: dict[str, str],
+    text: str,
+    wanted: list[int],
+    spark: SparkSession,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text(text, encoding="utf-8")
+    reader = spark.read.options(**options).format(kind)
+    if kind != "text":
+        reader = reader.schema("id int, name string")
+    frame = reader.load(str(path))
+    name = frame.columns[-1]
+    recipe = carried(frame.where(F.col(name) == "a").groupBy(name).count())
+    found = trace_back(spark, recipe, [("a", 2)])
+    assert list(locations(spark, recipe, found)) == [f"{path}:{line}" for line in wanted]
+
+
+def test_folders_whose_names_are_columns(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [(n, "ab"[n % 2]) for n in range(6)]
+    made = spark.createDataFrame(rows, "id int, kind string")
+    made.coalesce(1).write.partitionBy("kind").parquet(str(tmp_path / "t"))
+    frame = spark.read.parquet(str(tmp_path / "t")).groupBy("kind").agg(F.max("id").alias("m"))
+    found = trace_back(spark, carried(frame), [("b", 5)])
+    assert found.count == 3
+    assert all("kind=b" in path for _, path in found.rows)
+
+
+def test_a_changed_source_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("1\n2\n", encoding="utf-8")
+    recipe = carried(spark.read.schema("id int").csv(str(path)))
+    assert trace_back(spark, recipe, [(2,)]).count == 1
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(ChangedSourceError, match="was written since the job ran"):
+        trace_back(spark, recipe, [(2,)])
+    path.unlink()
+    with pytest.raises(ChangedSourceError, match="is gone"):
+        trace_back(spark, recipe, [(2,)])
+
+
+def test_a_recipe_is_enough_for_another_session(
+    spark: SparkSession, tables: ParquetTables, tmp_path: Path
+) -> None:
+    tables.views(spark)
+    text = carried(spark.sql(QUERIES["aggregate"])).to_json()
+    other = SparkSession(spark.sparkContext).newSession()
+    other.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    other.conf.set("spark.sql.ansi.enabled", "false")
+    from lineage_core.recipe import Recipe
+
+    recipe = Recipe.from_json(text)
+    rows: list[DataFrame] = rebuilt(other, recipe)
+    assert same_rows(rows, spark.sql(QUERIES["aggregate"]).collect())
