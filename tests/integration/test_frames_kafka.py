@@ -43,9 +43,9 @@ def shown(store: GraphStore, app: str) -> tuple[object, ...]:
             files = [len(source.files) for source in recipe.sources]
             recipes[node.node] = (kinds, files, len(recipe.output.files), recipe.site)
     nodes = [(node.node, node.kind, node.op, node.alias, node.call_site) for node in graph.nodes()]
-    files = {node[0]: len(graph.sink_files(node[0])) for node in nodes}
+    written = {node[0]: len(graph.sink_files(node[0])) for node in nodes}
     splits = {node[0]: len(graph.splits(node[0])) for node in nodes}
-    return nodes, sorted((one.src, one.dest) for one in graph.links()), recipes, files, splits
+    return nodes, sorted((one.src, one.dest) for one in graph.links()), recipes, written, splits
 
 
 def until(whole: Pipeline, look: Callable[[GraphStore], Any]) -> Any:
