@@ -22,7 +22,7 @@ join
 aggregate
     Those of all rows of the group (distinct, intersect and except are aggregates and joins by now).
 window
-    The row's own, and those of the rows in its frame (`stages`).
+    Those of the rows in its frame (`stages`), the row itself among them.
 limit, sample
     Those of the row. At the top of a plan they are left out: whatever row was asked for was in the output.
     Elsewhere a limit must be determined by its order, else the trace is refused; a sample always is.
@@ -439,7 +439,8 @@ class Builder:
         return Built(self._name(place, text, ids, False), node.columns, tuple(leaves), unknown)
 
     def _window(self, place: int, node: Window, ids: bool, top: bool) -> Built:
-        below = self.build(node.input, ids=ids)
+        # The row itself is in its partition, and not after itself: what the group names holds it.
+        below = self.rows(node.input)
         over = overs(node)[0]
         terms = [*over.partition, *(key.of for key in over.order)]
         self._known("a window is made", terms, below)
@@ -452,9 +453,9 @@ class Builder:
             marks += [f"true AS {names[0]}"]
             marks += [f"{key} AS {name}" for key, name in zip(keys, names[1:], strict=True)]
             leaves.append(Leaf(place, tuple(names)))
-        text = f"SELECT {_listed([*below.names, *listed, *below.ids, *marks])} FROM {below.name}"
+        text = f"SELECT {_listed([*below.names, *listed, *marks])} FROM {below.name}"
         return Built(
-            self._name(place, text, ids, False), node.columns, (*below.leaves, *leaves),
+            self._name(place, text, ids, False), node.columns, tuple(leaves),
             below.unknown | unknown,
         )  # fmt: skip
 
