@@ -17,19 +17,13 @@ from pyspark.sql import SparkSession
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import Aggregate, Join, Scan, Window
 from lineage_frames import literals
-from lineage_frames.building import (
-    Builder,
-    Built,
-    Leaf,
-    matched_by,
-    overs,
-    running,
-    window_rank,
-)
+from lineage_frames.building import Builder, matched_by
+from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import columns_in
 from lineage_frames.session import trace_session
-from lineage_frames.stages import LITERAL_KEYS_MAX, arrow_types, equal, looks_at_some
+from lineage_frames.stages import LITERAL_KEYS_MAX, arrow_types, equal
+from lineage_frames.windows import looks_at_some, overs, running, window_rank
 
 
 @dataclass(frozen=True)
@@ -177,7 +171,7 @@ class _Forward:
             if looks_at_some(node):
                 self.reasons.append("a window function looks at some rows of its partition")
             return self._named(leaf, self._keys(inner, below, below.name, terms))
-        ranked = f"(SELECT *, {window_rank(inner, node)} AS lineage_rank FROM {below.name})"
+        ranked = f"(SELECT *, {window_rank(inner.text(), node)} AS lineage_rank FROM {below.name})"
         keys = self._keys(inner, below, ranked, [*terms, "lineage_rank"])
         names = keys.column_names
         least = keys.group_by(names[:-1], use_threads=False).aggregate([(names[-1], "min")])

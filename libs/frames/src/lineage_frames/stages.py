@@ -21,21 +21,12 @@ from pyspark.sql import SparkSession
 
 from lineage_core.recipe_plan import Aggregate, Join, Window
 from lineage_frames import literals
-from lineage_frames.building import (
-    Builder,
-    Built,
-    Leaf,
-    matched_by,
-    overs,
-    running,
-    window_rank,
-)
+from lineage_frames.building import Builder, matched_by
+from lineage_frames.built import Built, Leaf
+from lineage_frames.windows import looks_at_some, overs, running, window_rank
 
 LITERAL_KEYS_MAX = 40
 """Up to this many keys stand in the query as constants, which Spark pushes down to the files."""
-
-WHOLE = {"ntile", "percent_rank", "cume_dist"}
-"""Functions over the whole partition, whatever the order."""
 
 
 @dataclass(frozen=True)
@@ -77,19 +68,9 @@ def _window(session: SparkSession, builder: Builder, node: Window, keys: pa.Tabl
     names = keys.column_names
     highest = keys.group_by(names[:-1], use_threads=False).aggregate([(names[-1], "max")])
     highest = highest.select([*names[:-1], f"{names[-1]}_max"]).rename_columns(names)
-    ranked = f"(SELECT *, {window_rank(builder, node)} AS lineage_rank FROM {built.name})"
+    ranked = f"(SELECT *, {window_rank(builder.text(), node)} AS lineage_rank FROM {built.name})"
     return Stage(
         _restricted(session, built, ranked, [*terms, "lineage_rank"], highest, up_to=True), built
-    )
-
-
-def looks_at_some(node: Window) -> bool:
-    """Whether a function of the node looks at certain rows, not at its whole partition."""
-    return not all(
-        not one.order
-        or one.of.fn in WHOLE
-        or (one.frame is not None and one.frame.lower is None and one.frame.upper is None)
-        for one in overs(node)
     )
 
 
