@@ -55,6 +55,8 @@ def lasting(space: Namespace) -> Iterator[Release]:
         yield made
 
 
+# As long as its kills take; each of them has a limit of its own.
+@pytest.mark.timeout(0)
 def test_soak(
     lasting: Release,
     space: Namespace,
