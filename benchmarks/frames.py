@@ -2,7 +2,7 @@
 
     scripts/java.sh exec .venv/bin/python -m benchmarks.frames --suite tpcds --scale 0.05 --folder build/tpc
 
-``result``: exact, superset (with reasons), refused (with the reason), wrong (a row was not given again, or
+``result``: exact, superset (with reasons), refused (with the reason), failed (an error of ours), wrong (a row was not given again, or
 the plan rebuilt from the recipe alone gave other rows), or empty (the query gives no row at this scale).
 Milliseconds: ``job_ms`` of the query alone, ``noted_ms`` of noting its recipe, ``trace_ms`` of each trace.
 """
@@ -54,6 +54,9 @@ def measured(
                 return {**found, "result": "wrong", "reasons": [f"row {place} is not given again"]}
     except FramesError as problem:
         return {**found, "result": "refused", "reasons": [str(problem)]}
+    except Exception as problem:
+        # An error of the program: the other queries still are worth their rows.
+        return {**found, "result": "failed", "reasons": [repr(problem)[:500]]}
     listed = list(dict.fromkeys(reasons))
     return {**found, "result": "superset" if listed else "exact", "reasons": listed}
 
@@ -89,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in numbers:
         with tempfile.TemporaryDirectory() as scratch:
             row = measured(spark, tables, texts[number], Path(scratch), asked.rows)
-        wrong += row["result"] == "wrong"
+        wrong += row["result"] in {"wrong", "failed"}
         known = {"suite": asked.suite, "scale": asked.scale, "query": number}
         print(json.dumps({**known, **row}), flush=True)
     spark.stop()

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.frames_oracle import ParquetTables, carried, check_rows, rebuilt, same_rows
 from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
+from lineage_frames.forward import trace_forward
 from lineage_frames.locations import locations
 from lineage_frames.tracing import trace_back
 from lineage_frames.witnesses import Witnesses
@@ -175,6 +176,48 @@ def test_a_condition_names_output_rows(spark: SparkSession, tables: ParquetTable
     found = trace_back(spark, recipe, where="`the city` = 'Oslo' or s > 5")
     assert (ids(found, "orders"), found.matched, found.exact) == ([0, 2, 4, 6], 2, True)
     assert trace_back(spark, recipe).count == 7
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "self join",
+        "semi",
+        "or exists",
+        "aggregate",
+        "rollup",
+        "scalar",
+        "correlated",
+        "window",
+        "inner limit",
+    ],
+)
+def test_forward_is_the_other_way_round(
+    name: str, spark: SparkSession, tables: ParquetTables
+) -> None:
+    """An input row leads to just those output rows that lead back to it."""
+    tables.views(spark)
+    frame = spark.sql(QUERIES[name])
+    recipe = carried(frame)
+    output = [tuple(row) for row in frame.collect()]
+    back = [trace_back(spark, recipe, [row]).rows for row in output]
+    assert len(output) == len(set(output))
+    read = {(file.path, row) for one in recipe.sources for file in one.files for row in range(2)}
+    for path, row in sorted(read):
+        ahead = trace_forward(spark, recipe, {path: [row]})
+        wanted = [
+            one
+            for one, found in zip(output, back, strict=True)
+            if any(uri == path and row in rows.tolist() for (_, uri), rows in found.items())
+        ]
+        assert ahead.exact
+        assert same_rows(ahead.rows, wanted), (path, row)
+
+
+def test_forward_from_a_file_that_was_not_read(spark: SparkSession, tables: ParquetTables) -> None:
+    tables.views(spark)
+    with pytest.raises(RefusedError, match="the job read no file file:/no"):
+        trace_forward(spark, carried(spark.sql("select id from orders")), {"file:/no": [1]})
 
 
 def test_a_row_that_is_not_there(spark: SparkSession, tables: ParquetTables) -> None:

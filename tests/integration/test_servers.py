@@ -12,6 +12,7 @@ from redis.retry import Retry
 
 from lineage_core.topics import RECORD_BYTES_MAX, Topics
 from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
+from tests.writer_process import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -76,10 +77,14 @@ def test_kafka_keeps_what_it_acknowledged_when_killed(
     }
 
 
-def test_redis_keeps_what_it_acknowledged_when_killed(redis_server: RedisUnderTest) -> None:
+def test_redis_keeps_what_is_in_its_file_when_killed(redis_server: RedisUnderTest) -> None:
     redis_server.clear()
     with redis_server.client() as client:
         client.set("key", "value")
+        # While a disk is slow Redis acknowledges before it has written (for two seconds at most).
+        wait_until(
+            lambda: client.info("persistence")["aof_buffer_length"] == 0, "it is in Redis' file"
+        )
     with redis_server.down():
         pass
     with redis_server.client() as client:

@@ -14,6 +14,12 @@ from tests.kube.release import Release, installed
 _numbers = itertools.count(1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("cluster")
+    group.addoption("--kills", type=int, default=6, help="pods that the soak kills (default: 6)")
+    group.addoption("--upgrades", type=int, default=1, help="upgrades among them (default: 1)")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Beside a failure stands what its pods said, before their namespace goes."""

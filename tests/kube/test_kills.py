@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kube.cluster import Namespace, until
+from tests.kube.cluster import Namespace
+from tests.kube.faults import kill, scale
 from tests.kube.release import Release
 from tests.kube.word_counts import (
     applications,
@@ -22,7 +23,6 @@ pytestmark = pytest.mark.kube
 
 RUNS = 3
 SERVICES = ("linker", "writer", "query-api")
-REPLACED_LIMIT_S = 60
 JOBS_LIMIT_S = 900
 """Of several jobs, one after the other, on a machine that has other things to do."""
 
@@ -38,9 +38,9 @@ def test_every_service_is_killed_while_jobs_run(release: Release, space: Namespa
     start(space, manifests)
     killed = dict.fromkeys(SERVICES, 0)
     for service, linkers in zip(itertools.cycle(SERVICES), _linkers(), strict=False):
-        _kill(release, service)
+        kill(release, service)
         killed[service] += 1
-        _scale(release, linkers)
+        scale(release, linkers)
         if _is_over(space) and min(killed.values()) > 0:
             break
     apps = applications(space.finished("wordcount", JOBS_LIMIT_S))
@@ -57,36 +57,6 @@ def test_every_service_is_killed_while_jobs_run(release: Release, space: Namespa
 def _linkers() -> Iterator[int]:
     """How many there are to be, one kill after the other: 1, 3, 1, 1, 3, 1 ..."""
     return itertools.cycle((1, 3, 1))
-
-
-def _kill(release: Release, service: str) -> None:
-    """As a node that fails would: no signal to heed, no time to stop. Returns when it is ready again."""
-    space = release.namespace
-    before = set(space.names("pods", release.labels(service)))
-    space.kubectl("delete", min(before), "--grace-period=0", "--force")
-    until(
-        lambda: True if set(space.names("pods", release.labels(service))) - before else None,
-        REPLACED_LIMIT_S,
-        f"another {service}",
-    )
-    _ready(release, service)
-
-
-def _scale(release: Release, linkers: int) -> None:
-    space = release.namespace
-    space.kubectl("scale", f"deployment/{release.component('linker')}", f"--replicas={linkers}")
-    until(
-        lambda: True if len(space.names("pods", release.labels("linker"))) == linkers else None,
-        REPLACED_LIMIT_S,
-        f"{linkers} linkers",
-    )
-    _ready(release, "linker")
-
-
-def _ready(release: Release, service: str) -> None:
-    # The pods themselves: what a Deployment says of them comes later.
-    wait = ("--for=condition=Ready", "--timeout=280s")
-    release.namespace.kubectl("wait", "pods", "-l", release.labels(service), *wait, limit_s=300)
 
 
 def _is_over(space: Namespace) -> bool:

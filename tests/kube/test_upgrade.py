@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kube.cluster import Namespace
+from tests.kube.faults import pods
 from tests.kube.release import SMALL, Release
 from tests.kube.word_counts import (
     applications,
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.kube
 
 RUNS = 2
 JOBS_LIMIT_S = 600
+DEPLOYED = ("linker", "writer", "query-api")
 SERVICES = ("linker", "writer", "queryApi")
 CHANGED: Mapping[str, Any] = {
     **SMALL,
@@ -37,12 +39,12 @@ def test_upgrade_and_rollback_while_jobs_run(release: Release, space: Namespace)
         "lineage run /opt/job/wordcount.py /input /data/out-$run; done",
     ]
     start(space, manifests)
-    before = pods_of_services(release)
+    before = set(pods(release, *DEPLOYED))
     release.install(CHANGED)
-    upgraded = pods_of_services(release)
+    upgraded = set(pods(release, *DEPLOYED))
     assert not before & upgraded, "the upgrade replaced no pod"
     release.helm("rollback", release.name, "--wait", "--timeout=280s")
-    assert not upgraded & pods_of_services(release), "the rollback replaced no pod"
+    assert not upgraded & set(pods(release, *DEPLOYED)), "the rollback replaced no pod"
     apps = applications(space.finished("wordcount", JOBS_LIMIT_S))
     assert len(apps) == RUNS
     with release.api() as api:
@@ -50,13 +52,3 @@ def test_upgrade_and_rollback_while_jobs_run(release: Release, space: Namespace)
             assert_lineage_is_that_of_the_text(api, app, rows_of(space, f"/data/out-{number}"))
     # Sends an event of its own and reads its trace back.
     release.helm("test", release.name, "--timeout=180s")
-
-
-def pods_of_services(release: Release) -> set[str]:
-    """Those that are there to stay."""
-    return {
-        pod["metadata"]["name"]
-        for component in ("linker", "writer", "query-api")
-        for pod in release.namespace.get("pods", "-l", release.labels(component))["items"]
-        if "deletionTimestamp" not in pod["metadata"]
-    }

@@ -138,6 +138,9 @@ spec:
 {{- define "lineage-master.neo4jIngress" -}}
 - from:
     {{- include "lineage-master.fromOwn" (list . "writer" "query-api" "schema") | trim | nindent 4 }}
+    {{- with .Values.tryout.neo4j.clients }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   ports:
     - {protocol: TCP, port: 7687}
 {{- end -}}

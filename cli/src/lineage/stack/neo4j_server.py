@@ -18,6 +18,7 @@ USER = "neo4j"
 DATABASE = "neo4j"
 CHECK_LIMIT_S = 5.0
 ADMIN_LIMIT_S = 120
+ADMIN_HEAP = "256m"
 
 CONFIG = """\
 # Written by `lineage stack up` at each start.
@@ -123,6 +124,26 @@ class Neo4j(Server):
             "LINEAGE_NEO4J_PASSWORD_FILE": str(self.password_file),
         }
 
+    def admin(self, *words: str) -> None:
+        """Run `neo4j-admin` on the server's data, which needs the server stopped for most commands.
+
+        Raises:
+            StartError: it ended with another exit code than 0; the message has what it said.
+        """
+        places = {"NEO4J_HOME": str(self._home), "NEO4J_CONF": str(self._config.parent)}
+        done = subprocess.run(
+            self._java(f"-Xmx{ADMIN_HEAP}", "org.neo4j.cli.AdminTool", *words),
+            env={**os.environ, **places},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ADMIN_LIMIT_S,
+            check=False,
+        )
+        if done.returncode:
+            said = done.stderr or done.stdout
+            raise StartError(f"neo4j: neo4j-admin {' '.join(words[:2])} failed: {said}")
+
     @property
     def _home(self) -> Path:
         return self.folder / "home"
@@ -154,27 +175,10 @@ class Neo4j(Server):
         arguments = self._temporary / "arguments"
         write_secret(arguments, password)
         try:
-            done = subprocess.run(
-                self._java(
-                    *("-Xmx128m", "org.neo4j.cli.AdminTool", "dbms", "set-initial-password"),
-                    # Its command line reads further arguments from a file.
-                    f"@{arguments}",
-                ),
-                env={
-                    **os.environ,
-                    "NEO4J_HOME": str(self._home),
-                    "NEO4J_CONF": str(self._config.parent),
-                },
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=ADMIN_LIMIT_S,
-                check=False,
-            )
+            # Its command line reads further arguments from a file.
+            self.admin("dbms", "set-initial-password", f"@{arguments}")
         finally:
             arguments.unlink()
-        if done.returncode:
-            raise StartError(f"neo4j: its password can't be set: {done.stderr or done.stdout}")
         write_secret(self.password_file, password)
 
 

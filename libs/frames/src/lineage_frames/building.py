@@ -22,7 +22,7 @@ join
 aggregate
     Those of all rows of the group (distinct, intersect and except are aggregates and joins by now).
 window
-    The row's own, and those of the rows in its frame (`stages`).
+    Those of the rows in its frame (`stages`), the row itself among them.
 limit, sample
     Those of the row. At the top of a plan they are left out: whatever row was asked for was in the output.
     Elsewhere a limit must be determined by its order, else the trace is refused; a sample always is.
@@ -48,7 +48,6 @@ from lineage_core.recipe_plan import (
     Limit,
     Node,
     OpaqueNode,
-    Over,
     Project,
     Range,
     Sample,
@@ -58,44 +57,13 @@ from lineage_core.recipe_plan import (
     Values,
     Window,
     expressions_of,
-    within,
 )
 from lineage_frames import literals
+from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import Text, columns_in, conjuncts, opaque_in, subqueries_in
 from lineage_frames.sources import FILE, ROW
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """What rows of ``a<n>`` are made from: rows of a source, or groups that a next query traces.
-
-    ``of``: the node (of a subquery: its last). ``columns``: the columns that name it, all of which are NULL
-    for rows that were not made from it: file and row of a source; a mark, then the keys of a group.
-    """
-
-    of: int
-    columns: tuple[str, ...]
-    subquery: bool = False
-
-
-@dataclass(frozen=True)
-class Built:
-    """A named query. ``leaves``: what its rows name; ``unknown``: columns that can't be computed anew."""
-
-    name: str
-    columns: tuple[Attribute, ...]
-    leaves: tuple[Leaf, ...] = ()
-    unknown: frozenset[int] = frozenset()
-
-    @property
-    def ids(self) -> list[str]:
-        return [column for leaf in self.leaves for column in leaf.columns]
-
-    @property
-    def names(self) -> list[str]:
-        """The columns' names, each once."""
-        return list(dict.fromkeys(f"c{one.id}" for one in self.columns))
+from lineage_frames.windows import overs, window_keys
 
 
 @dataclass
@@ -201,7 +169,7 @@ class Builder:
     def _project(self, place: int, node: Project, ids: bool, top: bool) -> Built:
         below = self.build(node.input, ids=ids, top=top)
         listed, unknown = self._values_of(node.columns, node.expressions, below)
-        marks, leaves = self._marks(node, ids, below)
+        marks, leaves = self._marks(place, node, ids)
         text = f"SELECT {_listed([*listed, *below.ids, *marks])} FROM {below.name}"
         return Built(
             self._name(place, text, ids, top), node.columns, (*below.leaves, *leaves), unknown
@@ -233,21 +201,18 @@ class Builder:
             if any(columns_in(expression) & one.unknown for one in below):
                 raise RefusedError(f"{what} by a column that can't be computed anew")
 
-    def _marks(
-        self, node: Node, ids: bool, below: Built, *more: Built
-    ) -> tuple[list[str], list[Leaf]]:
+    def _marks(self, place: int, node: Node, ids: bool) -> tuple[list[str], list[Leaf]]:
         """Columns that say which subqueries the node's expressions read."""
         if not ids:
             return [], []
-        there = {leaf.of for one in (below, *more) for leaf in one.leaves if leaf.subquery}
         read = dict.fromkeys(n for one in expressions_of(node) for n in subqueries_in(one))
-        leaves = [Leaf(n, (f"b{n}",), subquery=True) for n in read if n not in there]
+        leaves = [Leaf(n, (f"s{place}_{n}",), subquery=True) for n in read]
         return [f"true AS {leaf.columns[0]}" for leaf in leaves], leaves
 
     def _filter(self, place: int, node: Filter, ids: bool, top: bool) -> Built:
         below = self.build(node.input, ids=ids, top=top)
         terms = self._terms("rows are chosen", node.condition, top, below)
-        marks, leaves = self._marks(node, ids, below)
+        marks, leaves = self._marks(place, node, ids)
         text = f"SELECT {_listed([*below.names, *below.ids, *marks])} FROM {below.name}"
         if terms:
             # With no alias, Spark may read "x WHERE (y)" as x under the name WHERE.
@@ -376,7 +341,7 @@ class Builder:
         if node.condition is not None:
             loose = top and node.how == "inner"
             terms = self._terms("rows are joined", node.condition, loose, left, right)
-        marks, leaves = self._marks(node, ids, left, right)
+        marks, leaves = self._marks(place, node, ids)
         how = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
         listed = _listed([*left.names, *right.names, *left.ids, *right.ids, *marks])
         on = " AND ".join(terms) or "true"
@@ -395,7 +360,7 @@ class Builder:
         if node.condition is not None:
             self._known("rows are joined", [node.condition], left, right)
             condition = self.text().of(node.condition)
-        marks, leaves = self._marks(node, ids, left)
+        marks, leaves = self._marks(place, node, ids)
         if ids and node.how != "anti":
             keys = [f"c{one}" for one in matched_by(self.recipe, node)]
             names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
@@ -428,7 +393,7 @@ class Builder:
         self._known("rows are grouped", node.keys, below)
         listed, unknown = self._values_of(node.columns, node.expressions, below)
         keys = [self.text().of(key) for key in node.keys]
-        marks, leaves = self._marks(node, ids, Built("", ()))
+        marks, leaves = self._marks(place, node, ids)
         if ids:
             names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
             marks += [f"true AS {names[0]}"]
@@ -439,22 +404,23 @@ class Builder:
         return Built(self._name(place, text, ids, False), node.columns, tuple(leaves), unknown)
 
     def _window(self, place: int, node: Window, ids: bool, top: bool) -> Built:
-        below = self.build(node.input, ids=ids)
+        # The row itself is in its partition, and not after itself: what the group names holds it.
+        below = self.rows(node.input)
         over = overs(node)[0]
         terms = [*over.partition, *(key.of for key in over.order)]
         self._known("a window is made", terms, below)
         own = node.columns[len(node.columns) - len(node.expressions) :]
         listed, unknown = self._values_of(own, node.expressions, below)
-        marks, leaves = self._marks(node, ids, below)
+        marks, leaves = self._marks(place, node, ids)
         if ids:
-            keys = window_keys(self, node)
+            keys = window_keys(self.text(), node)
             names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
             marks += [f"true AS {names[0]}"]
             marks += [f"{key} AS {name}" for key, name in zip(keys, names[1:], strict=True)]
             leaves.append(Leaf(place, tuple(names)))
-        text = f"SELECT {_listed([*below.names, *listed, *below.ids, *marks])} FROM {below.name}"
+        text = f"SELECT {_listed([*below.names, *listed, *marks])} FROM {below.name}"
         return Built(
-            self._name(place, text, ids, False), node.columns, (*below.leaves, *leaves),
+            self._name(place, text, ids, False), node.columns, tuple(leaves),
             below.unknown | unknown,
         )  # fmt: skip
 
@@ -462,50 +428,6 @@ class Builder:
 def view_name(source: int) -> str:
     """The name of the view that gives a source's rows."""
     return f"lineage_source_{source}"
-
-
-def overs(node: Window) -> list[Over]:
-    """The window functions of a node; all have one partition and order."""
-    return [o for one in node.expressions for o in within(one) if isinstance(o, Over)]
-
-
-RUNNING = {"rank", "dense_rank", "row_number"}
-"""Functions that look at the rows up to the current one and its peers."""
-
-
-def running(node: Window) -> bool:
-    """Whether no function of the node looks past the current row and its peers in the window's order."""
-    return all(
-        one.order
-        and (
-            one.of.fn in RUNNING
-            or (
-                one.frame is not None
-                and one.frame.lower is None
-                and one.frame.unit == "range"
-                and getattr(one.frame.upper, "value", None) == "0"
-            )
-        )
-        for one in overs(node)
-    )
-
-
-def window_keys(builder: Builder, node: Window) -> list[str]:
-    """What names a row's frame: the partition's keys and, where that is exact, the row's rank in it."""
-    over = overs(node)[0]
-    text = builder.text()
-    keys = [text.of(one) for one in over.partition]
-    if running(node):
-        keys.append(window_rank(builder, node))
-    return keys
-
-
-def window_rank(builder: Builder, node: Window) -> str:
-    """The rank of a row in the window's order."""
-    over, text = overs(node)[0], builder.text()
-    order = ", ".join(text.sort_key(key) for key in over.order)
-    partition = ", ".join(text.of(one) for one in over.partition)
-    return f"rank() OVER ({f'PARTITION BY {partition} ' if partition else ''}ORDER BY {order})"
 
 
 def matched_by(recipe: Recipe, node: Join) -> list[int]:

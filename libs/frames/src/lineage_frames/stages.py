@@ -21,21 +21,12 @@ from pyspark.sql import SparkSession
 
 from lineage_core.recipe_plan import Aggregate, Join, Window
 from lineage_frames import literals
-from lineage_frames.building import (
-    Builder,
-    Built,
-    Leaf,
-    matched_by,
-    overs,
-    running,
-    window_rank,
-)
+from lineage_frames.building import Builder, matched_by
+from lineage_frames.built import Built, Leaf
+from lineage_frames.windows import looks_at_some, overs, running, window_rank
 
 LITERAL_KEYS_MAX = 40
 """Up to this many keys stand in the query as constants, which Spark pushes down to the files."""
-
-WHOLE = {"ntile", "percent_rank", "cume_dist"}
-"""Functions over the whole partition, whatever the order."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +58,17 @@ def _window(session: SparkSession, builder: Builder, node: Window, keys: pa.Tabl
     built = builder.build(node.input, ids=True)
     terms = [builder.text().of(one) for one in overs(node)[0].partition]
     if not running(node):
-        whole = all(
-            not one.order
-            or one.of.fn in WHOLE
-            or (one.frame is not None and one.frame.lower is None and one.frame.upper is None)
-            for one in overs(node)
+        reasons = (
+            ("a window function looks at some rows of its partition",)
+            if looks_at_some(node)
+            else ()
         )
-        reasons = () if whole else ("a window function looks at some rows of its partition",)
         return Stage(_restricted(session, built, built.name, terms, keys), built, reasons)
     # The frame of a row that ranks higher holds that of a lower one: the highest rank does for all.
     names = keys.column_names
     highest = keys.group_by(names[:-1], use_threads=False).aggregate([(names[-1], "max")])
     highest = highest.select([*names[:-1], f"{names[-1]}_max"]).rename_columns(names)
-    ranked = f"(SELECT *, {window_rank(builder, node)} AS lineage_rank FROM {built.name})"
+    ranked = f"(SELECT *, {window_rank(builder.text(), node)} AS lineage_rank FROM {built.name})"
     return Stage(
         _restricted(session, built, ranked, [*terms, "lineage_rank"], highest, up_to=True), built
     )
@@ -98,7 +87,7 @@ def _restricted(
     select = f"SELECT {_ids(built)} FROM {of} AS r"
     if not terms:
         return select
-    kinds = _types(session, keys)
+    kinds = arrow_types(keys)
     if keys.num_rows <= LITERAL_KEYS_MAX:
         rows = [
             literals.all_of(
@@ -117,7 +106,7 @@ def _restricted(
     names = [f"k{n}" for n in range(len(terms))]
     _view(session, keys.rename_columns(names))
     matches = [
-        f"{term} <= k.{name}" if up_to and name == names[-1] else _equal(term, f"k.{name}", kind)
+        f"{term} <= k.{name}" if up_to and name == names[-1] else equal(term, f"k.{name}", kind)
         for term, name, kind in zip(terms, names, kinds, strict=True)
     ]
     return f"{select} LEFT SEMI JOIN {KEYS} k ON {' AND '.join(matches)}"
@@ -129,7 +118,7 @@ def _matches(session: SparkSession, builder: Builder, node: Join, keys: pa.Table
     if node.condition is None:
         return Stage(select, built)
     columns = matched_by(builder.recipe, node)
-    kinds = _types(session, keys)
+    kinds = arrow_types(keys)
     if keys.num_rows <= LITERAL_KEYS_MAX:
         conditions = []
         for row in keys.to_pylist():
@@ -153,13 +142,15 @@ def _view(session: SparkSession, keys: pa.Table) -> None:
     session.createDataFrame(keys).createOrReplaceTempView(KEYS)
 
 
-def _types(session: SparkSession, keys: pa.Table) -> list[str]:
+def arrow_types(keys: pa.Table) -> list[str]:
+    """The Spark types of a table's columns, as DDL text."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return [field.dataType.simpleString() for field in from_arrow_schema(keys.schema)]
 
 
-def _equal(left: str, right: str, kind: str) -> str:
+def equal(left: str, right: str, kind: str) -> str:
+    """The condition that two columns of a type hold the same value, or both NULL."""
     if kind not in {"float", "double"}:
         return f"{left} <=> {right}"
     near = f"abs({left} - {right}) <= {literals.NEAR!r} * greatest(abs({left}), abs({right}))"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import Scan
 from lineage_frames import literals
-from lineage_frames.building import Builder, Built, Leaf
+from lineage_frames.building import Builder
+from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError, RowError
 from lineage_frames.session import trace_session
 from lineage_frames.stages import Stage, stage_of
@@ -52,6 +53,7 @@ class _Tracer:
     recipe: Recipe
     found: Collected
     reasons: list[str]
+    subqueries: set[int] = field(default_factory=set)
 
     def output(self, rows: Sequence[Sequence[Any]] | None, where: str | None) -> int:
         """Trace output rows; how many rows match."""
@@ -132,6 +134,10 @@ class _Tracer:
 
     def _stage(self, leaf: Leaf, table: pa.Table) -> None:
         """Trace the groups of one node by the next query."""
+        if leaf.subquery:
+            if leaf.of in self.subqueries:
+                return
+            self.subqueries.add(leaf.of)
         keys = table.select(list(leaf.columns[1:]))
         if keys.num_columns:
             keys = keys.group_by(keys.column_names, use_threads=False).aggregate([])

@@ -1,0 +1,91 @@
+"""How soon the chart is installed on a cluster, how soon each service is ready, and what it holds when idle.
+
+Installs charts/lineage-master with its try-out servers in a new namespace of the cluster that kubectl and helm
+reach, ``--runs`` times, and lets each service be replaced as often: python -m benchmarks.cluster --runs 5. Images
+must be there: make images images-load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from benchmarks.provenance import provenance
+from tests.kube.cluster import Namespace, namespace
+from tests.kube.faults import kill
+from tests.kube.release import Release
+
+SERVICES = ("linker", "writer", "query-api")
+IDLE_S = 30
+"""After the last of them is ready; then their memory is read."""
+
+
+def main() -> None:
+    """Command line entry."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=5)
+    runs: int = parser.parse_args().runs
+    installs, uninstalls = list[float](), list[float]()
+    ready: dict[str, list[float]] = {service: [] for service in SERVICES}
+    memory: dict[str, list[float]] = {service: [] for service in SERVICES}
+    for number in range(runs):
+        with namespace(f"benchmark-cluster-{os.getpid()}-{number}") as space:
+            release = Release(space)
+            with _timed(installs):
+                release.install()
+            for service in SERVICES:
+                kill(release, service)
+                ready[service].append(_seconds_to_ready(release, service))
+            time.sleep(IDLE_S)
+            for service in SERVICES:
+                memory[service].append(_resident_mb(space, release, service))
+            with _timed(uninstalls):
+                release.uninstall()
+    row = {
+        "benchmark": "cluster",
+        "runs": runs,
+        "install_s": _spread(installs),
+        "uninstall_s": _spread(uninstalls),
+        "ready_s": {service: _spread(found) for service, found in ready.items()},
+        "idle_mb": {service: _spread(found) for service, found in memory.items()},
+    }
+    print(json.dumps(row | {"provenance": provenance()}), flush=True)
+
+
+@contextmanager
+def _timed(found: list[float]) -> Iterator[None]:
+    begun = time.monotonic()
+    yield
+    found.append(round(time.monotonic() - begun, 1))
+
+
+def _seconds_to_ready(release: Release, service: str) -> float:
+    """From the start of a pod's container until it is ready; Kubernetes tells whole seconds."""
+    (pod,) = release.namespace.get("pods", "-l", release.labels(service))["items"]
+    (container,) = pod["status"]["containerStatuses"]
+    conditions = {one["type"]: one["lastTransitionTime"] for one in pod["status"]["conditions"]}
+    started = datetime.fromisoformat(container["state"]["running"]["startedAt"])
+    return (datetime.fromisoformat(conditions["Ready"]) - started).total_seconds()
+
+
+def _resident_mb(space: Namespace, release: Release, service: str) -> float:
+    """Resident memory of all processes of a pod, in MB."""
+    (pod,) = space.names("pods", release.labels(service))
+    said = space.kubectl("exec", pod, "--", "sh", "-c", "cat /proc/[0-9]*/status")
+    held = [line.split()[1] for line in said.splitlines() if line.startswith("VmRSS:")]
+    return round(sum(map(int, held)) * 1024 / 1e6, 1)
+
+
+def _spread(found: list[float]) -> dict[str, Any]:
+    return {"median": statistics.median(found), "min": min(found), "max": max(found)}
+
+
+if __name__ == "__main__":
+    main()

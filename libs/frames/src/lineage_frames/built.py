@@ -1,0 +1,39 @@
+"""Named queries as they are built, and what their rows name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lineage_core.recipe_plan import Attribute
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What rows of ``a<n>`` are made from: rows of a source, or groups that a next query traces.
+
+    ``of``: the node (of a subquery: its last). ``columns``: the columns that name it, all of which are NULL
+    for rows that were not made from it: file and row of a source; a mark, then the keys of a group.
+    """
+
+    of: int
+    columns: tuple[str, ...]
+    subquery: bool = False
+
+
+@dataclass(frozen=True)
+class Built:
+    """A named query. ``leaves``: what its rows name; ``unknown``: columns that can't be computed anew."""
+
+    name: str
+    columns: tuple[Attribute, ...]
+    leaves: tuple[Leaf, ...] = ()
+    unknown: frozenset[int] = frozenset()
+
+    @property
+    def ids(self) -> list[str]:
+        return [column for leaf in self.leaves for column in leaf.columns]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names, each once."""
+        return list(dict.fromkeys(f"c{one.id}" for one in self.columns))

@@ -1,0 +1,206 @@
+"""Tracing rows of sources forward to the output rows that were made from them.
+
+The queries are those of tracing back, asked from the other end: of each group's input, which keys do rows
+have that were made from the given ones? The rows that name such a group, or a given row itself, are affected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lineage_core.recipe import Recipe
+from lineage_core.recipe_plan import Aggregate, Join, Scan, Window
+from lineage_frames import literals
+from lineage_frames.building import Builder, matched_by
+from lineage_frames.built import Built, Leaf
+from lineage_frames.errors import RefusedError
+from lineage_frames.expressions import columns_in
+from lineage_frames.session import trace_session
+from lineage_frames.stages import LITERAL_KEYS_MAX, arrow_types, equal
+from lineage_frames.windows import looks_at_some, overs, running, window_rank
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Output rows that were made from given rows of sources; ``columns``: their names.
+
+    ``exact``: just these; else ``reasons`` say why they may be too many (never too few).
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        return not self.reasons
+
+
+def trace_forward(
+    spark: SparkSession, recipe: Recipe, rows: Mapping[str, Sequence[int]]
+) -> Outcome:
+    """The output rows that were made from rows of sources.
+
+    Args:
+        spark: any session; the trace runs in a new one beside it.
+        recipe: noted when the job ran.
+        rows: by file (its address as in the recipe's sources), ordinals of rows from 0.
+
+    Raises:
+        RefusedError: the plan does not allow a sound trace.
+        ChangedSourceError: a source is not what it was.
+    """
+    known = {file.path for source in recipe.sources for file in source.files}
+    unknown = set(rows) - known
+    if unknown:
+        raise RefusedError(f"the job read no file {min(unknown)}")
+    forward = _Forward(trace_session(spark, recipe), recipe, rows)
+    top = len(recipe.plan) - 1
+    builder = Builder(recipe)
+    try:
+        built = builder.build(top, ids=True)
+    except RefusedError:
+        builder = Builder(recipe)
+        built = builder.build(top, ids=True, top=True)
+        forward.reasons.append("which rows the job chose of these can't be known")
+    columns = ", ".join(f"c{one.id}" for one in recipe.columns)
+    condition = forward.affected(builder, built)
+    found = forward.run(builder, f"SELECT {columns} FROM {built.name} AS r WHERE {condition}")
+    values = tuple(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    if built.unknown:
+        forward.reasons.append("columns that can't be computed anew are NULL")
+    return Outcome(
+        tuple(one.name for one in recipe.columns), values, tuple(dict.fromkeys(forward.reasons))
+    )
+
+
+@dataclass
+class _Forward:
+    session: SparkSession
+    recipe: Recipe
+    rows: Mapping[str, Sequence[int]]
+    reasons: list[str] = field(default_factory=list)
+
+    def run(self, builder: Builder, select: str) -> pa.Table:
+        """The statement's rows, after its checks."""
+        try:
+            for check, reason in builder.checks:
+                if self.session.sql(builder.statement(check)).take(1):
+                    raise RefusedError(reason)
+            return self.session.sql(builder.statement(select)).toArrow()
+        except PySparkException as problem:
+            first = str(problem).strip().split("\n", 1)[0][:300]
+            raise RefusedError(f"Spark can't compute the plan anew: {first}") from problem
+
+    def affected(self, builder: Builder, built: Built) -> str:
+        """The condition for rows of ``built`` that were made from the given rows."""
+        return literals.any_of([self._of_leaf(builder, leaf) for leaf in built.leaves])
+
+    def _of_leaf(self, builder: Builder, leaf: Leaf) -> str:
+        node = self.recipe.plan[leaf.of]
+        if isinstance(node, Scan) and not leaf.subquery:
+            files = {file.path for file in self.recipe.sources[node.source].files}
+            file, row = leaf.columns
+            return literals.any_of(
+                [
+                    f"({file} = {literals.text(path)} AND {row} IN ({', '.join(map(str, ordinals))}))"
+                    for path, ordinals in self.rows.items()
+                    if path in files and ordinals
+                ]
+            )
+        if leaf.columns[0].startswith("p"):
+            return "false"
+        inner = Builder(self.recipe)
+        if leaf.subquery:
+            below = inner.build(leaf.of, ids=True)
+            table = self._keys(inner, below, below.name, ["true"])
+            return leaf.columns[0] if table.num_rows else "false"
+        if isinstance(node, Aggregate):
+            below = inner.build(node.input, ids=True)
+            keys = self._keys(inner, below, below.name, [inner.text().of(one) for one in node.keys])
+            return self._named(leaf, keys)
+        if isinstance(node, Window):
+            return self._window(inner, leaf, node)
+        assert isinstance(node, Join)
+        return self._matched(inner, leaf, node)
+
+    def _keys(self, builder: Builder, below: Built, of: str, terms: list[str]) -> pa.Table:
+        """The distinct values of ``terms`` among the affected rows; without terms, a row if there are any."""
+        condition = self.affected(builder, below)
+        listed = ", ".join(f"{term} AS k{n}" for n, term in enumerate(terms or ["true"]))
+        return self.run(builder, f"SELECT DISTINCT {listed} FROM {of} AS r WHERE {condition}")
+
+    def _named(self, leaf: Leaf, keys: pa.Table, *, from_rank: bool = False) -> str:
+        """The condition that a row names one of the groups; ``from_rank``: the last key is the least."""
+        names = list(leaf.columns[1:])
+        if not names:
+            return leaf.columns[0] if keys.num_rows else "false"
+        kinds = arrow_types(keys)
+        if keys.num_rows <= LITERAL_KEYS_MAX:
+            return literals.any_of(
+                [
+                    literals.all_of(
+                        [
+                            f"{name} >= {value}"
+                            if from_rank and name == names[-1]
+                            else literals.same(name, value, kind)
+                            for name, value, kind in zip(names, row.values(), kinds, strict=True)
+                        ]
+                    )
+                    for row in keys.to_pylist()
+                ]
+            )
+        view = f"lineage_keys_{leaf.of}"
+        self.session.createDataFrame(keys).createOrReplaceTempView(view)
+        terms = [
+            f"{name} >= k.k{n}" if from_rank and name == names[-1] else equal(name, f"k.k{n}", kind)
+            for n, (name, kind) in enumerate(zip(names, kinds, strict=True))
+        ]
+        return f"EXISTS (SELECT 1 FROM {view} AS k WHERE {' AND '.join(terms)})"
+
+    def _window(self, inner: Builder, leaf: Leaf, node: Window) -> str:
+        below = inner.build(node.input, ids=True)
+        terms = [inner.text().of(one) for one in overs(node)[0].partition]
+        if not running(node):
+            if looks_at_some(node):
+                self.reasons.append("a window function looks at some rows of its partition")
+            return self._named(leaf, self._keys(inner, below, below.name, terms))
+        ranked = f"(SELECT *, {window_rank(inner.text(), node)} AS lineage_rank FROM {below.name})"
+        keys = self._keys(inner, below, ranked, [*terms, "lineage_rank"])
+        names = keys.column_names
+        least = keys.group_by(names[:-1], use_threads=False).aggregate([(names[-1], "min")])
+        least = least.select([*names[:-1], f"{names[-1]}_min"]).rename_columns(names)
+        return self._named(leaf, least, from_rank=True)
+
+    def _matched(self, inner: Builder, leaf: Leaf, node: Join) -> str:
+        """Left rows whose match is affected: the join's condition with the right row's values."""
+        below = inner.build(node.right, ids=True)
+        left = matched_by(self.recipe, node)
+        read = set() if node.condition is None else columns_in(node.condition)
+        right = sorted(read - set(left))
+        keys = self._keys(inner, below, below.name, [f"c{one}" for one in right])
+        if node.condition is None or not right:
+            return leaf.columns[0] if keys.num_rows else "false"
+        kinds = arrow_types(keys)
+        names = dict(zip(left, leaf.columns[1:], strict=True))
+        outer = Builder(self.recipe)
+        if keys.num_rows <= LITERAL_KEYS_MAX:
+            conditions = []
+            for row in keys.to_pylist():
+                values = {
+                    column: literals.of_value(value, kind)
+                    for column, value, kind in zip(right, row.values(), kinds, strict=True)
+                }
+                conditions.append(outer.text({**names, **values}).of(node.condition))
+            return f"({leaf.columns[0]} AND {literals.any_of(conditions)})"
+        view = f"lineage_keys_{leaf.of}"
+        self.session.createDataFrame(keys).createOrReplaceTempView(view)
+        held = {column: f"k.k{n}" for n, column in enumerate(right)}
+        condition = outer.text({**names, **held}).of(node.condition)
+        return f"({leaf.columns[0]} AND EXISTS (SELECT 1 FROM {view} AS k WHERE {condition}))"
