@@ -28,8 +28,6 @@ def tpcds(tmp_path_factory: pytest.TempPathFactory) -> ParquetTables:
         pytest.param(9, id="9: scalar subqueries merged into one"),
         pytest.param(22, id="22: rollup"),
         pytest.param(28, id="28: global aggregates and distinct ones"),
-        pytest.param(38, id="38: intersect"),
-        pytest.param(44, id="44: ranks"),
         pytest.param(69, id="69: exists and not exists"),
         pytest.param(98, id="98: a window over an aggregate"),
     ],
