@@ -432,7 +432,8 @@ def test_each_row_handed_to_a_frame_is_an_item(
             if isinstance(m, Commit) and m.node == sinks["toDF"]
         }
         assert graph.spaces_of(sinks["toDF:1"]) == []
-    assert set(sinks) == {"toDF", "toDF:1", "count"}
+    # The frame's own count came first.
+    assert set(sinks) == {"toDF", "toDF:1", "count:1"}
     # Two actions on the frame computed its two partitions twice.
     assert {f"{sinks['toDF']}#{part}.{run}" for part, run in rows} == set(spaces)
     assert sorted(part for part, _ in rows) == [0, 0, 1, 1]
@@ -441,6 +442,6 @@ def test_each_row_handed_to_a_frame_is_an_item(
         items = [f"toDF#{part}.{run}#{row}" for part, run in runs for row in range(rows[part, run])]
         each = traced_each(tmp_path, app, items)
         assert sorted(place for (place,) in each) == wanted
-    assert traced_items(tmp_path, app, "count#0#0") == wanted
+    assert traced_items(tmp_path, app, "count:1#0#0") == wanted
     forward = traced_items(tmp_path, app, f"{written}/lines:78", forward=True)
-    assert [place.split("#")[0] for place in forward] == ["count", "toDF", "toDF"]
+    assert [place.split("#")[0] for place in forward] == ["count:1", "toDF", "toDF"]
