@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import sys
 from importlib import import_module
+from zipimport import zipimporter
 
 import numpy as np
 from pyspark.daemon import manager
@@ -50,9 +52,21 @@ def warm_up() -> None:
             import_module("confluent_kafka")
             import_module("lineage_emitter.dispatch.kafka")
     lineage_core.positions.key_positions(["warm", 1, ("up", 2)])
+    forget_archives()
     # What is loaded now stays: collections in the workers neither visit nor copy it.
     gc.collect()
     gc.freeze()
+
+
+def forget_archives() -> None:
+    """Drop the importers of PySpark's own archives that loading it has left behind.
+
+    A worker calls ``importlib.invalidate_caches`` at each task, where each of them reads its whole archive
+    again: 0.1 s a task. An import makes an importer anew, from what is known of the archive.
+    """
+    for path, importer in list(sys.path_importer_cache.items()):
+        if isinstance(importer, zipimporter):
+            del sys.path_importer_cache[path]
 
 
 if __name__ == "__main__":
