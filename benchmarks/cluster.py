@@ -1,8 +1,9 @@
 """How soon the chart is installed on a cluster, how soon each service is ready, and what it holds when idle.
 
 Installs charts/lineage-master with its try-out servers in a new namespace of the cluster that kubectl and helm
-reach, ``--runs`` times, and lets each service be replaced as often: python -m benchmarks.cluster --runs 5. Images
-must be there: make images images-load.
+reach, ``--runs`` times, and lets each service be replaced as often, first in good order (``ready_s``), then
+killed by force (``ready_after_kill_s``: Kafka waits for a member that does not answer before another has its
+partitions): python -m benchmarks.cluster --runs 5. Images must be there: make images images-load.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 from benchmarks.provenance import provenance
 from tests.kube.cluster import Namespace, namespace
-from tests.kube.faults import kill
+from tests.kube.faults import kill, replace
 from tests.kube.release import Release
 
 SERVICES = ("linker", "writer", "query-api")
@@ -34,6 +35,7 @@ def main() -> None:
     runs: int = parser.parse_args().runs
     installs, uninstalls = list[float](), list[float]()
     ready: dict[str, list[float]] = {service: [] for service in SERVICES}
+    killed: dict[str, list[float]] = {service: [] for service in SERVICES}
     memory: dict[str, list[float]] = {service: [] for service in SERVICES}
     for number in range(runs):
         with namespace(f"benchmark-cluster-{os.getpid()}-{number}") as space:
@@ -41,8 +43,9 @@ def main() -> None:
             with _timed(installs):
                 release.install()
             for service in SERVICES:
-                kill(release, service)
-                ready[service].append(_seconds_to_ready(release, service))
+                for found, end in ((ready, replace), (killed, kill)):
+                    end(release, service)
+                    found[service].append(_seconds_to_ready(release, service))
             time.sleep(IDLE_S)
             for service in SERVICES:
                 memory[service].append(_resident_mb(space, release, service))
@@ -54,6 +57,7 @@ def main() -> None:
         "install_s": _spread(installs),
         "uninstall_s": _spread(uninstalls),
         "ready_s": {service: _spread(found) for service, found in ready.items()},
+        "ready_after_kill_s": {service: _spread(found) for service, found in killed.items()},
         "idle_mb": {service: _spread(found) for service, found in memory.items()},
     }
     print(json.dumps(row | {"provenance": provenance()}), flush=True)

@@ -11,9 +11,13 @@ READY_LIMIT_S = 280
 
 def kill(release: Release, component: str) -> None:
     """As a node that fails would: no signal to heed, no time to stop. Returns when it is ready again."""
-    space = release.namespace
+    replace(release, component, "--grace-period=0", "--force")
+
+
+def replace(release: Release, component: str, *how: str) -> None:
+    """Delete a pod, in good order by default; returns when another is ready in its place."""
     before = pods(release, component)
-    space.kubectl("delete", f"pod/{min(before.values())}", "--grace-period=0", "--force")
+    release.namespace.kubectl("delete", f"pod/{min(before.values())}", *how)
     # By id: a server's new pod has the name of the old one.
     until(
         lambda: True if set(pods(release, component)) - set(before) else None,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 
 from benchmarks.gather import Cluster, finished, gather
 from tests.kube.cluster import Namespace, kustomized
 from tests.kube.release import Release
-from tests.kube.word_counts import named
 
 pytestmark = pytest.mark.kube
 
@@ -24,16 +25,21 @@ def test_benchmarks_of_capture(space: Namespace) -> None:
 
 def test_benchmarks_of_the_pipeline(release: Release) -> None:
     # Beside the release: there are its password and those whom its policies let in.
-    found = _run(release.namespace, "infra/benchmarks/pipeline")
+    kafka, neo4j = (release.component(name) for name in ("kafka", "neo4j"))
+    servers = {"LINEAGE_KAFKA": f"{kafka}:9092", "LINEAGE_STORE": f"neo4j://{neo4j}:7687"}
+    found = _run(release.namespace, "infra/benchmarks/pipeline", servers)
     assert set(found) == {
         "lineage-pipeline-wordcount-kafka",
         "lineage-pipeline-wordcount-pipeline",
     }
 
 
-def _run(space: Namespace, folder: str) -> set[str]:
+def _run(
+    space: Namespace, folder: str, parameters: Mapping[str, str] = MappingProxyType({})
+) -> set[str]:
     manifests = kustomized(folder)
-    named(manifests, "ConfigMap", "benchmark-parameters")["data"].update(LITTLE)
+    (found,) = (one for one in manifests if one["kind"] == "ConfigMap")
+    found["data"].update(LITTLE | dict(parameters))
     space.apply(manifests)
     cluster = Cluster(space.name)
     rows, problems = gather(cluster, finished(cluster, JOBS_LIMIT_S))
