@@ -20,7 +20,7 @@ LITTLE = {"BENCHMARK_SIZE": "1MB", "BENCHMARK_ROWS": "10000", "BENCHMARK_PAIRS":
 
 def test_benchmarks_of_capture(space: Namespace) -> None:
     found = _run(space, "infra/benchmarks")
-    assert set(found) == {"lineage-wordcount", "lineage-grep", "lineage-join"}
+    assert set(found) == {*(f"lineage-benchmark-{name}" for name in ("wordcount", "grep", "join"))}
 
 
 def test_benchmarks_of_the_pipeline(release: Release) -> None:
@@ -29,8 +29,8 @@ def test_benchmarks_of_the_pipeline(release: Release) -> None:
     servers = {"LINEAGE_KAFKA": f"{kafka}:9092", "LINEAGE_STORE": f"neo4j://{neo4j}:7687"}
     found = _run(release.namespace, "infra/benchmarks/pipeline", servers)
     assert set(found) == {
-        "lineage-pipeline-wordcount-kafka",
-        "lineage-pipeline-wordcount-pipeline",
+        "lineage-pipeline-benchmark-wordcount-kafka",
+        "lineage-pipeline-benchmark-wordcount-pipeline",
     }
 
 
