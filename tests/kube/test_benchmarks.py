@@ -20,7 +20,11 @@ LITTLE = {"BENCHMARK_SIZE": "1MB", "BENCHMARK_ROWS": "10000", "BENCHMARK_PAIRS":
 
 def test_benchmarks_of_capture(space: Namespace) -> None:
     found = _run(space, "infra/benchmarks")
-    assert set(found) == {*(f"lineage-benchmark-{name}" for name in ("wordcount", "grep", "join"))}
+    assert set(found) == {
+        "lineage-benchmark-wordcount",
+        "lineage-benchmark-grep",
+        "lineage-benchmark-join",
+    }
 
 
 def test_benchmarks_of_the_pipeline(release: Release) -> None:
