@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark import SparkConf, SparkContext
 
 from lineage_emitter import scope
-from lineage_emitter.dataframes import notice_dataframes, notice_streams
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.executors import are_local, is_our_python
 from lineage_store.run_notes import note_uncaptured
@@ -51,6 +50,13 @@ def install() -> None:
         _wrap(name, _source(name))
     for name in OF_RDDS:
         _wrap(name, _of_rdds(name))
+
+
+@functools.cache
+def _notice_frames() -> None:
+    """Notice DataFrame work and streams. They need a context: by then what notes them is loaded."""
+    from lineage_emitter.dataframes import notice_dataframes, notice_streams
+
     notice_dataframes(_active_session)
     notice_streams(_session)
 
@@ -68,6 +74,8 @@ def _wrap(name: str, make: Callable[..., Any]) -> None:
 
 def _load_libraries() -> None:
     """Load capture, and what PySpark loads at its first call, while the program waits for its JVM."""
+    import lineage_emitter.dataframes
+    import lineage_emitter.session
     import lineage_store.ingest  # noqa: F401
 
     with contextlib.suppress(Exception):
@@ -83,6 +91,7 @@ def _wrap_init() -> None:
         bound = signature.bind(*arguments, **named)
         _preload(bound.arguments)
         stock(*bound.args, **bound.kwargs)
+        _notice_frames()
         _session(bound.arguments["self"])
 
     SparkContext._do_init = initialise  # type: ignore[method-assign]
