@@ -75,7 +75,7 @@ def _wrap(name: str, make: Callable[..., Any]) -> None:
 def _load_libraries() -> None:
     """Load capture, and what PySpark loads at its first call, while the program waits for its JVM."""
     import lineage_emitter.dataframes
-    import lineage_emitter.session
+    import lineage_emitter.session  # noqa: F401
     import lineage_store.ingest  # noqa: F401
 
     with contextlib.suppress(Exception):
