@@ -15,7 +15,7 @@ from benchmarks.intervals import median_interval
 from benchmarks.lineage_rows import trace_times
 from benchmarks.meter import Meter, Usage
 from benchmarks.pairs import KAFKA, Run, Setup, compared, run_once, run_pairs
-from benchmarks.stack import Stack, complete, stack
+from benchmarks.stack import Stack, arrived, complete, stack
 from benchmarks.totals import until_queryable
 from lineage_core.verdict import Verdict
 from lineage_store.opening import open_store
@@ -91,9 +91,10 @@ def through(setup: Setup, servers: Stack, number: int) -> MeteredPass:
         redis.config_resetstat()
         base = int(redis.info("memory")["used_memory"])
         meter = Meter(servers.pids())
-        run = run_once(setup, KAFKA, number, servers.settings)
         with open_store(servers.settings["LINEAGE_STORE"]) as store:
-            app = store.application_ids()[0]
+            before = set(store.application_ids())
+            run = run_once(setup, KAFKA, number, servers.settings)
+            app = arrived(store, before)
             verdict, complete_at = complete(store, app)
             usage = meter.read()
         peak = int(redis.info("memory")["used_memory_peak"])

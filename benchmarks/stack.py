@@ -107,6 +107,21 @@ def _exports(text: str) -> dict[str, str]:
     return found
 
 
+def arrived(store: GraphStore, before: set[str]) -> str:
+    """Wait until the store knows of an application that is not one of those before; its id.
+
+    Raises:
+        RunError: none came.
+    """
+    deadline = time.monotonic() + QUERYABLE_LIMIT_S
+    while time.monotonic() < deadline:
+        found = set(store.application_ids()) - before
+        if found:
+            return found.pop()
+        time.sleep(POLL_S)
+    raise RunError("no lineage has arrived in the store")
+
+
 def complete(store: GraphStore, app: str) -> tuple[Verdict, float]:
     """Wait until an application's lineage is complete; the verdict, and when it was (unix seconds).
 
