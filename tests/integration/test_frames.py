@@ -259,6 +259,47 @@ def test_a_limit_within_that_cuts_between_equals_is_refused(
         trace_back(spark, carried(spark.sql(query)))
 
 
+@pytest.mark.parametrize(
+    "function",
+    ["row_number() over (order by city)", "sum(id) over (order by city rows unbounded preceding)"],
+)
+def test_a_window_that_numbers_equals_is_refused(
+    function: str, spark: SparkSession, tables: ParquetTables
+) -> None:
+    query = f"select id, {function} n from orders"
+    with pytest.raises(RefusedError, match="its order does not tell apart"):
+        traced(spark, tables, query, (3, None))
+
+
+def test_groups_by_numbers_that_hardly_differ_are_told_as_too_many(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    near = "select weight + if(id = 0, 1e-12, 0) w, count(*) c from orders where weight < 0.3 group by 1"
+    twice = "select w * 2 w, c from (select weight + id * 1e-13 w, count(*) c from orders group by 1) where w < 0.25"
+    found = traced(spark, tables, near, (0.1 + 1e-12, 1))
+    assert (ids(found, "orders"), found.exact) == ([0], True)
+    found = traced(spark, tables, twice, (0.4, 1))
+    assert (ids(found, "orders"), found.matched, found.exact) == ([1, 5], 2, False)
+    keyed = "select weight + id * 1e-13 w, max(id) m from orders group by 1"
+    found = traced(spark, tables, keyed, (0.2 + 5e-13, 5))
+    assert (ids(found, "orders"), found.matched) == ([1, 5], 1)
+    assert found.reasons == ("groups whose keys differ by less than 1e-09 of their value",)
+
+
+def test_functions_that_forgive_are_told_from_plain_ones_or_refused(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    tables.views(spark)
+    lenient = "select try_add(id, 1) a, try_cast(city as int) c from orders"
+    assert carried(spark.sql(lenient)).plan
+    with pytest.raises(RefusedError, match=r"CAST_INVALID_INPUT"):
+        trace_back(spark, carried(spark.sql(lenient)), [(1, None)])
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    assert carried(spark.sql("select id + 1 a, cast(city as int) c from orders")).plan
+    with pytest.raises(ValueError, match="try_ functions"):
+        carried(spark.sql(lenient))
+
+
 def test_cached_frames_are_traced_to_what_they_were_made_from(
     spark: SparkSession, tables: ParquetTables
 ) -> None:

@@ -63,7 +63,7 @@ from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import Text, columns_in, conjuncts, opaque_in, subqueries_in
 from lineage_frames.sources import FILE, ROW
-from lineage_frames.windows import overs, window_keys
+from lineage_frames.windows import depends_on_ties, overs, window_keys
 
 
 @dataclass
@@ -267,6 +267,14 @@ class Builder:
                 many = f"SELECT count(1) AS n FROM {below.name}"
             self.checks.append((f"SELECT n FROM ({many}) AS q WHERE n > {cut}", reason))
 
+    def _check_ties(self, below: Built, terms: Sequence[Expression]) -> None:
+        """No two rows of a window's partition may be equal in its order."""
+        reason = "a window numbers rows that its order does not tell apart"
+        text = self.text()
+        keys = ", ".join(text.of(one) for one in terms)
+        grouped = f"SELECT count(1) AS n FROM {below.name}{f' GROUP BY {keys}' if keys else ''}"
+        self.checks.append((f"SELECT n FROM ({grouped}) AS q WHERE n > 1", reason))
+
     def _sample(self, place: int, node: Sample, ids: bool, top: bool) -> Built:
         if not top:
             raise RefusedError("the plan draws a sample of rows within")
@@ -409,6 +417,8 @@ class Builder:
         over = overs(node)[0]
         terms = [*over.partition, *(key.of for key in over.order)]
         self._known("a window is made", terms, below)
+        if depends_on_ties(node):
+            self._check_ties(below, terms)
         own = node.columns[len(node.columns) - len(node.expressions) :]
         listed, unknown = self._values_of(own, node.expressions, below)
         marks, leaves = self._marks(place, node, ids)

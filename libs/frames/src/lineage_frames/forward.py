@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe import Recipe
@@ -21,8 +20,8 @@ from lineage_frames.building import Builder, matched_by
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import columns_in
-from lineage_frames.session import trace_session
-from lineage_frames.stages import LITERAL_KEYS_MAX, arrow_types, equal
+from lineage_frames.keys import DOUBLES, arrow_types, has_key, matches_key
+from lineage_frames.session import run, trace_session
 from lineage_frames.windows import looks_at_some, overs, running, window_rank
 
 
@@ -71,7 +70,9 @@ def trace_forward(
         forward.reasons.append("which rows the job chose of these can't be known")
     columns = ", ".join(f"c{one.id}" for one in recipe.columns)
     condition = forward.affected(builder, built)
-    found = forward.run(builder, f"SELECT {columns} FROM {built.name} AS r WHERE {condition}")
+    found = run(
+        forward.session, builder, f"SELECT {columns} FROM {built.name} AS r WHERE {condition}"
+    )
     values = tuple(zip(*(column.to_pylist() for column in found.columns), strict=True))
     if built.unknown:
         forward.reasons.append("columns that can't be computed anew are NULL")
@@ -86,17 +87,6 @@ class _Forward:
     recipe: Recipe
     rows: Mapping[str, Sequence[int]]
     reasons: list[str] = field(default_factory=list)
-
-    def run(self, builder: Builder, select: str) -> pa.Table:
-        """The statement's rows, after its checks."""
-        try:
-            for check, reason in builder.checks:
-                if self.session.sql(builder.statement(check)).take(1):
-                    raise RefusedError(reason)
-            return self.session.sql(builder.statement(select)).toArrow()
-        except PySparkException as problem:
-            first = str(problem).strip().split("\n", 1)[0][:300]
-            raise RefusedError(f"Spark can't compute the plan anew: {first}") from problem
 
     def affected(self, builder: Builder, built: Built) -> str:
         """The condition for rows of ``built`` that were made from the given rows."""
@@ -134,35 +124,19 @@ class _Forward:
         """The distinct values of ``terms`` among the affected rows; without terms, a row if there are any."""
         condition = self.affected(builder, below)
         listed = ", ".join(f"{term} AS k{n}" for n, term in enumerate(terms or ["true"]))
-        return self.run(builder, f"SELECT DISTINCT {listed} FROM {of} AS r WHERE {condition}")
+        return run(
+            self.session, builder, f"SELECT DISTINCT {listed} FROM {of} AS r WHERE {condition}"
+        )
 
     def _named(self, leaf: Leaf, keys: pa.Table, *, from_rank: bool = False) -> str:
         """The condition that a row names one of the groups; ``from_rank``: the last key is the least."""
         names = list(leaf.columns[1:])
         if not names:
             return leaf.columns[0] if keys.num_rows else "false"
-        kinds = arrow_types(keys)
-        if keys.num_rows <= LITERAL_KEYS_MAX:
-            return literals.any_of(
-                [
-                    literals.all_of(
-                        [
-                            f"{name} >= {value}"
-                            if from_rank and name == names[-1]
-                            else literals.same(name, value, kind)
-                            for name, value, kind in zip(names, row.values(), kinds, strict=True)
-                        ]
-                    )
-                    for row in keys.to_pylist()
-                ]
-            )
+        if DOUBLES & set(arrow_types(keys)):
+            self.reasons.append("rows are grouped by numbers that are compared with a tolerance")
         view = f"lineage_keys_{leaf.of}"
-        self.session.createDataFrame(keys).createOrReplaceTempView(view)
-        terms = [
-            f"{name} >= k.k{n}" if from_rank and name == names[-1] else equal(name, f"k.k{n}", kind)
-            for n, (name, kind) in enumerate(zip(names, kinds, strict=True))
-        ]
-        return f"EXISTS (SELECT 1 FROM {view} AS k WHERE {' AND '.join(terms)})"
+        return has_key(self.session, view, names, keys, last=">=" if from_rank else "<=>")
 
     def _window(self, inner: Builder, leaf: Leaf, node: Window) -> str:
         below = inner.build(node.input, ids=True)
@@ -187,20 +161,7 @@ class _Forward:
         keys = self._keys(inner, below, below.name, [f"c{one}" for one in right])
         if node.condition is None or not right:
             return leaf.columns[0] if keys.num_rows else "false"
-        kinds = arrow_types(keys)
         names = dict(zip(left, leaf.columns[1:], strict=True))
-        outer = Builder(self.recipe)
-        if keys.num_rows <= LITERAL_KEYS_MAX:
-            conditions = []
-            for row in keys.to_pylist():
-                values = {
-                    column: literals.of_value(value, kind)
-                    for column, value, kind in zip(right, row.values(), kinds, strict=True)
-                }
-                conditions.append(outer.text({**names, **values}).of(node.condition))
-            return f"({leaf.columns[0]} AND {literals.any_of(conditions)})"
-        view = f"lineage_keys_{leaf.of}"
-        self.session.createDataFrame(keys).createOrReplaceTempView(view)
-        held = {column: f"k.k{n}" for n, column in enumerate(right)}
-        condition = outer.text({**names, **held}).of(node.condition)
-        return f"({leaf.columns[0]} AND EXISTS (SELECT 1 FROM {view} AS k WHERE {condition}))"
+        outer, view = Builder(self.recipe), f"lineage_keys_{leaf.of}"
+        found = matches_key(self.session, view, outer, node.condition, right, keys, names)
+        return f"({leaf.columns[0]} AND {found})"

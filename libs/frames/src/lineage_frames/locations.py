@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe import Recipe, Source
 from lineage_frames.changed import local_path
+from lineage_frames.errors import RowError
 from lineage_frames.sources import WHOLE_FILES
 from lineage_frames.witnesses import Witnesses
 
@@ -52,16 +53,41 @@ def lines_of(
     """The lines, from 1, at which rows of a file stand; ``ordinals`` ascend."""
     if source.format == "text":
         return ordinals + np.uint64(1)
+    session, records = _records(spark, source, path)
+    wanted = (ordinals + np.uint64(_headers(source))).tolist()
+    keys = session.createDataFrame([(one,) for one in wanted], "wanted bigint")
+    found = records.join(F.broadcast(keys), F.col("record") == F.col("wanted"), "leftsemi")
+    return np.array(sorted(row.line + 1 for row in found.collect()), np.uint64)
+
+
+def ordinal_of(spark: SparkSession, source: Source, path: str, line: int) -> int:
+    """The ordinal, from 0, of the row at a line of a file, from 1.
+
+    Raises:
+        RowError: no row stands there: a blank line, a comment, the header, or past the end.
+    """
+    if source.format == "text":
+        return line - 1
+    _, records = _records(spark, source, path)
+    found = records.where(F.col("line") == line - 1).collect()
+    if not found or found[0].record < _headers(source):
+        raise RowError(f"{path}:{line} is no row")
+    ordinal: int = found[0].record - _headers(source)
+    return ordinal
+
+
+def _records(spark: SparkSession, source: Source, path: str) -> tuple[SparkSession, DataFrame]:
+    """The lines of a file that are records, the header among them, both numbered from 0."""
     session = spark.newSession()
     for name, value in WHOLE_FILES.items():
         session.conf.set(name, value)
     lines = session.read.text(path).select("value", _number().alias("line"))
-    records = lines.where(_is_record(source)).select("line", _number().alias("record"))
-    header = source.format == "csv" and source.options.get("header", "false").lower() == "true"
-    wanted = (ordinals + np.uint64(header)).tolist()
-    keys = session.createDataFrame([(one,) for one in wanted], "wanted bigint")
-    found = records.join(F.broadcast(keys), F.col("record") == F.col("wanted"), "leftsemi")
-    return np.array(sorted(row.line + 1 for row in found.collect()), np.uint64)
+    return session, lines.where(_is_record(source)).select("line", _number().alias("record"))
+
+
+def _headers(source: Source) -> int:
+    header = source.options.get("header", "false").lower() == "true"
+    return int(source.format == "csv" and header)
 
 
 def _number() -> Column:

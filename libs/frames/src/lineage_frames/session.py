@@ -1,13 +1,18 @@
-"""The Spark session that a trace runs in: a session of its own, under the settings of the job."""
+"""The Spark session that a trace runs in, a session of its own under the settings of the job, and its queries."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lineage_core.recipe import Recipe
+from lineage_core.recipe import Recipe, Source
 from lineage_core.recipe_plan import Scan
-from lineage_frames.building import view_name
+from lineage_frames.building import Builder, view_name
 from lineage_frames.changed import check_unchanged
+from lineage_frames.errors import RefusedError
 from lineage_frames.sources import WHOLE_FILES, view_of, whole_files
 
 WRITTEN_FOR = {
@@ -20,6 +25,9 @@ WRITTEN_FOR = {
 }
 """Settings that the statements of a trace are written for."""
 
+PROBLEM_MAX = 300
+"""Characters of what Spark says."""
+
 
 def trace_session(spark: SparkSession, recipe: Recipe) -> SparkSession:
     """A new session of the same Spark, with the recipe's settings and a view for each source.
@@ -28,13 +36,33 @@ def trace_session(spark: SparkSession, recipe: Recipe) -> SparkSession:
         RefusedError: rows of a source have no names.
         ChangedSourceError: a source is not what it was.
     """
-    session = spark.newSession()
-    for name, value in {**recipe.settings, **WRITTEN_FOR}.items():
-        session.conf.set(name, value)
-    if whole_files(recipe.sources):
-        for name, value in WHOLE_FILES.items():
-            session.conf.set(name, value)
+    session = session_of(spark, recipe, recipe.sources)
     for place in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
         check_unchanged(session, recipe.sources[place])
         view_of(session, recipe.sources[place]).createOrReplaceTempView(view_name(place))
     return session
+
+
+def session_of(spark: SparkSession, recipe: Recipe, sources: Sequence[Source]) -> SparkSession:
+    """A new session of the same Spark, with the recipe's settings, in which ``sources`` have numbered rows."""
+    session = spark.newSession()
+    numbered = WHOLE_FILES if whole_files(sources) else {}
+    for name, value in {**recipe.settings, **WRITTEN_FOR, **numbered}.items():
+        session.conf.set(name, value)
+    return session
+
+
+def run(session: SparkSession, builder: Builder, select: str) -> pa.Table:
+    """The statement's rows, after its checks.
+
+    Raises:
+        RefusedError: a check failed, or Spark refused or could not run the statement.
+    """
+    try:
+        for check, reason in builder.checks:
+            if session.sql(builder.statement(check)).take(1):
+                raise RefusedError(reason)
+        return session.sql(builder.statement(select)).toArrow()
+    except PySparkException as problem:
+        first = str(problem).strip().split("\n", 1)[0][:PROBLEM_MAX]
+        raise RefusedError(f"Spark can't compute the plan anew: {first}") from problem

@@ -8,7 +8,7 @@ is the ordinal; Spark gives that only a whole file at a time, so tracing such fi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +35,7 @@ _ORDINAL_BITS = (1 << 33) - 1
 """`monotonically_increasing_id` has the partition above, the row's number within it in these bits."""
 
 
-def whole_files(sources: tuple[Source, ...]) -> bool:
+def whole_files(sources: Sequence[Source]) -> bool:
     """Whether a source needs its files read as one split each."""
     return any(source.format in NUMBERED for source in sources)
 

@@ -20,22 +20,49 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe_plan import Aggregate, Join, Window
-from lineage_frames import literals
 from lineage_frames.building import Builder, matched_by
 from lineage_frames.built import Built, Leaf
+from lineage_frames.errors import RefusedError
+from lineage_frames.keys import DOUBLES, arrow_types, distinct, has_key, matches_key
+from lineage_frames.literals import NEAR
 from lineage_frames.windows import looks_at_some, overs, running, window_rank
 
-LITERAL_KEYS_MAX = 40
-"""Up to this many keys stand in the query as constants, which Spark pushes down to the files."""
+KEYS = "lineage_keys"
+"""The view of a stage's keys."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """``select`` gives the ids of ``built``'s rows that groups were made from."""
+    """``select`` gives the ids of ``built``'s rows that groups were made from.
+
+    ``near``: the keys among which it compares doubles; ``select`` gives those of its rows, too (`NEAR_KEY`).
+    """
 
     select: str
     built: Built
     reasons: tuple[str, ...] = ()
+    near: pa.Table | None = None
+
+    def keys_found(self, found: pa.Table) -> tuple[str, ...]:
+        """What the keys of the rows say of the witnesses: reasons why they may be too many.
+
+        Raises:
+            RefusedError: a group has no row now.
+        """
+        if self.near is None:
+            return ()
+        names = [f"{NEAR_KEY}{n}" for n in range(self.near.num_columns)]
+        there, asked = distinct(found.select(names)).num_rows, distinct(self.near).num_rows
+        if there < asked:
+            raise RefusedError("rows are grouped by a number that comes out differently each time")
+        return (
+            (f"groups whose keys differ by less than {NEAR:g} of their value",)
+            if there > asked
+            else ()
+        )
+
+
+NEAR_KEY = "lineage_key_"
 
 
 def stage_of(session: SparkSession, builder: Builder, leaf: Leaf, keys: pa.Table) -> Stage:
@@ -47,7 +74,7 @@ def stage_of(session: SparkSession, builder: Builder, leaf: Leaf, keys: pa.Table
     if isinstance(node, Aggregate):
         built = builder.build(node.input, ids=True)
         terms = [builder.text().of(key) for key in node.keys]
-        return Stage(_restricted(session, built, built.name, terms, keys), built)
+        return _restricted(session, built, built.name, terms, keys)
     if isinstance(node, Window):
         return _window(session, builder, node, keys)
     assert isinstance(node, Join)
@@ -63,15 +90,13 @@ def _window(session: SparkSession, builder: Builder, node: Window, keys: pa.Tabl
             if looks_at_some(node)
             else ()
         )
-        return Stage(_restricted(session, built, built.name, terms, keys), built, reasons)
+        return _restricted(session, built, built.name, terms, keys, reasons)
     # The frame of a row that ranks higher holds that of a lower one: the highest rank does for all.
     names = keys.column_names
     highest = keys.group_by(names[:-1], use_threads=False).aggregate([(names[-1], "max")])
     highest = highest.select([*names[:-1], f"{names[-1]}_max"]).rename_columns(names)
     ranked = f"(SELECT *, {window_rank(builder.text(), node)} AS lineage_rank FROM {built.name})"
-    return Stage(
-        _restricted(session, built, ranked, [*terms, "lineage_rank"], highest, up_to=True), built
-    )
+    return _restricted(session, built, ranked, [*terms, "lineage_rank"], highest, up_to=True)
 
 
 def _restricted(
@@ -80,36 +105,26 @@ def _restricted(
     of: str,
     terms: list[str],
     keys: pa.Table,
+    reasons: tuple[str, ...] = (),
     *,
     up_to: bool = False,
-) -> str:
+) -> Stage:
     """The rows of ``of`` whose ``terms`` equal a row of ``keys`` (the last: at most that, where ``up_to``)."""
-    select = f"SELECT {_ids(built)} FROM {of} AS r"
     if not terms:
-        return select
-    kinds = arrow_types(keys)
-    if keys.num_rows <= LITERAL_KEYS_MAX:
-        rows = [
-            literals.all_of(
-                [
-                    f"{term} <= {value}"
-                    if up_to and n == len(terms) - 1
-                    else literals.same(term, value, kind)
-                    for n, (term, value, kind) in enumerate(
-                        zip(terms, row.values(), kinds, strict=True)
-                    )
-                ]
+        return Stage(f"SELECT {_ids(built)} FROM {of} AS r", built, reasons)
+    condition = has_key(session, KEYS, terms, keys, last="<=" if up_to else "<=>")
+    listed, near = _ids(built), None
+    compared = keys.drop_columns(keys.column_names[-1:]) if up_to else keys
+    if DOUBLES & set(arrow_types(compared)):
+        # Zeros of both signs are one key.
+        named = [
+            f"{f'{term} + 0' if kind in DOUBLES else term} AS {NEAR_KEY}{n}"
+            for n, (term, kind) in enumerate(
+                zip(terms[: compared.num_columns], arrow_types(compared), strict=True)
             )
-            for row in keys.to_pylist()
         ]
-        return f"{select} WHERE {literals.any_of(rows)}"
-    names = [f"k{n}" for n in range(len(terms))]
-    _view(session, keys.rename_columns(names))
-    matches = [
-        f"{term} <= k.{name}" if up_to and name == names[-1] else equal(term, f"k.{name}", kind)
-        for term, name, kind in zip(terms, names, kinds, strict=True)
-    ]
-    return f"{select} LEFT SEMI JOIN {KEYS} k ON {' AND '.join(matches)}"
+        listed, near = ", ".join([listed, *named]), compared
+    return Stage(f"SELECT {listed} FROM {of} AS r WHERE {condition}", built, reasons, near)
 
 
 def _matches(session: SparkSession, builder: Builder, node: Join, keys: pa.Table) -> Stage:
@@ -118,43 +133,8 @@ def _matches(session: SparkSession, builder: Builder, node: Join, keys: pa.Table
     if node.condition is None:
         return Stage(select, built)
     columns = matched_by(builder.recipe, node)
-    kinds = arrow_types(keys)
-    if keys.num_rows <= LITERAL_KEYS_MAX:
-        conditions = []
-        for row in keys.to_pylist():
-            values = {
-                column: literals.of_value(value, kind)
-                for column, value, kind in zip(columns, row.values(), kinds, strict=True)
-            }
-            conditions.append(builder.text(values).of(node.condition))
-        return Stage(f"{select} WHERE {literals.any_of(conditions)}", built)
-    names = [f"k{n}" for n in range(len(columns))]
-    _view(session, keys.rename_columns(names))
-    named = {column: f"k.{name}" for column, name in zip(columns, names, strict=True)}
-    condition = builder.text(named).of(node.condition)
-    return Stage(f"{select} LEFT SEMI JOIN {KEYS} k ON {condition}", built)
-
-
-KEYS = "lineage_keys"
-
-
-def _view(session: SparkSession, keys: pa.Table) -> None:
-    session.createDataFrame(keys).createOrReplaceTempView(KEYS)
-
-
-def arrow_types(keys: pa.Table) -> list[str]:
-    """The Spark types of a table's columns, as DDL text."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return [field.dataType.simpleString() for field in from_arrow_schema(keys.schema)]
-
-
-def equal(left: str, right: str, kind: str) -> str:
-    """The condition that two columns of a type hold the same value, or both NULL."""
-    if kind not in {"float", "double"}:
-        return f"{left} <=> {right}"
-    near = f"abs({left} - {right}) <= {literals.NEAR!r} * greatest(abs({left}), abs({right}))"
-    return f"({left} <=> {right} OR {near})"
+    condition = matches_key(session, KEYS, builder, node.condition, columns, keys, {})
+    return Stage(f"{select} WHERE {condition}", built)
 
 
 def _ids(built: Built) -> str:

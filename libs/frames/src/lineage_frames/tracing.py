@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe import Recipe
@@ -18,7 +17,8 @@ from lineage_frames import literals
 from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError, RowError
-from lineage_frames.session import trace_session
+from lineage_frames.keys import distinct
+from lineage_frames.session import run, trace_session
 from lineage_frames.stages import Stage, stage_of
 from lineage_frames.witnesses import Collected, Witnesses
 
@@ -69,7 +69,7 @@ class _Tracer:
             )
             inner = f"SELECT {', '.join([named, *built.ids])} FROM {built.name}"
             select = f"SELECT {', '.join(built.ids)} FROM ({inner}) AS r WHERE ({where})"
-        table = self.run(builder, select)
+        table = run(self.session, builder, select)
         if rows is not None:
             if not table.num_rows:
                 raise RowError("no row of the output, computed anew, has these values")
@@ -91,22 +91,6 @@ class _Tracer:
             if column.id not in built.unknown and literals.comparable(column.type)
         ]
         return literals.all_of(terms)
-
-    def run(self, builder: Builder, select: str) -> pa.Table:
-        """The statement's rows, after its checks.
-
-        Raises:
-            RefusedError: a check failed, or Spark refused or could not run the statement.
-        """
-        try:
-            for check, reason in builder.checks:
-                if self.session.sql(builder.statement(check)).take(1):
-                    raise RefusedError(reason)
-            return self.session.sql(builder.statement(select)).toArrow()
-        except PySparkException as problem:
-            raise RefusedError(
-                f"Spark can't compute the plan anew: {_first_line(problem)}"
-            ) from problem
 
     def follow(self, built: Built, table: pa.Table) -> None:
         """Collect the rows of sources that ``table`` names, and trace the groups that it names."""
@@ -138,16 +122,10 @@ class _Tracer:
             if leaf.of in self.subqueries:
                 return
             self.subqueries.add(leaf.of)
-        keys = table.select(list(leaf.columns[1:]))
-        if keys.num_columns:
-            keys = keys.group_by(keys.column_names, use_threads=False).aggregate([])
+        keys = distinct(table.select(list(leaf.columns[1:])))
         builder = Builder(self.recipe)
         stage: Stage = stage_of(self.session, builder, leaf, keys)
         self.reasons += stage.reasons
-        found = self.run(builder, stage.select)
-        self.reasons += builder.reasons
+        found = run(self.session, builder, stage.select)
+        self.reasons += [*builder.reasons, *stage.keys_found(found)]
         self.follow(stage.built, found)
-
-
-def _first_line(problem: PySparkException) -> str:
-    return str(problem).strip().split("\n", 1)[0][:300]

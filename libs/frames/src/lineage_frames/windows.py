@@ -14,6 +14,27 @@ def overs(node: Window) -> list[Over]:
     return [o for one in node.expressions for o in within(one) if isinstance(o, Over)]
 
 
+BY_PLACE = {"row_number", "ntile", "lag", "lead", "nth_value"}
+"""Functions that tell apart rows which the window's order does not."""
+
+BY_ORDER = {"rank", "dense_rank", "percent_rank", "cume_dist"}
+"""Functions that don't, though Spark gives them a frame by rows."""
+
+
+def depends_on_ties(node: Window) -> bool:
+    """Whether a value depends on how rows follow each other that the window's order does not tell apart."""
+    return any(
+        one.of.fn in BY_PLACE
+        or (
+            one.of.fn not in BY_ORDER
+            and one.frame is not None
+            and one.frame.unit == "rows"
+            and not (one.frame.lower is None and one.frame.upper is None)
+        )
+        for one in overs(node)
+    )
+
+
 RUNNING = {"rank", "dense_rank", "row_number"}
 """Functions that look at the rows up to the current one and its peers."""
 

@@ -19,6 +19,13 @@ def optimised_plan(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().optimizedPlan()
 
 
+def analysed_text(frame: DataFrame) -> str:
+    """The frame's plan as the program said it, as text for people, nothing left out."""
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    every_field = 2**31 - 1
+    return str(plan.treeString(True, False, every_field, False, False))
+
+
 def optimised(spark: SparkSession, plan: Any) -> Any:
     """What the optimiser makes of an analysed plan, whatever is cached."""
     return spark._jsparkSession.sessionState().optimizer().execute(plan)

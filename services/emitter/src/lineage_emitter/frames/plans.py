@@ -8,6 +8,7 @@ filters, limits ahead of a shuffle, hints, the number of partitions): it changes
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,13 +17,22 @@ from pyspark.sql import DataFrame, SparkSession
 from lineage_core.recipe import Output, Recipe
 from lineage_core.recipe_plan import Attribute
 from lineage_emitter.frames.json_tree import Tree, all_fields, read_tree
-from lineage_emitter.frames.jvm import default_setting, explicit_settings, optimised_plan
+from lineage_emitter.frames.jvm import (
+    analysed_text,
+    default_setting,
+    explicit_settings,
+    optimised_plan,
+)
 from lineage_emitter.frames.leaves import Leaves
 from lineage_emitter.frames.nodes import Nodes
 from lineage_emitter.frames.types import ddl
 
+ANSI = "spark.sql.ansi.enabled"
+LENIENT = re.compile(r"\btry_(add|subtract|multiply|divide|mod|cast|sum|avg)\(")
+"""Functions that are NULL where plain ones are an error: the plan's JSON does not say which."""
+
 SETTINGS = (
-    "spark.sql.ansi.enabled",
+    ANSI,
     "spark.sql.caseSensitive",
     "spark.sql.decimalOperations.allowPrecisionLoss",
     "spark.sql.mapKeyDedupPolicy",
@@ -51,8 +61,17 @@ def recipe_of(
 
     It runs no Spark job, and may be called on another thread after the action: a plan never changes.
     The session's settings may, so ``settings`` are those that were set before it (None: those of now).
+
+    Raises:
+        ValueError: what the plan says of errors can't be noted.
     """
-    return recipe_of_plan(frame.sparkSession, optimised_plan(frame), output, site, settings)
+    recipe = recipe_of_plan(frame.sparkSession, optimised_plan(frame), output, site, settings)
+    # Where plain arithmetic raises, a trace that meets such a value is refused; elsewhere it would be wrong.
+    if recipe.settings.get(ANSI) != "true" and LENIENT.search(analysed_text(frame)):
+        raise ValueError(
+            f"where {ANSI} is off, the plan does not tell try_ functions from plain ones"
+        )
+    return recipe
 
 
 def recipe_of_plan(

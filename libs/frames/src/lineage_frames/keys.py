@@ -1,0 +1,110 @@
+"""Conditions that rows have keys which an earlier query gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lineage_core.recipe_plan import Expression
+from lineage_frames import literals
+from lineage_frames.building import Builder
+
+LITERAL_KEYS_MAX = 40
+"""Up to this many keys stand in the query as constants, which Spark pushes down to the files."""
+
+DOUBLES = {"float", "double"}
+
+
+def arrow_types(keys: pa.Table) -> list[str]:
+    """The Spark types of a table's columns, as DDL text."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return [field.dataType.simpleString() for field in from_arrow_schema(keys.schema)]
+
+
+def distinct(keys: pa.Table) -> pa.Table:
+    """Each row of a table once."""
+    if not keys.num_columns:
+        return keys
+    return keys.group_by(keys.column_names, use_threads=False).aggregate([])
+
+
+def has_key(
+    session: SparkSession,
+    view: str,
+    terms: Sequence[str],
+    keys: pa.Table,
+    *,
+    last: Literal["<=>", "<=", ">="] = "<=>",
+) -> str:
+    """The condition that ``terms`` equal a row of ``keys``, of which there are as many columns.
+
+    NULLs equal, and doubles up to `literals.NEAR`. ``last``: how the last term compares. ``view``: the name of
+    the view that holds many keys.
+    """
+    kinds = arrow_types(keys)
+    places = range(len(terms))
+    if keys.num_rows <= LITERAL_KEYS_MAX:
+        return literals.any_of(
+            [
+                literals.all_of(
+                    [
+                        f"{terms[n]} {last} {literals.of_value(value, kinds[n])}"
+                        if last != "<=>" and n == places[-1]
+                        else literals.same(terms[n], value, kinds[n])
+                        for n, value in enumerate(row.values())
+                    ]
+                )
+                for row in keys.to_pylist()
+            ]
+        )
+    matches = [
+        f"{terms[n]} {last} k.k{n}"
+        if last != "<=>" and n == places[-1]
+        else _equal(terms[n], f"k.k{n}", kinds[n])
+        for n in places
+    ]
+    return _in_view(session, view, keys, " AND ".join(matches))
+
+
+def matches_key(
+    session: SparkSession,
+    view: str,
+    builder: Builder,
+    condition: Expression,
+    columns: Sequence[int],
+    keys: pa.Table,
+    names: Mapping[int, str],
+) -> str:
+    """A join's condition where the values of ``columns`` are a row of ``keys``.
+
+    ``names``: how other columns are called, where not as usual.
+    """
+    kinds = arrow_types(keys)
+    if keys.num_rows <= LITERAL_KEYS_MAX:
+        rows = [
+            {
+                column: literals.of_value(value, kind)
+                for column, value, kind in zip(columns, row.values(), kinds, strict=True)
+            }
+            for row in keys.to_pylist()
+        ]
+        return literals.any_of([builder.text({**names, **values}).of(condition) for values in rows])
+    held = {column: f"k.k{n}" for n, column in enumerate(columns)}
+    return _in_view(session, view, keys, builder.text({**names, **held}).of(condition))
+
+
+def _in_view(session: SparkSession, view: str, keys: pa.Table, condition: str) -> str:
+    numbered = keys.rename_columns([f"k{n}" for n in range(keys.num_columns)])
+    session.createDataFrame(numbered).createOrReplaceTempView(view)
+    return f"EXISTS (SELECT 1 FROM {view} AS k WHERE {condition})"
+
+
+def _equal(left: str, right: str, kind: str) -> str:
+    if kind not in DOUBLES:
+        return f"{left} <=> {right}"
+    near = f"abs({left} - {right}) <= {literals.NEAR!r} * greatest(abs({left}), abs({right}))"
+    return f"({left} <=> {right} OR {near})"

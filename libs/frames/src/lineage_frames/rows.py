@@ -1,0 +1,128 @@
+"""Rows of files that a job wrote or read: what stands at a place, and at which places given rows stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lineage_core.recipe import File, Recipe, Source
+from lineage_frames import literals
+from lineage_frames.changed import check_unchanged
+from lineage_frames.errors import RefusedError, RowError
+from lineage_frames.locations import has_lines, ordinal_of
+from lineage_frames.session import session_of
+from lineage_frames.sources import FILE, ROW, view_of
+
+
+def output_of(spark: SparkSession, recipe: Recipe) -> Source:
+    """The files that the job wrote, as a source of rows.
+
+    Raises:
+        RowError: it wrote none.
+    """
+    output = recipe.output
+    if not output.files or output.format is None:
+        raise RowError("the job kept no file of these rows: say by a condition which are meant")
+    columns = ", ".join(f"{quoted(one.name)} {one.type}" for one in recipe.columns)
+    path = output.path
+    return Source(
+        format=output.format,
+        paths=() if path is None else (path,),
+        schema=spark.createDataFrame([], columns).schema.json(),
+        # Columns that are names of folders are looked for below the output.
+        options={**output.options, **({} if path is None else {"basePath": path})},
+        files=output.files,
+    )
+
+
+def place_in(spark: SparkSession, source: Source, file: File, number: int, *, line: bool) -> int:
+    """The ordinal of a row, from 0: of a line (from 1) where the file has lines, else the number itself.
+
+    Raises:
+        RowError: no row stands there, or rows of such a file are named otherwise.
+    """
+    if line != has_lines(source):
+        form = "PATH:LINE" if has_lines(source) else "PATH#ROW, rows counted from 0"
+        raise RowError(f"rows of {file.path} are named {form}")
+    return ordinal_of(spark, source, file.path, number) if line else number
+
+
+def values_at(
+    spark: SparkSession, recipe: Recipe, source: Source, file: File, ordinal: int
+) -> tuple[Any, ...]:
+    """The values of a row of an output.
+
+    Raises:
+        RowError: the file has no such row.
+        ChangedSourceError: the file is not what the job wrote.
+    """
+    session = session_of(spark, recipe, [source])
+    one = Source(**{**vars(source), "files": (file,)})
+    check_unchanged(session, one)
+    rows = view_of(session, one).where(F.col(ROW) == ordinal).drop(FILE, ROW).collect()
+    if not rows:
+        raise RowError(f"{file.path} has no row {ordinal}")
+    return tuple(rows[0])
+
+
+def texts_at(
+    spark: SparkSession, recipe: Recipe, source: Source, path: str, ordinals: NDArray[np.uint64]
+) -> list[str]:
+    """Rows of a file as JSON text, in order of their ordinals."""
+    session = session_of(spark, recipe, [source])
+    one = Source(**{**vars(source), "files": tuple(f for f in source.files if f.path == path)})
+    view = view_of(session, one)
+    columns = [quoted(name) for name in view.columns if name not in {FILE, ROW}]
+    keys = session.createDataFrame(pa.table({"wanted": pa.array(ordinals.astype(np.int64))}))
+    found = (
+        view.join(F.broadcast(keys), F.col(ROW) == F.col("wanted"), "leftsemi")
+        .select(ROW, F.to_json(F.struct(*columns)).alias("text"))
+        .collect()
+    )
+    texts = {row[ROW]: row.text for row in found}
+    return [texts[one] for one in ordinals.tolist()]
+
+
+def places_of(
+    spark: SparkSession, recipe: Recipe, source: Source, rows: Sequence[Sequence[Any]]
+) -> list[tuple[str, int]]:
+    """Files and ordinals of an output's rows that have given values.
+
+    Raises:
+        ChangedSourceError: the files are not what the job wrote.
+        RefusedError: values can't be compared.
+    """
+    session = session_of(spark, recipe, [source])
+    check_unchanged(session, source)
+    compared = [
+        (place, one) for place, one in enumerate(recipe.columns) if literals.comparable(one.type)
+    ]
+    if not compared:
+        raise RefusedError("values of these columns can't be compared")
+    view_of(session, source).createOrReplaceTempView(OUTPUT)
+    condition = literals.any_of(
+        [
+            literals.all_of(
+                [literals.same(quoted(one.name), row[place], one.type) for place, one in compared]
+            )
+            for row in rows
+        ]
+    )
+    found = session.sql(f"SELECT {FILE}, {ROW} FROM {OUTPUT} AS r WHERE {condition}").toArrow()
+    files = [str(one) for one in found.column(0).to_pylist()]
+    ordinals = found.column(1).to_numpy().astype(np.int64)
+    return sorted(zip(files, ordinals.tolist(), strict=True))
+
+
+OUTPUT = "lineage_output"
+
+
+def quoted(name: str) -> str:
+    """A column's name in SQL."""
+    return f"`{name.replace('`', '``')}`"
