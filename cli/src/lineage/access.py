@@ -13,6 +13,7 @@ from lineage_core.verdict import Verdict
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.finding import find_application
+from lineage_store.noted import NotedRowError
 from lineage_store.opening import open_store
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.verdicts import verdict_of, with_reasons
@@ -52,6 +53,9 @@ class Access(Protocol):
 
     def ask(self, question: Question) -> Answer:
         """Where rows come from, or where they went."""
+
+    def ask_where(self, question: Question, where: str) -> Answer:
+        """Where the rows of a DataFrame's output come from that fulfil a condition."""
 
     def dump(self, name: str) -> Iterator[str]:
         """All lineage of an application, line by line."""
@@ -108,7 +112,17 @@ class StoredAccess:
         return verdict_of(self.store, app)
 
     def ask(self, question: Question) -> Answer:
-        return asker(self.store, self._url).ask(question)
+        try:
+            return asker(self.store, self._url).ask(question)
+        except NotedRowError as noted:
+            from lineage.frame_traces import traced
+
+            return traced(self.store, question, noted)
+
+    def ask_where(self, question: Question, where: str) -> Answer:
+        from lineage.frame_traces import traced_where
+
+        return traced_where(self.store, question, where)
 
     def dump(self, name: str) -> Iterator[str]:
         from lineage_store.dump import dump_application

@@ -212,21 +212,32 @@ def graph(
 
 @app.command("back")
 @reported
-def back(
+def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     context: typer.Context,
     places: Places,
     application: AppOption = "",
     limit: LimitOption = None,
     step: StepOption = False,
     to: ToOption = "",
+    where: Annotated[
+        str,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help="Of a DataFrame's output (PLACE: its path, table or node) all rows that fulfil this, in SQL.",
+        ),
+    ] = "",
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show which input rows made a row: lineage back out/part-00003:2."""
-    from lineage.tracing import ask
+    from lineage.tracing import ask, question_of
 
     url = chosen_store(context, store)
-    ask(url, "backward", places, application, limit, step=step, to=to, as_json=as_json)
+    question = question_of(
+        "backward", places, application, limit, step=step, to=to, as_json=as_json
+    )
+    ask(url, question, as_json=as_json, where=where)
 
 
 @app.command("forward")
@@ -242,10 +253,11 @@ def forward(
     as_json: JsonOption = False,
 ) -> None:
     """Show which output rows a row went into: lineage forward flights.csv:1187."""
-    from lineage.tracing import ask
+    from lineage.tracing import ask, question_of
 
     url = chosen_store(context, store)
-    ask(url, "forward", places, application, limit, step=step, to=to, as_json=as_json)
+    question = question_of("forward", places, application, limit, step=step, to=to, as_json=as_json)
+    ask(url, question, as_json=as_json)
 
 
 @app.command("export")

@@ -15,6 +15,7 @@ import httpx
 
 from lineage.credentials import token_for
 from lineage_core.graph import LinkRecord, NodeRecord
+from lineage_core.trace_result import TraceError
 from lineage_core.verdict import Verdict
 from lineage_store.answers import Answer, respelled
 from lineage_store.asking import Question
@@ -79,6 +80,9 @@ class ServedAccess:
         with _spelled(places, question.places):
             told = self._send("POST", "/v1/answers", json=body)
         return Answer.from_json(told).asked_as(question.places)
+
+    def ask_where(self, question: Question, where: str) -> Answer:
+        raise TraceError("--where runs a query of Spark: ask the store itself, not a server")
 
     def dump(self, name: str) -> Iterator[str]:
         with self._streamed("GET", f"/v1/applications/{_part(name)}/dump") as answer:

@@ -18,8 +18,7 @@ TABLE_ITEMS = 20
 START_ITEMS = 5
 
 
-def ask(
-    url: str,
+def question_of(
     direction: str,
     places: Sequence[str],
     app: str,
@@ -28,9 +27,9 @@ def ask(
     step: bool,
     to: str,
     as_json: bool,
-) -> None:
-    """Trace and print."""
-    question = Question(
+) -> Question:
+    """What the options of a command ask."""
+    return Question(
         direction=Direction(direction),
         places=tuple(places),
         app=app or None,
@@ -38,8 +37,12 @@ def ask(
         steps=1 if step else None,
         limit=limit if limit is not None or as_json else TABLE_ITEMS,
     )
+
+
+def ask(url: str, question: Question, *, as_json: bool, where: str = "") -> None:
+    """Trace and print."""
     with opened(url) as access:
-        answer = access.ask(question)
+        answer = access.ask_where(question, where) if where else access.ask(question)
     if as_json:
         print_json(answer.to_json())
     else:

@@ -19,7 +19,8 @@ class NotedRowError(TraceError):
         if record.kind == "unknown":
             told += f": it has no lineage ({record.reason})"
         else:
-            told += f" (node {record.node} of {app}): it is traced by a query over the recipe that was noted"
+            told += f" (node {record.node} of {app}): it is traced by a query over the recipe that was noted: "
+            told += "ask `lineage back` or `forward` where the store and Spark are"
         super().__init__(told)
         self.place = place
         self.app = app
