@@ -16,6 +16,7 @@ from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
 from lineage_store.answers import Answer, Group
 from lineage_store.asking import Question
 from lineage_store.finding import NotFoundError
+from lineage_store.noted import NotedRowError
 from tests.job_runs import CLI, STORE, lineage, run_captured, run_program, write_job
 
 pytestmark = pytest.mark.e2e
@@ -31,6 +32,9 @@ rows.groupBy("city").sum("amount").toDF("city", "total").orderBy("city").coalesc
 rows.where("amount > 2").coalesce(1).write.option("header", True).csv("big")
 rows.write.partitionBy("amount").json("parts")
 print(rows.where("amount > 5").count())
+# CSV trims texts: no row of the files is just what Spark gave.
+rows.selectExpr("concat(' ', city) AS city", "amount").coalesce(1).write.csv("trimmed")
+rows.sparkSession.read.text("other.txt").rdd.map(len).toDF("int").write.parquet("lengths")
 """
 IN = "city,amount\nOslo,1.5\nRome,2.5\n\nOslo,3.5\nLima,9.0\n"
 
@@ -39,6 +43,7 @@ IN = "city,amount\nOslo,1.5\nRome,2.5\n\nOslo,3.5\nLima,9.0\n"
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("traced")
     (folder / "in.csv").write_text(IN)
+    (folder / "other.txt").write_text("a\nb\n")
     write_job(folder, JOB)
     done = run_captured(folder, "job.py")
     assert done.returncode == 0, done.stderr
@@ -104,8 +109,13 @@ def test_forward_into_all_that_read_the_row(ran: Path, access: StoredAccess) -> 
     found = places(ran, answer.groups)
     assert found[:2] == [f"out/{out}#1", f"big/{big}:3"]
     assert answer.exact
-    # The count is the program's: it has no file, and 3.5 is not above 5.
-    assert len(answer.groups) == 3
+    # The count is the program's: it has no file, and 3.5 is not above 5. The last are told by their values.
+    assert len(answer.groups) == 4
+    assert found[-1] is None
+    assert answer.groups[-1].items[0].text == '{"city": " Oslo", "amount": 3.5}'
+    assert answer.warnings == (
+        "rows are told by their values: the files hold them otherwise than Spark gave them",
+    )
     answer = forward(access, str(ran / "in.csv") + ":6")
     (counted,) = (one for one in answer.groups if one.what == "DataFrame.count")
     assert [item.location for item in counted.items] == [None]
@@ -134,6 +144,14 @@ def test_ends_and_steps(ran: Path, access: StoredAccess) -> None:
         access.ask(Question(Direction.BACKWARD, (f"{file_of(ran, 'out')}#1",), steps=1))
     with pytest.raises(RowError, match="has no row 9"):
         back(access, f"{file_of(ran, 'out')}#9")
+
+
+def test_what_has_no_lineage_says_so(ran: Path, access: StoredAccess) -> None:
+    with pytest.raises(NotedRowError, match="it has no lineage"):
+        back(access, f"{file_of(ran, 'lengths', 'part-00000-*')}#0")
+    answer = forward(access, str(ran / "other.txt") + ":1")
+    assert not answer.exact
+    assert "is not known" in answer.reasons[0]
 
 
 def test_from_the_command_line(ran: Path) -> None:

@@ -49,6 +49,7 @@ def traced(store: GraphStore, question: Question, noted: NotedRowError) -> Answe
     """Answer a question about a row of a DataFrame.
 
     Raises:
+        NotedRowError: the row has no lineage.
         TraceError: the question asks for what such traces don't have, or Spark does not start.
         FramesError: no sound trace, or the files are not what they were.
     """
@@ -56,6 +57,9 @@ def traced(store: GraphStore, question: Question, noted: NotedRowError) -> Answe
         raise TraceError("rows of DataFrames are traced one at a time")
     _check(question)
     place = parse_location(question.places[0])
+    kinds = {node.node: node.kind for node in store.graph(noted.app).nodes()}
+    if kinds[noted.node] == "unknown":
+        raise noted
     with _spark() as spark:
         frames = _Frames(spark, store, noted.app, question)
         if question.direction is Direction.BACKWARD:
@@ -218,6 +222,13 @@ class _Frames:
         groups: list[Group] = []
         reasons: list[str] = []
         for user in users:
+            record = self._nodes[user]
+            if record.kind == "unknown":
+                what = record.name or record.op
+                reasons.append(
+                    f"what {what} (node {user}) made of it is not known: {record.reason}"
+                )
+                continue
             recipe = self._recipe(user)
             source, file = _source_with(recipe, place)
             ordinal = self._ordinal(source, file, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,11 +93,12 @@ def texts_at(
 def places_of(
     spark: SparkSession, recipe: Recipe, source: Source, rows: Sequence[Sequence[Any]]
 ) -> list[tuple[str, int]]:
-    """Files and ordinals of an output's rows that have given values.
+    """Files and ordinals of an output's rows that have given values: at least as many as ``rows``.
 
     Raises:
         ChangedSourceError: the files are not what the job wrote.
-        RefusedError: values can't be compared.
+        RefusedError: there are too many rows, or values can't be compared.
+        RowError: the files hold a row otherwise than Spark gave it (CSV trims texts, say).
     """
     session = session_of(spark, recipe, [source])
     check_unchanged(session, source)
@@ -105,20 +107,26 @@ def places_of(
     ]
     if not compared:
         raise RefusedError("values of these columns can't be compared")
-    view_of(session, source).createOrReplaceTempView(OUTPUT)
-    condition = literals.any_of(
-        [
-            literals.all_of(
-                [literals.same(quoted(one.name), row[place], one.type) for place, one in compared]
-            )
-            for row in rows
-        ]
+    conditions = Counter(
+        literals.all_of(
+            [literals.same(quoted(one.name), row[place], one.type) for place, one in compared]
+        )
+        for row in rows
     )
-    found = session.sql(f"SELECT {FILE}, {ROW} FROM {OUTPUT} AS r WHERE {condition}").toArrow()
-    files = [str(one) for one in found.column(0).to_pylist()]
-    ordinals = found.column(1).to_numpy().astype(np.int64)
-    return sorted(zip(files, ordinals.tolist(), strict=True))
+    if len(conditions) > LOOKED_UP_MAX:
+        raise RefusedError(f"{len(conditions):,} different rows are too many to be looked up")
+    view_of(session, source).createOrReplaceTempView(OUTPUT)
+    whens = " ".join(f"WHEN {one} THEN {n}" for n, one in enumerate(conditions))
+    which = f"SELECT {FILE}, {ROW}, CASE {whens} END AS which FROM {OUTPUT}"
+    found = session.sql(f"SELECT * FROM ({which}) AS r WHERE which IS NOT NULL").collect()
+    there = Counter(row.which for row in found)
+    if any(there[n] < many for n, many in enumerate(conditions.values())):
+        raise RowError("the files hold them otherwise than Spark gave them")
+    return sorted((row[FILE], row[ROW]) for row in found)
 
+
+LOOKED_UP_MAX = 200
+"""Different rows that are looked up in an output by one query."""
 
 OUTPUT = "lineage_output"
 
