@@ -30,6 +30,8 @@ class BackgroundLinker:
         self._settings = settings
         self._folder = spool_app_folder
         self._wake = threading.Event()
+        # Woken by the program's threads and by the one that notes DataFrames.
+        self._lock = threading.Lock()
         self._closing = False
         self._thread: threading.Thread | None = None
         if settings.links_here:
@@ -39,10 +41,13 @@ class BackgroundLinker:
         """Link what has been committed since."""
         if not self._settings.links_here:
             return
+        with self._lock:
+            if self._thread is None and not self._closing:
+                self._thread = threading.Thread(
+                    target=self._run, name="lineage-linker", daemon=True
+                )
+                self._thread.start()
         self._wake.set()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="lineage-linker", daemon=True)
-            self._thread.start()
 
     def close(self) -> None:
         """Link what is left and stop.
@@ -50,7 +55,8 @@ class BackgroundLinker:
         Raises:
             Exception: what the last pass raised; the spool keeps what is not linked.
         """
-        self._closing = True
+        with self._lock:
+            self._closing = True
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
