@@ -1,64 +1,147 @@
-"""Traces of TPC queries' rows, checked by running each query on the witnesses alone: one JSON line a query.
+"""TPC queries as DataFrame jobs: noted, traced row by row, materialised; one JSON line for all of them.
 
-    scripts/java.sh exec .venv/bin/python -m benchmarks.frames --suite tpcds --scale 0.05 --folder build/tpc
+    python -m benchmarks.frames --suite tpcds --scale 0.1 --passes 3 --json-out benchmarks/results/frames.jsonl
 
-``result``: exact, superset (with reasons), refused (with the reason), failed (an error of ours), wrong (a row was not given again, or
-the plan rebuilt from the recipe alone gave other rows), or empty (the query gives no row at this scale).
-Milliseconds: ``job_ms`` of the query alone, ``noted_ms`` of noting its recipe, ``trace_ms`` of each trace.
+Each pass runs every query (``collect``), plain and noted in turn (A B A B), after one that only warms up:
+``job_ratio`` is noted over plain, pass by pass, until all is noted. Then each query is looked at by itself.
+``result``: exact, superset (with reasons), refused (with the reason), failed (an error of ours), wrong (a row was
+not given again by the query run on its witnesses alone, or on these and the tables of which it wants rows absent, or the plan rebuilt from the recipe alone gave other rows),
+or empty (the query gives no row at this scale). In milliseconds: ``plain`` and ``noted`` of the query (medians of the
+passes), ``noting`` of its recipe alone, ``traces`` of single rows, ``write`` of its rows to Parquet and
+``materialise`` of that output. Each query is told on stderr as it is done.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from benchmarks.frames_oracle import ParquetTables, carried, rebuilt, same, same_rows
+from benchmarks.intervals import median_interval
+from benchmarks.provenance import provenance
 from benchmarks.tpc import SETTINGS, SUITES, make_tables, queries
 
 
-def measured(
+def passes(spark: Any, texts: Mapping[int, str], many: int, folder: Path) -> dict[str, Any]:
+    """Run all queries ``many`` times plain and noted; how long each took, and all of them."""
+    from lineage_emitter import LineageContext
+
+    times: dict[str, defaultdict[int, list[float]]] = {
+        kind: defaultdict(list) for kind in ("plain", "noted")
+    }
+    totals: dict[str, list[float]] = {"plain": [], "noted": []}
+    store = f"sqlite:///{folder / 'passes.db'}"
+    for number in range(many + 1):
+        for kind in ("plain", "noted") if number else ("plain",):
+            context = LineageContext(spark.sparkContext, store=store) if kind == "noted" else None
+            begun = time.perf_counter()
+            with context or nullcontext():
+                for query, text in texts.items():
+                    _, taken = _timed(lambda text=text: spark.sql(text).collect())
+                    if number:
+                        times[kind][query].append(taken)
+                if context is not None and context.session is not None:
+                    context.session.frames.settle()
+                if number:
+                    totals[kind].append(time.perf_counter() - begun)
+    ratios = [noted / plain for noted, plain in zip(totals["noted"], totals["plain"], strict=True)]
+    return {
+        "job_ratio": median_interval(ratios) if ratios else None,
+        "pass_s": {kind: [round(one, 1) for one in found] for kind, found in totals.items()},
+        "times": {
+            kind: {query: statistics.median(found) for query, found in of.items()}
+            for kind, of in times.items()
+        },
+    }
+
+
+def looked_at(
     spark: Any, tables: ParquetTables, query: str, folder: Path, rows_max: int
 ) -> dict[str, Any]:
-    """Run, note, rebuild and trace a query."""
+    """Note, rebuild, trace and materialise a query."""
     from lineage_frames.errors import FramesError
-    from lineage_frames.tracing import trace_back
 
     tables.views(spark)
     frame = spark.sql(query)
-    output, job_ms = _timed(frame.collect)
-    recipe, noted_ms = _timed(lambda: carried(frame))
-    found: dict[str, Any] = {"rows": len(output), "job_ms": job_ms, "noted_ms": noted_ms}
+    output = frame.collect()
+    recipe, noting = _timed(lambda: carried(frame))
+    found: dict[str, Any] = {"rows": len(output), "noting": noting}
     found["recipe_bytes"] = len(recipe.to_json())
     try:
         if not same_rows(output, rebuilt(spark, recipe)):
             return {**found, "result": "wrong", "reasons": ["the plan rebuilt gives other rows"]}
         if not output:
             return {**found, "result": "empty"}
-        reasons: list[str] = []
-        found |= {"trace_ms": [], "witnesses": []}
-        places = sorted({n * (len(output) - 1) // max(1, rows_max - 1) for n in range(rows_max)})
-        for place in places:
-            row = tuple(output[place])
-            traced, trace_ms = _timed(lambda row=row: trace_back(spark, recipe, [row]))
-            found["trace_ms"].append(trace_ms)
-            found["witnesses"].append(traced.count)
-            reasons += traced.reasons
-            tables.only(spark, traced, folder / str(place))
-            if not any(same(row, tuple(one)) for one in spark.sql(query).collect()):
-                return {**found, "result": "wrong", "reasons": [f"row {place} is not given again"]}
+        found |= _traced(spark, tables, query, recipe, output, folder, rows_max)
+        if found["result"] != "wrong":
+            tables.views(spark)
+            found |= _materialised(spark, query, folder)
     except FramesError as problem:
         return {**found, "result": "refused", "reasons": [str(problem)]}
     except Exception as problem:
         # An error of the program: the other queries still are worth their rows.
         return {**found, "result": "failed", "reasons": [repr(problem)[:500]]}
+    return found
+
+
+def _traced(
+    spark: Any,
+    tables: ParquetTables,
+    query: str,
+    recipe: Any,
+    output: Sequence[Any],
+    folder: Path,
+    rows_max: int,
+) -> dict[str, Any]:
+    from lineage_frames.tracing import trace_back
+
+    reasons: list[str] = []
+    found: dict[str, Any] = {"traces": [], "witnesses": []}
+    places = sorted({n * (len(output) - 1) // max(1, rows_max - 1) for n in range(rows_max)})
+    for place in places:
+        row = tuple(output[place])
+        traced, taken = _timed(lambda row=row: trace_back(spark, recipe, [row], there=True))
+        found["traces"].append(taken)
+        found["witnesses"].append(traced.count)
+        reasons += traced.reasons
+        again: list[Any] = []
+        # A row may be there because others are absent, which no witness says.
+        for whole in dict.fromkeys([(), tuple(tables.absent_in(recipe))]):
+            if not any(same(row, tuple(one)) for one in again):
+                tables.only(spark, traced, folder / f"{place}-{len(whole)}", whole)
+                again = spark.sql(query).collect()
+        if not any(same(row, tuple(one)) for one in again):
+            return {**found, "result": "wrong", "reasons": [f"row {place} is not given again"]}
     listed = list(dict.fromkeys(reasons))
     return {**found, "result": "superset" if listed else "exact", "reasons": listed}
+
+
+def _materialised(spark: Any, query: str, folder: Path) -> dict[str, Any]:
+    """How long the write of a query's rows takes, and materialising them; why not, where they can't be."""
+    from lineage.materialising import materialise
+    from lineage_emitter import LineageContext
+    from lineage_store.opening import open_store
+
+    named = spark.sql(query)
+    named = named.toDF(*(f"c{n}" for n in range(len(named.columns))))
+    _, plain = _timed(lambda: named.write.parquet(str(folder / "plain")))
+    url = f"sqlite:///{folder / 'lineage.db'}"
+    with LineageContext(spark.sparkContext, store=url) as context:
+        named.write.parquet(str(folder / "noted"))
+    with open_store(url) as store:
+        made, taken = _timed(lambda: materialise(store, url, context.app))
+    if made.refused:
+        return {"write": plain, "not_materialised": next(iter(made.refused.values()))}
+    return {"write": plain, "materialise": taken, "associations": made.associations}
 
 
 def _timed(call: Any) -> tuple[Any, float]:
@@ -67,14 +150,47 @@ def _timed(call: Any) -> tuple[Any, float]:
     return value, round((time.perf_counter() - begun) * 1000, 1)
 
 
+def summary(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the queries say together. Ratios are over the query's own time (a write's, of materialising)."""
+    traced = [
+        (taken, one["plain"])
+        for one in found
+        for taken in one.get("traces", ())
+        if one.get("plain") is not None
+    ]
+    made = [one["materialise"] / one["write"] for one in found if "materialise" in one]
+    return {
+        "results": dict(Counter(one["result"] for one in found)),
+        "trace_more_ms": _quantiles([taken - plain for taken, plain in traced]),
+        "trace_ratio": _quantiles([taken / plain for taken, plain in traced]),
+        "materialise_ratio": _quantiles(made),
+        "noting_ms": _quantiles([one["noting"] for one in found]),
+        "recipe_bytes": _quantiles([one["recipe_bytes"] for one in found]),
+    }
+
+
+def _quantiles(values: Sequence[float]) -> dict[str, float] | None:
+    if not values:
+        return None
+    ordered = sorted(values)
+    at = min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))
+    return {
+        "median": round(statistics.median(ordered), 3),
+        "p95": round(ordered[at], 3),
+        "max": round(ordered[-1], 3),
+    }
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.frames", description=__doc__)
     parser.add_argument("--suite", choices=SUITES, default="tpcds")
     parser.add_argument("--scale", type=float, default=0.05)
     parser.add_argument("--folder", type=Path, default=Path("build/tpc"), help="for the tables")
     parser.add_argument("--queries", help="their numbers, with commas between; all")
-    parser.add_argument("--rows", type=int, default=2, help="output rows to trace of each query")
+    parser.add_argument("--rows", type=int, default=3, help="output rows to trace of each query")
+    parser.add_argument("--passes", type=int, default=1, help="pairs of runs of all queries")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--json-out", type=Path, help="append the line to this file, too")
     asked = parser.parse_args(arguments)
 
     from pyspark.sql import SparkSession
@@ -82,21 +198,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = asked.folder.resolve() / f"{asked.suite}-{asked.scale:g}"
     tables = ParquetTables(folder, make_tables(asked.suite, asked.scale, folder))
     builder = SparkSession.builder.master(asked.master).config("spark.ui.enabled", "false")
-    for name, value in {**SETTINGS, "spark.driver.memory": "4g"}.items():
+    quiet = {"spark.driver.memory": "4g", "spark.ui.showConsoleProgress": "false"}
+    for name, value in {**SETTINGS, **quiet}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     texts = queries(asked.suite)
-    numbers = [int(one) for one in asked.queries.split(",")] if asked.queries else sorted(texts)
-    wrong = 0
-    for number in numbers:
+    if asked.queries:
+        texts = {int(one): texts[int(one)] for one in asked.queries.split(",")}
+    tables.views(spark)
+    found: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        ran = passes(spark, texts, asked.passes, Path(scratch))
+    times = ran.pop("times")
+    for number, text in texts.items():
         with tempfile.TemporaryDirectory() as scratch:
-            row = measured(spark, tables, texts[number], Path(scratch), asked.rows)
-        wrong += row["result"] in {"wrong", "failed"}
-        known = {"suite": asked.suite, "scale": asked.scale, "query": number}
-        print(json.dumps({**known, **row}), flush=True)
+            one = looked_at(spark, tables, text, Path(scratch), asked.rows)
+        one = {"query": number, **one, **{kind: of.get(number) for kind, of in times.items()}}
+        found.append(one)
+        print(json.dumps(one), file=sys.stderr, flush=True)
     spark.stop()
-    return int(wrong > 0)
+    about = {"bench": "frames", "suite": asked.suite, "scale": asked.scale, "passes": asked.passes}
+    row = {**about, **ran, **summary(found), "queries": found, "provenance": provenance()}
+    line = json.dumps(row)
+    print(line)
+    if asked.json_out is not None:
+        with asked.json_out.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    return int(any(one["result"] in {"wrong", "failed"} for one in found))
 
 
 if __name__ == "__main__":

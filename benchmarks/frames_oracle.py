@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from lineage_core.recipe import Recipe
+from lineage_core.recipe_plan import Join, Scan, inputs_of
 from lineage_emitter.frames.plans import recipe_of
 from lineage_frames.building import Builder
 from lineage_frames.session import trace_session
@@ -79,8 +80,14 @@ class ParquetTables:
         for name in self.names:
             spark.read.parquet(str(self.folder / name)).createOrReplaceTempView(name)
 
-    def only(self, spark: SparkSession, witnesses: Witnesses, folder: Path) -> None:
-        """Views of the witnesses alone."""
+    def only(
+        self,
+        spark: SparkSession,
+        witnesses: Witnesses,
+        folder: Path,
+        whole: Iterable[str] = (),
+    ) -> None:
+        """Views of the witnesses alone; of the tables called ``whole`` all rows."""
         kept: dict[str, list[pa.Table]] = {name: [] for name in self.names}
         for (_, uri), ordinals in witnesses.rows.items():
             if uri.startswith("plan:"):
@@ -94,6 +101,19 @@ class ParquetTables:
             folder.mkdir(parents=True, exist_ok=True)
             pq.write_table(table, folder / f"{name}.parquet")
             spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+        for name in whole:
+            spark.read.parquet(str(self.folder / name)).createOrReplaceTempView(name)
+
+    def absent_in(self, recipe: Recipe) -> set[str]:
+        """Tables whose rows count by their absence: those below the right sides of anti joins."""
+        todo = [one.right for one in recipe.plan if isinstance(one, Join) and one.how == "anti"]
+        found: set[str] = set()
+        while todo:
+            node = recipe.plan[todo.pop()]
+            todo.extend(inputs_of(node))
+            if isinstance(node, Scan):
+                found.add(recipe.sources[node.source].paths[0].rpartition("/")[2])
+        return found
 
 
 def check_rows(

@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def spark_context() -> Iterator[SparkContext]:
-    """One plain SparkContext for the whole run: two cores, functions of the tests importable."""
+    """One plain SparkContext for the whole run: two cores, quick at tiny queries, functions of the tests importable."""
     from pyspark import SparkConf, SparkContext
 
     from tests.job_runs import QUICK_JVM
@@ -57,6 +57,9 @@ def spark_context() -> Iterator[SparkContext]:
     os.environ["PYTHONPATH"] = root if before is None else os.pathsep.join((root, before))
     conf = SparkConf().setMaster("local[2]").setAppName("tests")
     conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
+    # Tiny queries then take a third of the time. It changes no plan that a recipe notes.
+    conf.set("spark.sql.adaptive.enabled", "false").set("spark.sql.codegen.wholeStage", "false")
+    conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     sc = SparkContext(conf=conf)
     sc.setLogLevel("ERROR")
     with tempfile.TemporaryDirectory() as checkpoints:

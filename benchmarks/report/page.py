@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.report import pictures, tables
+from benchmarks.report import dataframes, pictures, tables
 from benchmarks.report.pictures import BY_SIZE, TRACE, Picture
 from benchmarks.report.rows import Row, jobs, latest
 
@@ -43,7 +43,8 @@ def draw(measured: Sequence[Row], folder: Path) -> list[Path]:
 
 def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callable[[], str]]:
     of_jobs = jobs(rows)
-    others = [row for row in rows if not row.mode]
+    frames = [row for row in rows if row.benchmark == "frames"]
+    others = [row for row in rows if not row.mode and row not in frames]
     return {
         "targets": lambda: tables.of_targets(of_jobs),
         "jobs": lambda: tables.of_jobs(of_jobs, tables.JOBS),
@@ -56,6 +57,8 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
         "growth": lambda: tables.of_growth(of_jobs),
         "published": lambda: tables.of_published(of_jobs),
         "profiles": lambda: _links(profiles),
+        "frames": lambda: dataframes.summaries(frames),
+        "frames-queries": lambda: dataframes.queries(frames),
         "others": lambda: tables.of_others(others),
         "origins": lambda: tables.of_origins(rows),
         **{f"picture-{one.name}": _shower(one, of_jobs) for one in BY_SIZE},

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lineage.access import StoredAccess, open_access
+from lineage_core.recipe import Recipe
+from lineage_core.recipe_plan import Aggregate, Call, Literal
 from lineage_core.trace_result import Direction, TraceError
 from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
+from lineage_frames.vetting import vet
+from lineage_query_api import trace_ids
+from lineage_query_api.auth import new_token
+from lineage_query_api.errors import ProblemError
+from lineage_query_api.models import TraceRequest
+from lineage_query_api.one_spark import OneSpark
+from lineage_query_api.settings import read_settings
 from lineage_store.answers import Answer, Group
 from lineage_store.asking import Question
 from lineage_store.finding import NotFoundError
 from lineage_store.noted import NotedRowError
+from lineage_store.rows import RowReader
+from tests.api_server import serving
 from tests.job_runs import CLI, STORE, lineage, run_captured, run_program, write_job
 
 pytestmark = pytest.mark.e2e
@@ -135,6 +152,36 @@ def test_by_condition(ran: Path, access: StoredAccess) -> None:
         access.ask_where(Question(Direction.BACKWARD, ("elsewhere",)), "true")
 
 
+def test_by_values(ran: Path, access: StoredAccess) -> None:
+    out = str(ran / "out")
+    answer = back(access, f"{out}#city=Oslo,total=5.0")
+    assert (places(ran, answer.groups), answer.exact) == (["in.csv:2", "in.csv:5"], True)
+    assert answer.start[0].count == 1
+    # A node will do, a name in other letters, and what the column's type makes of the text.
+    assert places(ran, back(access, "0#CITY=Rome,total=2.50e0").groups) == ["in.csv:3"]
+    injected = "Oslo' OR '1'='1"
+    for value, said in (
+        ("city=", "no row of the output has these values"),
+        (f'city="{injected}"', "no row of the output has these values"),
+        ("total=1 OR true", "is no value of total, which is double"),
+        ("town=Oslo", "there is no column 'town'; there are city, total"),
+    ):
+        with pytest.raises(RowError, match=said):
+            back(access, f"{out}#{value}")
+    with pytest.raises(NotFoundError, match="no such file"):
+        back(access, f"{ran}/elsewhere#city=Oslo")
+
+
+def test_forward_by_values(ran: Path, access: StoredAccess) -> None:
+    answer = forward(access, f"{ran}/in.csv#city=Oslo")
+    assert places(ran, answer.start) == ["in.csv:2", "in.csv:5"]
+    found = [(group.node, group.count) for group in answer.groups]
+    # Oslo's total; of the rows above 2 one; both parts; both that were trimmed.
+    assert found == [("0", 1), ("1", 1), ("2", 2), ("4", 2)]
+    with pytest.raises(RowError, match="no row of the source has these values"):
+        forward(access, f"{ran}/in.csv#city=Bonn")
+
+
 def test_ends_and_steps(ran: Path, access: StoredAccess) -> None:
     answer = back(access, str(ran / "in.csv") + ":2")
     assert not answer.groups
@@ -153,6 +200,176 @@ def test_what_has_no_lineage_says_so(ran: Path, access: StoredAccess) -> None:
     answer = forward(access, str(ran / "other.txt") + ":1")
     assert not answer.exact
     assert "is not known" in answer.reasons[0]
+
+
+@pytest.fixture
+def served(ran: Path, access: StoredAccess) -> Iterator[httpx.Client]:
+    """Asks a server in this process, which uses the Spark that runs in it."""
+    url = f"sqlite:///{ran / STORE}"
+    with (
+        serving(url, api_roots=str(ran), spark_master="local[1]", api_query_s=500) as address,
+        httpx.Client(base_url=address, timeout=600) as client,
+    ):
+        yield client
+
+
+def asked(client: httpx.Client, node: str, values: dict[str, str | None], **more: Any) -> Any:
+    listed = [{"column": column, "value": value} for column, value in values.items()]
+    body = {"direction": "backward", "start": {"node": node, "values": listed}, **more}
+    return client.post("/v1/applications/latest/traces", json=body)
+
+
+def got(answer: httpx.Response, status: int = 200) -> Any:
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_over_http(ran: Path, served: httpx.Client) -> None:
+    columns = got(served.get("/v1/applications/latest/nodes/0/columns"))
+    assert columns["columns"] == [
+        {"name": "city", "type": "string"}, {"name": "total", "type": "double"}
+    ]  # fmt: skip
+    assert columns["traced"]
+    made = got(asked(served, "0", {"city": "Oslo", "total": "5"}))
+    (group,) = made["groups"]
+    assert [item["location"] for item in group["items"]] == [f"{ran}/in.csv:2", f"{ran}/in.csv:5"]
+    assert group["items"][0]["text"] == '{"city":"Oslo","amount":1.5}'
+    assert (made["exact"], made["computed"], made["count"]) == (True, True, 2)
+    assert made["request"]["start"]["places"] == ["0#city=Oslo,total=5"]
+    # Kept: the very same answer, its pages, and files of it.
+    again = f"/v1/traces/{made['trace']}"
+    assert got(served.get(again)) == made
+    first = got(served.get(f"{again}/nodes/0.0/items", params={"limit": 1}))
+    second = got(
+        served.get(f"{again}/nodes/0.0/items", params={"limit": 1, "cursor": first["next"]})
+    )
+    assert (first["items"] + second["items"], second["next"]) == (group["items"], None)
+    got(served.get(f"{again}/nodes/0.0/items", params={"cursor": "9"}), 422)
+    lines = served.get(f"{again}/items.ndjson").text.splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"node": "0.0", **one} for one in group["items"]
+    ]
+    table = csv.DictReader(io.StringIO(served.get(f"{again}/export").text, newline=""))
+    assert [row["location"] for row in table] == [item["location"] for item in group["items"]]
+    got(served.get(f"{again}/export", params={"format": "prov"}), 422)
+    compared = got(
+        served.post(
+            "/v1/applications/latest/diff",
+            json={"left": made["request"]} | {"right": made["request"]},
+        ),
+        422,
+    )
+    assert "not compared" in compared["detail"]
+    # What the command line asks of a server: places as people type them.
+    question = {"direction": "backward", "places": [f"{file_of(ran, 'out')}#1"]}
+    told = got(served.post("/v1/answers", json=question))
+    assert [item["location"] for item in told["sources"][0]["items"]] == [
+        item["location"] for item in group["items"]
+    ]
+
+
+def test_what_is_refused_over_http(served: httpx.Client) -> None:
+    assert "no value of total" in got(asked(served, "0", {"total": "1 OR true"}), 422)["detail"]
+    assert "no column" in got(asked(served, "0", {"town": "Oslo"}), 422)["detail"]
+    assert "keep no rows" in got(asked(served, "0", {"city": "Oslo"}, steps=1), 422)["detail"]
+    got(asked(served, "9", {"city": "Oslo"}), 404)
+    start = {"node": "0", "contains": "Oslo", "values": [{"column": "city", "value": None}]}
+    both = {"direction": "backward", "start": start}
+    got(served.post("/v1/applications/latest/traces", json=both), 422)
+
+
+def test_rows_over_http_are_for_who_may_read_them(
+    ran: Path, access: StoredAccess, tmp_path: Path
+) -> None:
+    secrets, text = {}, ""
+    for name, rows in (("looks", False), ("reads", True)):
+        secrets[name], lines = new_token(name, "reader", rows=rows)
+        text += lines
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text(text)
+    given = {"api_roots": str(ran), "spark_master": "local[1]", "api_tokens": tokens}
+    with (
+        serving(f"sqlite:///{ran / STORE}", api_query_s=500, **given) as address,
+        httpx.Client(base_url=address, timeout=600) as client,
+    ):
+
+        def by(name: str) -> dict[str, str]:
+            return {"Authorization": f"Bearer {secrets[name]}"}
+
+        place = f"{file_of(ran, 'out')}#1"
+        question = {"direction": "backward", "start": {"places": [place]}}
+        path = "/v1/applications/latest/traces"
+        made = got(client.post(path, json=question, headers=by("looks")))
+        (group,) = made["groups"]
+        assert [item["text"] for item in group["items"]] == [None, None]
+        assert group["items"][0]["location"] == f"{ran}/in.csv:2"
+        # What is kept is the same for both, and each sees what they may.
+        again = f"/v1/traces/{made['trace']}"
+        (group,) = got(client.get(again, headers=by("reads")))["groups"]
+        assert group["items"][0]["text"] == '{"city":"Oslo","amount":1.5}'
+        for end in ("/nodes/0.0/items", "/items.ndjson", "/export"):
+            assert "Oslo" in client.get(again + end, headers=by("reads")).text
+            assert "Oslo" not in client.get(again + end, headers=by("looks")).text
+        # To ask by values is to read them, also by the id of a trace that somebody made up.
+        valued = {"direction": "backward", "start": {"places": ["0#city=Oslo"]}}
+        assert (
+            "text of rows"
+            in got(client.post(path, json=valued, headers=by("looks")), 403)["detail"]
+        )
+        made_up = trace_ids.pack(made["app"], TraceRequest.model_validate(valued))
+        got(client.get(f"/v1/traces/{made_up}", headers=by("looks")), 403)
+        got(client.get(f"/v1/traces/{made_up}", headers=by("reads")))
+        got(client.get(f"/v1/traces/{made_up}", headers=by("looks")), 403)
+
+
+def test_files_outside_of_the_roots_are_not_traced(
+    ran: Path, access: StoredAccess, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{ran / STORE}"
+    with (
+        serving(url, api_roots=str(tmp_path), spark_master="local[1]") as address,
+        httpx.Client(base_url=address, timeout=600) as client,
+    ):
+        assert "not read by this server" in got(asked(client, "0", {"city": "Oslo"}), 422)["detail"]
+    with serving(url, api_roots=str(ran)) as address, httpx.Client(base_url=address) as client:
+        told = got(asked(client, "0", {"city": "Oslo"}), 422)["detail"]
+        assert "LINEAGE_SPARK_MASTER is not set" in told
+        assert "node 0" in told
+
+
+def test_a_query_over_its_time_is_cancelled(access: StoredAccess) -> None:
+    spark = OneSpark(read_settings(spark_master="local[1]", api_query_s=1))
+    with pytest.raises(ProblemError) as refused:
+        spark.run(lambda session: session.range(10**15).selectExpr("sum(id % 7)").collect())
+    assert refused.value.status == 504
+    # It waits for the query's thread, which would run for days.
+    spark.close()
+
+
+def test_a_recipe_that_does_more_than_compute_is_refused(ran: Path, access: StoredAccess) -> None:
+    graph = access.store.graph(access.find("latest"))
+    text = graph.recipe("0")
+    assert text is not None
+    recipe = Recipe.from_json(text)
+    vet(recipe, RowReader())
+    reach = Call("reflect", (Literal("java.lang.Runtime", "string"),))
+    source = recipe.sources[0]
+    aggregate = next(one for one in recipe.plan if isinstance(one, Aggregate))
+    place = recipe.plan.index(aggregate)
+    for wrong in (
+        replace(aggregate, keys=(reach,)),
+        replace(aggregate, keys=(Call("f(x) FROM y --", ()),)),
+        replace(aggregate, keys=(Literal("1) OR (1=1", "int"),)),
+        replace(aggregate, keys=(Call("cast", (), "int) AS a, concat(c1, c2"),)),
+    ):
+        plan = (*recipe.plan[:place], wrong, *recipe.plan[place + 1 :])
+        with pytest.raises(RefusedError, match="the recipe"):
+            vet(replace(recipe, plan=plan), RowReader())
+    several = replace(source, files=(replace(source.files[0], path=f"{ran}/{{in,../out}}.csv"),))
+    class_of = replace(source, options={"fs.file.impl": "Evil"})
+    for one in (several, class_of):
+        with pytest.raises(RefusedError):
+            vet(replace(recipe, sources=(one,)), RowReader())
 
 
 def test_from_the_command_line(ran: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.frames_oracle import ParquetTables, carried, check_rows, rebuilt, same_rows
+from lineage_core.recipe import Output, Recipe
+from lineage_emitter.frames.plans import recipe_of
+from lineage_frames.changed import literal_path
 from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
 from lineage_frames.forward import trace_forward
 from lineage_frames.locations import locations
@@ -392,6 +396,34 @@ def test_folders_whose_names_are_columns(spark: SparkSession, tmp_path: Path) ->
     assert all("kind=b" in path for _, path in found.rows)
 
 
+def test_files_whose_names_have_odd_signs(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "a b%20é+[1]{x}"
+    folder.mkdir()
+    (folder / "i n.csv").write_text("x,y\n1,2\n3,4\n")
+    frame = spark.read.csv(literal_path(str(folder / "i n.csv")), header=True).where("x > 2")
+    recipe = carried(frame)
+    found = trace_back(spark, recipe, [("3", "4")])
+    assert list(locations(spark, recipe, found)) == [f"{folder / 'i n.csv'}:3"]
+    assert trace_forward(spark, recipe, {f"file:{folder / 'i n.csv'}": [1]}).rows == (("3", "4"),)
+
+
+def test_the_current_time_of_an_action_that_plans_anew(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(ORDERS, tmp_path / "orders.parquet")
+    orders = spark.read.parquet(str(tmp_path / "orders.parquet"))
+    output = Output("files", action="DataFrameWriter.parquet")
+    loaded = orders.where("id = 2").withColumn("at", F.current_timestamp()).selectExpr("id", "at")
+    recipe = Recipe.from_json(recipe_of(loaded.selectExpr("*", "date(at) day"), output).to_json())
+    (row,) = loaded.selectExpr("*", "date(at) day").collect()
+    later = (row[0], row[1] + timedelta(days=3), row[2] + timedelta(days=3))
+    assert trace_back(spark, recipe, [later]).count == 1
+    with pytest.raises(ValueError, match="the time at which it ran decides on rows"):
+        recipe_of(
+            orders.where("current_date() > date '2020-01-01'").groupBy("city").count(), output
+        )
+    # What is collected runs the frame's own plan.
+    assert recipe_of(loaded, Output(action="DataFrame.collect")).opaque() == []
+
+
 def test_a_changed_source_is_said(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_text("1\n2\n", encoding="utf-8")
@@ -418,3 +450,82 @@ def test_a_recipe_is_enough_for_another_session(
     recipe = Recipe.from_json(text)
     rows: list[DataFrame] = rebuilt(other, recipe)
     assert same_rows(rows, spark.sql(QUERIES["aggregate"]).collect())
+
+
+SUMS_IN_ORDER = {
+    # 0.1 + 0.2 + 0.3 is the next double after 0.3 + 0.2 + 0.1: which of them a run gets is its own affair.
+    "limit": "select sum(s) from (select sum(v) s, k from near group by k order by s, k limit {n})",
+    "window": "select k, row_number() over (order by s, k) n from (select k, sum(v) s from near group by k)",
+    "rank": "select sum(r) from (select rank() over (order by s) r from (select k, sum(v) s from near group by k))",
+}
+
+
+def test_an_order_by_sums_that_hardly_differ_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [
+        ("a", 0.1),
+        ("b", 0.3),
+        ("a", 0.2),
+        ("b", 0.2),
+        ("a", 0.3),
+        ("b", 0.1),
+        ("c", 2.0),
+        ("d", 2.0),
+    ]
+    near = pa.table({"k": [k for k, _ in rows], "v": [v for _, v in rows]})
+    tables = ParquetTables.written(tmp_path, {"near": near}, files=1)
+    assert check_rows(spark, tables, SUMS_IN_ORDER["limit"].format(n=2), tmp_path / "two")
+    refused = {"limit": "a limit within", "window": "sums of doubles", "rank": "sums of doubles"}
+    tables.views(spark)
+    for name, reason in refused.items():
+        recipe = carried(spark.sql(SUMS_IN_ORDER[name].format(n=1)))
+        with pytest.raises(RefusedError, match=reason):
+            trace_back(spark, recipe)
+    # Groups that are equal have one rank; stored numbers are the same in every run.
+    apart = "select k, rank() over (order by s) r from (select k, sum(v) s from near where k > 'b' group by k)"
+    assert check_rows(spark, tables, apart, tmp_path / "apart")
+    stored = (
+        "select sum(v) from (select v from near where v < 0.25 or k > 'c' order by v desc limit 1)"
+    )
+    assert check_rows(spark, tables, stored, tmp_path / "stored")
+
+
+def test_patterns_with_an_escape(
+    spark: SparkSession, tables: ParquetTables, tmp_path: Path
+) -> None:
+    query = """select id from orders
+        where city like 'L_m%' or concat(city, '_') like '%s_o/_' escape '/'"""
+    assert check_rows(spark, tables, query, tmp_path)
+
+
+def test_made_rows_beside_columns_that_nothing_reads(
+    spark: SparkSession, tables: ParquetTables, tmp_path: Path
+) -> None:
+    query = "select id, explode(array(amount, weight)) from orders"
+    assert check_rows(spark, tables, query, tmp_path, rows=[0, 3])
+
+
+def test_a_percentile_from_the_end_is_not_noted_as_one_from_the_front(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    tables.views(spark)
+    recipe = carried(
+        spark.sql("select percentile_cont(0.3) within group (order by id desc) from orders")
+    )
+    assert recipe.opaque() == ["Percentile: not known to recipes in descending order"]
+
+
+def test_numbers_that_parquet_statistics_leave_out_are_found(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """NaN is not among a file's least and greatest values, by which Spark leaves files out."""
+    nan = float("nan")
+    numbers = pa.table({"id": [0, 1, 2, 3], "d": [nan, 1.0, -0.0, 0.0]})
+    tables = ParquetTables.written(tmp_path, {"numbers": numbers})
+    for query in (
+        "select d, id from numbers",
+        "select d, sum(id) s from numbers group by d",
+        "select id from numbers n where exists (select 1 from numbers m where m.d = n.d and m.id <> n.id + 5)",
+    ):
+        assert check_rows(spark, tables, query, tmp_path / str(len(query)))

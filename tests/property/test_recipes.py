@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing
 from typing import Any
 
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lineage_core.errors import ContractError
-from lineage_core.recipe import Recipe
+from lineage_core.recipe import Function, Recipe
+from lineage_core.recipe_functions import is_signed, signed
 from lineage_core.recipe_plan import (
     Attribute,
     Call,
@@ -24,6 +26,8 @@ from lineage_core.recipe_plan import (
     OpaqueExpression,
     Over,
     Project,
+    PythonCall,
+    PythonRows,
     SortKey,
     Values,
 )
@@ -32,6 +36,16 @@ pytestmark = pytest.mark.property
 
 NAMES = st.text(max_size=8)
 IDS = st.integers(0, 2**40)
+FUNCTIONS = 2
+CODE = st.builds(
+    Function,
+    NAMES,
+    NAMES,
+    st.integers(0, 300),
+    NAMES,
+    NAMES,
+    st.dictionaries(NAMES, NAMES, max_size=2),
+)
 LEAVES = st.builds(Column, IDS) | st.builds(Literal, st.none() | NAMES, NAMES)
 
 
@@ -44,10 +58,12 @@ def deeper(below: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression
     frames = st.builds(
         Frame, st.sampled_from(["rows", "range"]), st.none() | below, st.none() | below
     )
+    opaque = st.builds(OpaqueExpression, NAMES, NAMES, many, NAMES)
     return (
         calls
-        | st.builds(Over, calls, many, keys, st.none() | frames)
-        | st.builds(OpaqueExpression, NAMES, NAMES, many, NAMES)
+        | st.builds(Over, calls | opaque, many, keys, st.none() | frames)
+        | opaque
+        | st.builds(PythonCall, NAMES, st.integers(0, FUNCTIONS - 1), many, NAMES)
     )
 
 
@@ -66,9 +82,13 @@ def recipes(draw: st.DrawFn) -> Recipe:
         projects = st.builds(Project, COLUMNS, below, st.lists(EXPRESSIONS, max_size=3).map(tuple))
         hows = st.sampled_from(typing.get_args(JoinKind))
         joins = st.builds(Join, COLUMNS, below, below, hows, st.none() | EXPRESSIONS)
-        plan.append(draw(projects | joins))
+        numbers = st.lists(IDS, max_size=2).map(tuple)
+        inputs = st.lists(below, max_size=2).map(tuple)
+        made = st.builds(PythonRows, COLUMNS, inputs, NAMES, NAMES, numbers)
+        plan.append(draw(projects | joins | made))
     settings = draw(st.dictionaries(NAMES, NAMES, max_size=3))
-    return Recipe("4.1.4", settings, (), tuple(plan), site=draw(NAMES))
+    functions = tuple(draw(st.lists(CODE, min_size=FUNCTIONS, max_size=FUNCTIONS)))
+    return Recipe("4.1.4", settings, (), tuple(plan), site=draw(NAMES), functions=functions)
 
 
 @given(recipes())
@@ -76,6 +96,20 @@ def test_recipes_read_back(recipe: Recipe) -> None:
     text = recipe.to_json()
     assert Recipe.from_json(text) == recipe
     assert Recipe.from_json(text).to_json() == text
+
+
+KEYS = st.text("abc", min_size=16, max_size=20).map(str.encode)
+
+
+@given(recipes(), recipes(), KEYS, KEYS)
+def test_a_signature_is_of_one_recipe_and_one_key(
+    recipe: Recipe, other: Recipe, key: bytes, another: bytes
+) -> None:
+    made = Recipe.from_json(signed(recipe, key).to_json())
+    assert is_signed(made, key)
+    assert is_signed(made, another) == (key == another)
+    moved = dataclasses.replace(other, signature=made.signature)
+    assert is_signed(moved, key) == (recipe == other)
 
 
 JSON = st.recursive(

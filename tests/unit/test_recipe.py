@@ -1,9 +1,10 @@
+import dataclasses
 import json
 
 import pytest
 
 from lineage_core.errors import RecipeError, VersionError
-from lineage_core.recipe import VERSION, File, Output, Recipe, Source
+from lineage_core.recipe import VERSION, File, Function, Output, Recipe, Source
 from lineage_core.recipe_plan import (
     Aggregate,
     Attribute,
@@ -16,6 +17,8 @@ from lineage_core.recipe_plan import (
     OpaqueNode,
     Over,
     Project,
+    PythonCall,
+    PythonRows,
     Scan,
     SortKey,
     Subquery,
@@ -94,8 +97,28 @@ def test_inputs_and_expressions_of_nodes() -> None:
 
 def test_another_version_is_refused_by_its_own_error() -> None:
     raw = json.loads(RECIPE.to_json()) | {"version": VERSION + 1, "new": True}
-    with pytest.raises(VersionError, match="version 2"):
+    with pytest.raises(VersionError, match=f"version {VERSION + 1}"):
         Recipe.from_json(json.dumps(raw))
+
+
+def test_recipes_of_version_1_are_read() -> None:
+    older = json.dumps(json.loads(RECIPE.to_json()) | {"version": 1})
+    recipe = Recipe.from_json(older)
+    assert recipe == dataclasses.replace(RECIPE, version=1)
+    assert json.loads(recipe.to_json()) == json.loads(older)
+
+
+def test_functions_are_those_of_the_recipe() -> None:
+    call = PythonCall("f", 0, (Column(1),), "string")
+    recipe = dataclasses.replace(
+        RECIPE,
+        plan=(SCAN, Project((CITY,), 0, (call,)), PythonRows((CITY,), (1,), "g", "made of many")),
+        functions=(Function("f", "AAAA", 100, '"string"', "3.11", {"pandas": "pandas 2.0"}),),
+    )
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    assert recipe.opaque() == ["g: made of many"]
+    with pytest.raises(RecipeError, match="no such function"):
+        Recipe.from_json(dataclasses.replace(recipe, functions=()).to_json())
 
 
 def changed(path: list[str | int], value: object) -> str:

@@ -9,11 +9,12 @@ from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from lineage.options import SERVER_SCHEMES, asker
 from lineage_core.graph import LinkRecord, NodeRecord
+from lineage_core.trace_result import TraceError
 from lineage_core.verdict import Verdict
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.finding import find_application
-from lineage_store.noted import NotedRowError
+from lineage_store.noted import NotedPlace, NotedRowError, noted_by_values, output_called
 from lineage_store.opening import open_store
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.verdicts import verdict_of, with_reasons
@@ -112,17 +113,25 @@ class StoredAccess:
         return verdict_of(self.store, app)
 
     def ask(self, question: Question) -> Answer:
+        for place in question.places[:1]:
+            noted = noted_by_values(self.store, place, question.direction, question.app)
+            if noted is not None:
+                return self._ask_noted(question, noted)
         try:
             return asker(self.store, self._url).ask(question)
-        except NotedRowError as noted:
-            from lineage.frame_traces import traced
-
-            return traced(self.store, question, noted)
+        except NotedRowError as error:
+            return self._ask_noted(question, NotedPlace.of(error))
 
     def ask_where(self, question: Question, where: str) -> Answer:
-        from lineage.frame_traces import traced_where
+        if len(question.places) != 1:
+            raise TraceError("--where takes one output: its path, its table or its node")
+        noted = output_called(self.store, question.places[0], question.app)
+        return self._ask_noted(question, noted, where)
 
-        return traced_where(self.store, question, where)
+    def _ask_noted(self, question: Question, noted: NotedPlace, where: str = "") -> Answer:
+        from lineage.frame_traces import traced
+
+        return traced(self.store, question, noted, where)
 
     def dump(self, name: str) -> Iterator[str]:
         from lineage_store.dump import dump_application

@@ -103,6 +103,17 @@ def run(
         typer.Argument(metavar="ARGS", help="Its arguments, handed over untouched."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
+    materialised: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--materialise",
+            envvar="LINEAGE_MATERIALISE",
+            metavar="OUTPUT",
+            help="Afterwards, `lineage materialise` DataFrames' outputs of this path, table or node; * stands "
+            "for anything; may be repeated.",
+            show_envvar=False,
+        ),
+    ] = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -113,7 +124,14 @@ def run(
     """
     from lineage.running import run_job
 
-    code = run_job(chosen_store(context, store), job, arguments or [], quiet=quiet, as_json=as_json)
+    code = run_job(
+        chosen_store(context, store),
+        job,
+        arguments or [],
+        materialised=materialised or (),
+        quiet=quiet,
+        as_json=as_json,
+    )
     raise typer.Exit(code)
 
 
@@ -404,6 +422,36 @@ def verify(
         show_verdict(found, verdict)
     if not verdict.complete:
         raise typer.Exit(EXIT_INCOMPLETE)
+
+
+@app.command("materialise")
+@reported
+def materialise(
+    context: typer.Context,
+    name: AppArgument = "latest",
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--node",
+            metavar="OUTPUT",
+            help="Just this output: its path, table or node, with * for anything; may be repeated (default: all "
+            "with files).",
+        ),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Replace what was materialised before.")
+    ] = False,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Keep the lineage of all rows of DataFrames' outputs: traces of them then take milliseconds.
+
+    Spark runs each output's query once more, rewritten. What it finds is kept as an application of its own,
+    APP.rows; `lineage rm` removes it.
+    """
+    from lineage.materialising import show_made
+
+    show_made(chosen_store(context, store), name, nodes or [], again=again, as_json=as_json)
 
 
 @app.command("dump")

@@ -35,8 +35,18 @@ FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 """Sent by a terminal to the job as well: here they are only waited out."""
 
 
-def run_job(url: str, job: str, arguments: Sequence[str], *, quiet: bool, as_json: bool) -> int:
+def run_job(
+    url: str,
+    job: str,
+    arguments: Sequence[str],
+    *,
+    materialised: Sequence[str] = (),
+    quiet: bool,
+    as_json: bool,
+) -> int:
     """Run a job under capture; returns its exit code, 128 + n if signal n ended it.
+
+    ``materialised``: outputs of DataFrames (see :mod:`lineage.materialising`).
 
     Raises:
         StoreError: the store is none, or none that capture writes to by itself.
@@ -54,6 +64,11 @@ def run_job(url: str, job: str, arguments: Sequence[str], *, quiet: bool, as_jso
         link_folders(url, [f for app, f in notes.apps.items() if app not in notes.kafka])
         if not quiet:
             _summarise(url, notes, as_json=as_json)
+        if materialised and code == 0:
+            from lineage.materialising import show_made
+
+            for app in notes.apps:
+                show_made(url, app, materialised, to_stderr=True)
     except (LineageError, OSError) as error:
         typer.echo(f"lineage: {error}", err=True)
     return code if code >= 0 else 128 - code

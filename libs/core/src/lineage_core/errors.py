@@ -10,7 +10,8 @@ LineageError
 │   ├── MessageError       a node or commit message that can't be read
 │   ├── RecipeError        a recipe of a DataFrame's output that can't be read
 │   └── VersionError       a contract version that this reader does not know
-└── ConflictError          one flow id, two different flows
+├── ConflictError          one flow id, two different flows
+└── FunctionsKeyError      the key of Python functions in recipes can't be used
 """
 
 from __future__ import annotations
@@ -65,3 +66,7 @@ class VersionError(ContractError):
 
 class ConflictError(LineageError):
     """One flow id was given two different flows."""
+
+
+class FunctionsKeyError(LineageError):
+    """The key by which Python functions in recipes are signed can't be read, or is too short."""

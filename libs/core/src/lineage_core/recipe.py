@@ -1,8 +1,8 @@
 """Recipes: what a DataFrame or SQL job did, as a document from which a trace can be computed any day.
 
 A recipe is noted when the job runs and costs it nothing: the optimised plan (`recipe_plan`), the sources as
-they were, the output, and the settings that change what the same plan means. It holds no program and no
-rows, but for those of small local tables. ``docs/adr/0013-frames.md`` states the form.
+they were, the output, and the settings that change what the same plan means. It holds no rows but for those of
+small local tables, and no program but for Python functions where the job asks for it. ``docs/adr/0013-frames.md`` states the form.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ from lineage_core.recipe_plan import (
     Node,
     OpaqueExpression,
     OpaqueNode,
+    PythonCall,
+    PythonRows,
     Subquery,
     expressions_of,
     inputs_of,
     within,
 )
 
-VERSION = 1
-"""Version of the document. Readers accept this one."""
+VERSION = 2
+"""Version of the document as it is written. 2 added Python functions: ``python``, ``python rows``, ``functions``."""
+READABLE = (1, VERSION)
+"""Versions that readers accept."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,42 @@ class Source:
     table: str | None = None
     version: str | None = None
 
+    def columns(self) -> list[tuple[str, str]]:
+        """Names and types of the columns, those of folders' names last; a nested type is just its kind.
+
+        Raises:
+            RecipeError: the schema can't be read.
+        """
+        try:
+            fields = [
+                field
+                for schema in (self.schema, self.partitions)
+                if schema
+                for field in json.loads(schema)["fields"]
+            ]
+            kinds = [field["type"] for field in fields]
+            names = [kind if isinstance(kind, str) else str(kind["type"]) for kind in kinds]
+            return [(str(f["name"]), name) for f, name in zip(fields, names, strict=True)]
+        except (ValueError, KeyError, TypeError) as problem:
+            raise RecipeError(f"a source's schema can't be read: {problem}") from problem
+
+
+@dataclass(frozen=True)
+class Function:
+    """The code of a Python function as Spark has it. Only a trace that holds the key of its signature runs it.
+
+    ``command``: what PySpark pickled, as Base64. ``kind``: PySpark's number for how it is called.
+    ``returns``: its type, as Spark's JSON text. ``python``: the version that pickled it, as ``3.11``.
+    ``modules``: what it imports, by name, and a mark of each that is another when the module is.
+    """
+
+    name: str
+    command: str
+    kind: int
+    returns: str
+    python: str
+    modules: Mapping[str, str] = field(default_factory=dict)
+
 
 @dataclass(frozen=True)
 class Output:
@@ -66,6 +106,7 @@ class Output:
 
     ``action``: the method that was called. ``limit``: how many rows it gave at most, where it gave just
     some (``take``). ``options``: the writer's that say how to read a file again, never credentials.
+    ``version``: of a table with versions, the one that the write made.
     """
 
     kind: OneOf["driver", "files", "table"] = "driver"
@@ -77,11 +118,16 @@ class Output:
     action: str = ""
     limit: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    version: str | None = None
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """``plan``: inputs before their users; the last node's rows are the output. ``settings``: Spark's."""
+    """``plan``: inputs before their users; the last node's rows are the output. ``settings``: Spark's.
+
+    ``functions``: code of Python functions, where the job had a key to sign it with; ``signature`` is over all
+    else in the recipe (`recipe_functions`).
+    """
 
     spark: str
     settings: Mapping[str, str]
@@ -89,6 +135,8 @@ class Recipe:
     plan: tuple[Node, ...]
     output: Output = field(default_factory=Output)
     site: str = ""
+    functions: tuple[Function, ...] = ()
+    signature: str = ""
     version: int = VERSION
 
     @property
@@ -102,7 +150,7 @@ class Recipe:
 
     def opaque(self) -> list[str]:
         """What the recipe can't say, in words; a trace may have to stop there."""
-        words = [f"{n.name}: {n.why}" for n in self.plan if isinstance(n, OpaqueNode)]
+        words = [f"{n.name}: {n.why}" for n in self.plan if isinstance(n, OpaqueNode | PythonRows)]
         for node in self.plan:
             for expression in expressions_of(node):
                 words += [
@@ -130,7 +178,7 @@ class Recipe:
             raise RecipeError(f"no JSON: {problem}") from problem
         if not isinstance(raw, dict):
             raise RecipeError("a recipe is an object")
-        if raw.get("version", VERSION) != VERSION:
+        if raw.get("version", VERSION) not in READABLE:
             raise VersionError(
                 f"recipes of version {raw['version']!r} are not known", where="version"
             )
@@ -145,7 +193,7 @@ class Recipe:
         """See that the plan hangs together.
 
         Raises:
-            RecipeError: it is empty, or a node names a later node or a source that is not there.
+            RecipeError: it is empty, or a node names a later node, or a source or function that is not there.
         """
         if not self.plan:
             raise RecipeError("the plan has no node", where="plan")
@@ -155,6 +203,10 @@ class Recipe:
                 named += [one.node for one in within(expression) if isinstance(one, Subquery)]
             if any(not 0 <= one < place for one in named):
                 raise RecipeError("a node must stand after those it names", where=f"plan[{place}]")
+            called = [one for expression in expressions_of(node) for one in within(expression)]
+            codes = [one.code for one in called if isinstance(one, PythonCall)]
+            if any(not 0 <= one < len(self.functions) for one in codes):
+                raise RecipeError("there is no such function", where=f"plan[{place}]")
             source = getattr(node, "source", None)
             if source is not None and not 0 <= source < len(self.sources):
                 raise RecipeError(f"there is no source {source}", where=f"plan[{place}]")

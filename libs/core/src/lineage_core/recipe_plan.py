@@ -77,7 +77,7 @@ class Frame:
 class Over:
     """A window function over its window."""
 
-    of: Call
+    of: Call | OpaqueExpression
     partition: tuple[Expression, ...]
     order: tuple[SortKey, ...]
     frame: Frame | None
@@ -100,7 +100,17 @@ class OpaqueExpression:
     type: str
 
 
-Expression = Column | Literal | Call | Over | Subquery | OpaqueExpression
+@dataclass(frozen=True)
+class PythonCall:
+    """A Python function whose code the recipe carries: ``code`` is its place in the recipe's functions."""
+
+    name: str
+    code: int
+    args: tuple[Expression, ...]
+    type: str
+
+
+Expression = Column | Literal | Call | Over | Subquery | OpaqueExpression | PythonCall
 
 
 # Nodes
@@ -227,6 +237,21 @@ class Generate:
 
 
 @dataclass(frozen=True)
+class PythonRows:
+    """Rows that a Python function makes of many: of a partition's rows, or of those of a group.
+
+    Which of them an output row was made from, and how many it makes, only the function knows.
+    ``keys``: the columns that name the groups of the one input; none: partitions, or groups of several inputs.
+    """
+
+    columns: tuple[Attribute, ...]
+    inputs: tuple[int, ...]
+    name: str
+    why: str
+    keys: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class OpaqueNode:
     """A node that a recipe can't say. A trace can't go through it."""
 
@@ -251,19 +276,20 @@ Node = (
     | Union
     | Expand
     | Generate
+    | PythonRows
     | OpaqueNode
 )
 
 NODES: dict[str, type] = {
     "scan": Scan, "values": Values, "range": Range, "project": Project, "filter": Filter, "join": Join,
     "aggregate": Aggregate, "window": Window, "sort": Sort, "limit": Limit, "sample": Sample,
-    "union": Union, "expand": Expand, "generate": Generate, "opaque": OpaqueNode,
+    "union": Union, "expand": Expand, "generate": Generate, "python rows": PythonRows, "opaque": OpaqueNode,
 }  # fmt: skip
 """The names of nodes in a recipe's text."""
 
 EXPRESSIONS: dict[str, type] = {
     "col": Column, "lit": Literal, "call": Call, "over": Over, "subquery": Subquery,
-    "opaque": OpaqueExpression,
+    "python": PythonCall, "opaque": OpaqueExpression,
 }  # fmt: skip
 """The names of expressions in a recipe's text."""
 
@@ -274,7 +300,7 @@ def inputs_of(node: Node) -> tuple[int, ...]:
         return ()
     if isinstance(node, Join):
         return (node.left, node.right)
-    if isinstance(node, Union | OpaqueNode):
+    if isinstance(node, Union | PythonRows | OpaqueNode):
         return node.inputs
     return (node.input,)
 
@@ -317,7 +343,7 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
                 expression.of, *expression.partition, *(key.of for key in expression.order),
                 *(bound for bound in bounds if bound is not None),
             )  # fmt: skip
-        case OpaqueExpression():
+        case OpaqueExpression() | PythonCall():
             return expression.args
         case _:
             return ()

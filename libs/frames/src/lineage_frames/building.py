@@ -26,6 +26,9 @@ window
 limit, sample
     Those of the row. At the top of a plan they are left out: whatever row was asked for was in the output.
     Elsewhere a limit must be determined by its order, else the trace is refused; a sample always is.
+Python function over partitions or groups
+    Those of all rows of its input: which of them it made a row of can't be known. One row stands for all that it
+    made, so it may stand where rows pass one by one, and nowhere else.
 scalar subquery
     Those of the subquery's row, for each row whose expression reads it.
 """
@@ -34,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import (
@@ -49,6 +53,7 @@ from lineage_core.recipe_plan import (
     Node,
     OpaqueNode,
     Project,
+    PythonRows,
     Range,
     Sample,
     Scan,
@@ -62,6 +67,7 @@ from lineage_frames import literals
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import Text, columns_in, conjuncts, opaque_in, subqueries_in
+from lineage_frames.orders import is_unsteady, neighbours_that_tie, unsteady_columns
 from lineage_frames.sources import FILE, ROW
 from lineage_frames.windows import depends_on_ties, overs, window_keys
 
@@ -79,6 +85,10 @@ class Builder:
     reasons: list[str] = field(default_factory=list)
     checks: list[tuple[str, str]] = field(default_factory=list)
     _made: dict[tuple[int, bool, bool], Built] = field(default_factory=dict)
+
+    @cached_property
+    def _unsteady(self) -> frozenset[int]:
+        return unsteady_columns(self.recipe)
 
     def statement(self, select: str) -> str:
         """``select`` with the named queries that stand before it."""
@@ -124,7 +134,7 @@ class Builder:
 
     def _scan(self, place: int, node: Scan, ids: bool, top: bool) -> Built:
         listed = [
-            f"`{name.replace('`', '``')}` AS c{one.id}"
+            f"{literals.quoted(name)} AS c{one.id}"
             for one, name in zip(node.columns, node.fields, strict=True)
         ]
         leaves: tuple[Leaf, ...] = ()
@@ -260,20 +270,33 @@ class Builder:
         cuts = [cut for cut in (node.offset, node.offset + (node.count or 0)) if cut]
         for cut in cuts:
             if isinstance(between, Sort):
-                order = ", ".join(self.text().sort_key(key) for key in between.order)
-                ranked = f"SELECT rank() OVER (ORDER BY {order}) AS r FROM {below.name}"
-                many = f"SELECT count(1) AS n FROM ({ranked}) AS q WHERE r <= {cut}"
+                tied = neighbours_that_tie(
+                    self.text(), below.name, (), between.order, self._unsteady, cut=cut
+                )
             else:
                 many = f"SELECT count(1) AS n FROM {below.name}"
-            self.checks.append((f"SELECT n FROM ({many}) AS q WHERE n > {cut}", reason))
+                tied = f"SELECT n FROM ({many}) AS q WHERE n > {cut}"
+            self.checks.append((tied, reason))
 
-    def _check_ties(self, below: Built, terms: Sequence[Expression]) -> None:
-        """No two rows of a window's partition may be equal in its order."""
-        reason = "a window numbers rows that its order does not tell apart"
-        text = self.text()
-        keys = ", ".join(text.of(one) for one in terms)
-        grouped = f"SELECT count(1) AS n FROM {below.name}{f' GROUP BY {keys}' if keys else ''}"
-        self.checks.append((f"SELECT n FROM ({grouped}) AS q WHERE n > 1", reason))
+    def _check_window(self, below: Built, node: Window) -> None:
+        """No two rows of a partition may stand either way round, where that changes what the window says.
+
+        Ranks and running sums are the same for rows that are equal in the order, not so for rows that
+        another run finds nearly equal.
+        """
+        over, text = overs(node)[0], self.text()
+        by_place = depends_on_ties(node)
+        if is_unsteady(over.order, self._unsteady):
+            reason = "a window's order is by sums of doubles, of which some are nearly equal"
+            tied = neighbours_that_tie(
+                text, below.name, over.partition, over.order, self._unsteady, equal_too=by_place
+            )
+            self.checks.append((tied, reason))
+        elif by_place:
+            reason = "a window numbers rows that its order does not tell apart"
+            keys = ", ".join(text.of(one) for one in (*over.partition, *(k.of for k in over.order)))
+            grouped = f"SELECT count(1) AS n FROM {below.name}{f' GROUP BY {keys}' if keys else ''}"
+            self.checks.append((f"SELECT n FROM ({grouped}) AS q WHERE n > 1", reason))
 
     def _sample(self, place: int, node: Sample, ids: bool, top: bool) -> Built:
         if not top:
@@ -282,6 +305,17 @@ class Builder:
 
     def _opaquenode(self, place: int, node: OpaqueNode, ids: bool, top: bool) -> Built:
         raise RefusedError(f"the plan holds {node.name}: {node.why}")
+
+    def _pythonrows(self, place: int, node: PythonRows, ids: bool, top: bool) -> Built:
+        """One row stands for all that the function made: nothing is known of them, not even how many."""
+        if not top:
+            raise RefusedError(f"which rows {node.name} gave, {node.why}, can't be computed anew")
+        listed = [f"CAST(NULL AS {one.type or 'void'}) AS c{one.id}" for one in node.columns]
+        mark = f"b{place}"
+        text = f"SELECT {_listed([*listed, f'true AS {mark}'])}"
+        unknown = frozenset(one.id for one in node.columns)
+        name = self._name(place, text, ids, top)
+        return Built(name, node.columns, (Leaf(place, (mark,)),), unknown)
 
     def _union(self, place: int, node: Union, ids: bool, top: bool) -> Built:
         inputs = [self.build(one, ids=ids, top=top) for one in node.inputs]
@@ -414,11 +448,12 @@ class Builder:
     def _window(self, place: int, node: Window, ids: bool, top: bool) -> Built:
         # The row itself is in its partition, and not after itself: what the group names holds it.
         below = self.rows(node.input)
+        if not overs(node):
+            raise RefusedError("the plan holds a window function whose window was not noted")
         over = overs(node)[0]
         terms = [*over.partition, *(key.of for key in over.order)]
         self._known("a window is made", terms, below)
-        if depends_on_ties(node):
-            self._check_ties(below, terms)
+        self._check_window(below, node)
         own = node.columns[len(node.columns) - len(node.expressions) :]
         listed, unknown = self._values_of(own, node.expressions, below)
         marks, leaves = self._marks(place, node, ids)

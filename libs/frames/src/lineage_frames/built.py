@@ -19,6 +19,11 @@ class Leaf:
     columns: tuple[str, ...]
     subquery: bool = False
 
+    @property
+    def stored(self) -> bool:
+        """Whether it names rows of a source (or of the plan itself)."""
+        return not self.subquery and self.columns[0].startswith("p")
+
 
 @dataclass(frozen=True)
 class Built:

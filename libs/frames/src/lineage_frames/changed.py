@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -12,6 +12,12 @@ from pyspark.sql import functions as F
 
 from lineage_core.recipe import File, Source
 from lineage_frames.errors import ChangedSourceError
+from lineage_store.paths import split_scheme
+
+_PATTERN = re.compile(r"[\\{}\[\]*?]")
+
+IMMUTABLE = {"delta"}
+"""Formats whose files are never written again: their times are those that the table's log tells."""
 
 
 def check_unchanged(spark: SparkSession, source: Source) -> None:
@@ -26,36 +32,49 @@ def check_unchanged(spark: SparkSession, source: Source) -> None:
         if path is None:
             elsewhere.append(file)
         elif not path.exists():
-            raise ChangedSourceError(f"{file.path} is gone")
+            raise _gone(source, file)
         else:
             now = path.stat()
-            _compare(file, now.st_size, now.st_mtime_ns // 1_000_000)
+            _compare(source, file, now.st_size, now.st_mtime_ns // 1_000_000)
     if elsewhere:
-        _check_remote(spark, elsewhere)
+        _check_remote(spark, source, elsewhere)
 
 
-def local_path(uri: str) -> Path | None:
-    """The path of a file of this machine; None of any other."""
-    parts = urlsplit(uri)
-    if parts.scheme not in {"", "file"} or parts.netloc:
-        return None
-    return Path(unquote(parts.path) if parts.scheme else uri)
+def local_path(path: str) -> Path | None:
+    """The path of a file of this machine, of which Hadoop says ``file:/...``; None of any other."""
+    scheme, rest = split_scheme(path)
+    return Path(rest) if scheme == "file" else None
 
 
-def _check_remote(spark: SparkSession, files: list[File]) -> None:
+def literal_path(path: str) -> str:
+    """A file's path for Spark to read, which takes some signs for patterns of names."""
+    return _PATTERN.sub(r"\\\g<0>", path)
+
+
+def _check_remote(spark: SparkSession, source: Source, files: list[File]) -> None:
     try:
-        listed = spark.read.format("binaryFile").load([file.path for file in files])
+        listed = spark.read.format("binaryFile").load([literal_path(file.path) for file in files])
         found = listed.select("path", "length", F.unix_millis("modificationTime")).collect()
     except PySparkException as problem:
         raise ChangedSourceError(f"files of a source can't be read: {problem}") from problem
     there = {path: (size, mtime) for path, size, mtime in found}
     for file in files:
         if file.path not in there:
-            raise ChangedSourceError(f"{file.path} is gone")
-        _compare(file, *there[file.path])
+            raise _gone(source, file)
+        _compare(source, file, *there[file.path])
 
 
-def _compare(file: File, size: int, mtime: int) -> None:
+def _gone(source: Source, file: File) -> ChangedSourceError:
+    if source.format in IMMUTABLE:
+        return ChangedSourceError(
+            f"{file.path} is gone: VACUUM deletes files that just earlier versions of a table need"
+        )
+    return ChangedSourceError(f"{file.path} is gone")
+
+
+def _compare(source: Source, file: File, size: int, mtime: int) -> None:
+    if source.format in IMMUTABLE:
+        mtime = file.mtime
     if (size, mtime) != (file.size, file.mtime):
         when = datetime.datetime.fromtimestamp(mtime / 1000, datetime.UTC).isoformat(" ", "seconds")
         raise ChangedSourceError(f"{file.path} was written since the job ran, at {when}")

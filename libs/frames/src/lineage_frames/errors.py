@@ -3,8 +3,10 @@
 LineageError
 └── FramesError
     ├── RefusedError        the recipe does not allow a sound trace; the message says why
+    │   └── NotComputedError    Spark could not run a query; what it says may hold values of rows
     ├── ChangedSourceError  a source is not what it was when the job ran
-    └── RowError            the row that was asked for can't be what the recipe gives
+    ├── RowError            the row that was asked for can't be what the recipe gives
+    └── NoSparkError        Spark does not start
 """
 
 from __future__ import annotations
@@ -20,9 +22,17 @@ class RefusedError(FramesError):
     """No sound trace: the plan holds what can't be computed anew where it matters."""
 
 
+class NotComputedError(RefusedError):
+    """Spark could not run a query of the trace. What it says may hold values of rows."""
+
+
 class ChangedSourceError(FramesError):
     """Files of a source are gone or were written since the job ran."""
 
 
 class RowError(FramesError):
     """No row of the output, computed anew, has the values that were given."""
+
+
+class NoSparkError(FramesError):
+    """Spark does not start."""

@@ -12,6 +12,7 @@ from lineage_core.recipe_plan import (
     Literal,
     OpaqueExpression,
     Over,
+    PythonCall,
     SortKey,
     Subquery,
     within,
@@ -22,6 +23,11 @@ from lineage_frames.literals import of_recipe
 INFIX = {
     "+", "-", "*", "/", "%", "div", "=", "<=>", "<", "<=", ">", ">=", "and", "or", "&", "|", "^", "rlike",
 }  # fmt: skip
+
+
+def function_name(code: int) -> str:
+    """What a Python function of the recipe is called in a trace's session."""
+    return f"lineage_function_{code}"
 
 
 class Text:
@@ -52,6 +58,9 @@ class Text:
                 return self._over(expression)
             case Subquery():
                 return self._subquery(expression.node)
+            case PythonCall():
+                args = ", ".join(self.of(one) for one in expression.args)
+                return f"{function_name(expression.code)}({args})"
             case OpaqueExpression():
                 raise RefusedError(f"{expression.name}: {expression.why}")
 
@@ -108,8 +117,8 @@ class Text:
             parts.append("ORDER BY " + ", ".join(self.sort_key(key) for key in over.order))
         if over.frame is not None:
             parts.append(self._frame(over.frame))
-        nulls = " IGNORE NULLS" if over.of.ignore_nulls else ""
-        return f"{self._call(over.of)}{nulls} OVER ({' '.join(parts)})"
+        nulls = " IGNORE NULLS" if isinstance(over.of, Call) and over.of.ignore_nulls else ""
+        return f"{self.of(over.of)}{nulls} OVER ({' '.join(parts)})"
 
     def _frame(self, frame: Frame) -> str:
         lower = "UNBOUNDED PRECEDING" if frame.lower is None else self._bound(frame.lower)

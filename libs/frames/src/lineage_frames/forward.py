@@ -14,14 +14,16 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe import Recipe
-from lineage_core.recipe_plan import Aggregate, Join, Scan, Window
+from lineage_core.recipe_plan import Aggregate, Join, PythonRows, Scan, Window
 from lineage_frames import literals
 from lineage_frames.building import Builder, matched_by
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import columns_in
+from lineage_frames.functions import Runnable, register, runnable
 from lineage_frames.keys import DOUBLES, arrow_types, has_key, matches_key
 from lineage_frames.session import run, trace_session
+from lineage_frames.stages import inputs_built
 from lineage_frames.windows import looks_at_some, overs, running, window_rank
 
 
@@ -42,7 +44,10 @@ class Outcome:
 
 
 def trace_forward(
-    spark: SparkSession, recipe: Recipe, rows: Mapping[str, Sequence[int]]
+    spark: SparkSession,
+    recipe: Recipe,
+    rows: Mapping[str, Sequence[int]],
+    key: str | None = None,
 ) -> Outcome:
     """The output rows that were made from rows of sources.
 
@@ -50,35 +55,22 @@ def trace_forward(
         spark: any session; the trace runs in a new one beside it.
         recipe: noted when the job ran.
         rows: by file (its address as in the recipe's sources), ordinals of rows from 0.
+        key: of the recipe's Python functions, as in `lineage_frames.tracing.trace_back`.
 
     Raises:
         RefusedError: the plan does not allow a sound trace.
         ChangedSourceError: a source is not what it was.
+        FunctionsKeyError: the key can't be used.
     """
     known = {file.path for source in recipe.sources for file in source.files}
     unknown = set(rows) - known
     if unknown:
         raise RefusedError(f"the job read no file {min(unknown)}")
-    forward = _Forward(trace_session(spark, recipe), recipe, rows)
-    top = len(recipe.plan) - 1
-    builder = Builder(recipe)
-    try:
-        built = builder.build(top, ids=True)
-    except RefusedError:
-        builder = Builder(recipe)
-        built = builder.build(top, ids=True, top=True)
-        forward.reasons.append("which rows the job chose of these can't be known")
-    columns = ", ".join(f"c{one.id}" for one in recipe.columns)
-    condition = forward.affected(builder, built)
-    found = run(
-        forward.session, builder, f"SELECT {columns} FROM {built.name} AS r WHERE {condition}"
-    )
-    values = tuple(zip(*(column.to_pylist() for column in found.columns), strict=True))
-    if built.unknown:
-        forward.reasons.append("columns that can't be computed anew are NULL")
-    return Outcome(
-        tuple(one.name for one in recipe.columns), values, tuple(dict.fromkeys(forward.reasons))
-    )
+    code = runnable(spark, recipe, key)
+    forward = _Forward(trace_session(spark, recipe), code.recipe, rows)
+    register(forward.session, code.recipe)
+    with code.explained():
+        return forward.outcome(code)
 
 
 @dataclass
@@ -87,6 +79,48 @@ class _Forward:
     recipe: Recipe
     rows: Mapping[str, Sequence[int]]
     reasons: list[str] = field(default_factory=list)
+
+    def outcome(self, code: Runnable) -> Outcome:
+        """The rows of the output that were made from the given rows."""
+        top = len(self.recipe.plan) - 1
+        builder = Builder(self.recipe)
+        try:
+            built = builder.build(top, ids=True)
+        except RefusedError:
+            builder = Builder(self.recipe)
+            built = builder.build(top, ids=True, top=True)
+            self.reasons.append("which rows the job chose of these can't be known")
+        columns = ", ".join(f"c{one.id}" for one in self.recipe.columns)
+        condition = self.affected(builder, built)
+        many = literals.any_of([f"{leaf.columns[0]} IS NOT NULL" for leaf in self.stand_ins(built)])
+        select = f"SELECT {columns}, {many} AS many FROM {built.name} AS r WHERE {condition}"
+        found = run(self.session, builder, select)
+        if any(found["many"].to_pylist()):
+            names = [self.recipe.plan[leaf.of] for leaf in self.stand_ins(built)]
+            said = "; ".join(
+                f"{one.name}, {one.why}" for one in names if isinstance(one, PythonRows)
+            )
+            raise RefusedError(f"any row of the output may have been made from it by {said}")
+        found = found.drop_columns(["many"])
+        values = tuple(zip(*(column.to_pylist() for column in found.columns), strict=True))
+        if self.recipe.output.limit is not None:
+            self.reasons.append(f"the program was given {self.recipe.output.limit} rows at most")
+        if built.unknown:
+            self.reasons.append("columns that can't be computed anew are NULL")
+        return Outcome(
+            tuple(one.name for one in self.recipe.columns),
+            values,
+            code.widened(tuple(dict.fromkeys(self.reasons))),
+        )
+
+    def stand_ins(self, built: Built) -> list[Leaf]:
+        """What marks rows that stand for unknown many."""
+        plan = self.recipe.plan
+        return [
+            leaf
+            for leaf in built.leaves
+            if isinstance(plan[leaf.of], PythonRows) and not leaf.subquery
+        ]
 
     def affected(self, builder: Builder, built: Built) -> str:
         """The condition for rows of ``built`` that were made from the given rows."""
@@ -104,7 +138,7 @@ class _Forward:
                     if path in files and ordinals
                 ]
             )
-        if leaf.columns[0].startswith("p"):
+        if leaf.stored:
             return "false"
         inner = Builder(self.recipe)
         if leaf.subquery:
@@ -117,6 +151,10 @@ class _Forward:
             return self._named(leaf, keys)
         if isinstance(node, Window):
             return self._window(inner, leaf, node)
+        if isinstance(node, PythonRows):
+            inputs = inputs_built(inner, node)
+            had = any(self._keys(inner, one, one.name, ["true"]).num_rows for one in inputs)
+            return leaf.columns[0] if had else "false"
         assert isinstance(node, Join)
         return self._matched(inner, leaf, node)
 

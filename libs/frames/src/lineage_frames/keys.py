@@ -64,7 +64,7 @@ def has_key(
     matches = [
         f"{terms[n]} {last} k.k{n}"
         if last != "<=>" and n == places[-1]
-        else _equal(terms[n], f"k.k{n}", kinds[n])
+        else equal(terms[n], f"k.k{n}", kinds[n])
         for n in places
     ]
     return _in_view(session, view, keys, " AND ".join(matches))
@@ -84,26 +84,35 @@ def matches_key(
     ``names``: how other columns are called, where not as usual.
     """
     kinds = arrow_types(keys)
-    if keys.num_rows <= LITERAL_KEYS_MAX:
+    few = keys.num_rows <= LITERAL_KEYS_MAX
+    values = [row.values() for row in keys.to_pylist()] if few else []
+    apart = any(literals.stored_otherwise(one) for row in values for one in row)
+    if few and not apart:
         rows = [
             {
                 column: literals.of_value(value, kind)
-                for column, value, kind in zip(columns, row.values(), kinds, strict=True)
+                for column, value, kind in zip(columns, row, kinds, strict=True)
             }
-            for row in keys.to_pylist()
+            for row in values
         ]
-        return literals.any_of([builder.text({**names, **values}).of(condition) for values in rows])
+        return literals.any_of([builder.text({**names, **row}).of(condition) for row in rows])
     held = {column: f"k.k{n}" for n, column in enumerate(columns)}
     return _in_view(session, view, keys, builder.text({**names, **held}).of(condition))
 
 
-def _in_view(session: SparkSession, view: str, keys: pa.Table, condition: str) -> str:
+def key_view(session: SparkSession, view: str, keys: pa.Table) -> None:
+    """Make a view of keys, with the columns ``k0``, ``k1`` ..."""
     numbered = keys.rename_columns([f"k{n}" for n in range(keys.num_columns)])
     session.createDataFrame(numbered).createOrReplaceTempView(view)
+
+
+def _in_view(session: SparkSession, view: str, keys: pa.Table, condition: str) -> str:
+    key_view(session, view, keys)
     return f"EXISTS (SELECT 1 FROM {view} AS k WHERE {condition})"
 
 
-def _equal(left: str, right: str, kind: str) -> str:
+def equal(left: str, right: str, kind: str) -> str:
+    """The condition that two terms of a type are the same value; NULLs equal, doubles up to `literals.NEAR`."""
     if kind not in DOUBLES:
         return f"{left} <=> {right}"
     near = f"abs({left} - {right}) <= {literals.NEAR!r} * greatest(abs({left}), abs({right}))"

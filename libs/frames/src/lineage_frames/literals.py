@@ -21,6 +21,11 @@ def text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0") + "'"
 
 
+def quoted(name: str) -> str:
+    """A column's name."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def of_recipe(literal: Literal) -> str:
     """A recipe's constant."""
     kind, value = literal.type, literal.value
@@ -62,10 +67,18 @@ def of_value(value: Any, kind: str) -> str:
 
 def same(column: str, value: Any, kind: str) -> str:
     """The condition that ``column`` holds ``value``; doubles count as equal when they are `NEAR`."""
+    if isinstance(value, float) and math.isnan(value):
+        # A comparison would be asked of a Parquet file's least and greatest values, which leave NaN out.
+        return f"coalesce(isnan({column}), false)"
     if isinstance(value, float) and kind in {"float", "double"} and math.isfinite(value):
         near = max(abs(value) * NEAR, 1e-300)
         return f"({column} BETWEEN {_cast(repr(value - near), 'double')} AND {_cast(repr(value + near), 'double')})"
     return f"{column} <=> {of_value(value, kind)}"
+
+
+def stored_otherwise(value: Any) -> bool:
+    """Whether Parquet's filters may miss rows that hold the value, when it is compared as a constant."""
+    return isinstance(value, float) and (math.isnan(value) or value == 0)
 
 
 def comparable(kind: str) -> bool:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe import Recipe, Source
-from lineage_frames.changed import local_path
+from lineage_frames.changed import literal_path, local_path
 from lineage_frames.errors import RowError
 from lineage_frames.sources import WHOLE_FILES
 from lineage_frames.witnesses import Witnesses
@@ -25,14 +25,23 @@ BY_BYTE = {"", "utf-8", "utf8", "us-ascii", "iso-8859-1", "windows-1252"}
 def locations(spark: SparkSession, recipe: Recipe, witnesses: Witnesses) -> Iterator[str]:
     """The witnesses' names, file by file, in order: lines count from 1, other rows from 0."""
     for (place, path), ordinals in sorted(witnesses.rows.items(), key=lambda one: one[0][1]):
-        shown = local_path(path)
-        name = path if shown is None or path.startswith("plan:") else str(shown)
         source = None if place is None else recipe.sources[place]
-        if source is not None and has_lines(source):
-            lines = lines_of(spark, source, path, ordinals)
-            yield from (f"{name}:{line}" for line in lines.tolist())
-        else:
-            yield from (f"{name}#{row}" for row in ordinals.tolist())
+        yield from names_of(spark, source, path, ordinals)
+
+
+def names_of(
+    spark: SparkSession,
+    source: Source | None,
+    path: str,
+    ordinals: NDArray[np.uint64],
+    shown: str = "",
+) -> list[str]:
+    """The names of rows of one file; ``ordinals`` ascend. ``shown``: what the file is called, if not by its path."""
+    local = local_path(path)
+    name = shown or (path if local is None or source is None else str(local))
+    if source is not None and has_lines(source):
+        return [f"{name}:{line}" for line in lines_of(spark, source, path, ordinals).tolist()]
+    return [f"{name}#{row}" for row in ordinals.tolist()]
 
 
 def has_lines(source: Source) -> bool:
@@ -60,6 +69,15 @@ def lines_of(
     return np.array(sorted(row.line + 1 for row in found.collect()), np.uint64)
 
 
+def lines_of_file(spark: SparkSession, source: Source, path: str) -> NDArray[np.uint64] | None:
+    """The line, from 1, of every row of a file, in order; None where row and line go together."""
+    if source.format == "text":
+        return None
+    _, records = _records(spark, source, path)
+    found = records.select("line").toArrow()["line"].to_numpy()
+    return (np.sort(found)[_headers(source) :] + 1).astype(np.uint64)
+
+
 def ordinal_of(spark: SparkSession, source: Source, path: str, line: int) -> int:
     """The ordinal, from 0, of the row at a line of a file, from 1.
 
@@ -81,7 +99,7 @@ def _records(spark: SparkSession, source: Source, path: str) -> tuple[SparkSessi
     session = spark.newSession()
     for name, value in WHOLE_FILES.items():
         session.conf.set(name, value)
-    lines = session.read.text(path).select("value", _number().alias("line"))
+    lines = session.read.text(literal_path(path)).select("value", _number().alias("line"))
     return session, lines.where(_is_record(source)).select("line", _number().alias("record"))
 
 

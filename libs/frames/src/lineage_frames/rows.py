@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from lineage_frames.errors import RefusedError, RowError
 from lineage_frames.locations import has_lines, ordinal_of
 from lineage_frames.session import session_of
 from lineage_frames.sources import FILE, ROW, view_of
+from lineage_frames.values import Named, Values, chosen, condition
 
 
 def output_of(spark: SparkSession, recipe: Recipe) -> Source:
@@ -30,7 +32,7 @@ def output_of(spark: SparkSession, recipe: Recipe) -> Source:
     output = recipe.output
     if not output.files or output.format is None:
         raise RowError("the job kept no file of these rows: say by a condition which are meant")
-    columns = ", ".join(f"{quoted(one.name)} {one.type}" for one in recipe.columns)
+    columns = ", ".join(f"{literals.quoted(one.name)} {one.type}" for one in recipe.columns)
     path = output.path
     return Source(
         format=output.format,
@@ -39,6 +41,7 @@ def output_of(spark: SparkSession, recipe: Recipe) -> Source:
         # Columns that are names of folders are looked for below the output.
         options={**output.options, **({} if path is None else {"basePath": path})},
         files=output.files,
+        version=output.version,
     )
 
 
@@ -64,7 +67,7 @@ def values_at(
         ChangedSourceError: the file is not what the job wrote.
     """
     session = session_of(spark, recipe, [source])
-    one = Source(**{**vars(source), "files": (file,)})
+    one = replace(source, files=(file,))
     check_unchanged(session, one)
     rows = view_of(session, one).where(F.col(ROW) == ordinal).drop(FILE, ROW).collect()
     if not rows:
@@ -77,9 +80,9 @@ def texts_at(
 ) -> list[str]:
     """Rows of a file as JSON text, in order of their ordinals."""
     session = session_of(spark, recipe, [source])
-    one = Source(**{**vars(source), "files": tuple(f for f in source.files if f.path == path)})
+    one = replace(source, files=tuple(f for f in source.files if f.path == path))
     view = view_of(session, one)
-    columns = [quoted(name) for name in view.columns if name not in {FILE, ROW}]
+    columns = [literals.quoted(name) for name in view.columns if name not in {FILE, ROW}]
     keys = session.createDataFrame(pa.table({"wanted": pa.array(ordinals.astype(np.int64))}))
     found = (
         view.join(F.broadcast(keys), F.col(ROW) == F.col("wanted"), "leftsemi")
@@ -109,7 +112,10 @@ def places_of(
         raise RefusedError("values of these columns can't be compared")
     conditions = Counter(
         literals.all_of(
-            [literals.same(quoted(one.name), row[place], one.type) for place, one in compared]
+            [
+                literals.same(literals.quoted(one.name), row[place], one.type)
+                for place, one in compared
+            ]
         )
         for row in rows
     )
@@ -125,12 +131,40 @@ def places_of(
     return sorted((row[FILE], row[ROW]) for row in found)
 
 
+def rows_with(
+    spark: SparkSession, recipe: Recipe, source: Source, values: Values
+) -> dict[str, NDArray[np.uint64]]:
+    """The rows of a source that have given values: by file, their ordinals, ascending.
+
+    Raises:
+        ChangedSourceError: the files are not what the job read.
+        RowError: there is no such row, or a value is none of its column.
+        RefusedError: there are too many rows, or values can't be compared.
+    """
+    session = session_of(spark, recipe, [source])
+    check_unchanged(session, source)
+    view = view_of(session, source)
+    columns = [
+        Named(one.name, literals.quoted(one.name), one.dataType.simpleString())
+        for one in view.schema
+        if one.name not in {FILE, ROW}
+    ]
+    found = view.where(condition(session, chosen(columns, values))).select(FILE, ROW)
+    rows = found.limit(ROWS_MAX + 1).collect()
+    if not rows:
+        raise RowError("no row of the source has these values")
+    if len(rows) > ROWS_MAX:
+        raise RefusedError(f"more than {ROWS_MAX:,} rows have these values: give more of them")
+    by_file: dict[str, list[int]] = {}
+    for path, ordinal in rows:
+        by_file.setdefault(path, []).append(ordinal)
+    return {path: np.array(sorted(by_file[path]), np.uint64) for path in sorted(by_file)}
+
+
+ROWS_MAX = 1_000
+"""Rows of a source that are traced forward at once."""
+
 LOOKED_UP_MAX = 200
 """Different rows that are looked up in an output by one query."""
 
 OUTPUT = "lineage_output"
-
-
-def quoted(name: str) -> str:
-    """A column's name in SQL."""
-    return f"`{name.replace('`', '``')}`"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -12,7 +13,7 @@ from lineage_core.recipe import Recipe, Source
 from lineage_core.recipe_plan import Scan
 from lineage_frames.building import Builder, view_name
 from lineage_frames.changed import check_unchanged
-from lineage_frames.errors import RefusedError
+from lineage_frames.errors import NotComputedError, RefusedError
 from lineage_frames.sources import WHOLE_FILES, view_of, whole_files
 
 WRITTEN_FOR = {
@@ -29,14 +30,16 @@ PROBLEM_MAX = 300
 """Characters of what Spark says."""
 
 
-def trace_session(spark: SparkSession, recipe: Recipe) -> SparkSession:
+def trace_session(spark: SparkSession, recipe: Recipe, also: Sequence[Source] = ()) -> SparkSession:
     """A new session of the same Spark, with the recipe's settings and a view for each source.
+
+    Rows of ``also`` may be read in it, too.
 
     Raises:
         RefusedError: rows of a source have no names.
         ChangedSourceError: a source is not what it was.
     """
-    session = session_of(spark, recipe, recipe.sources)
+    session = session_of(spark, recipe, [*recipe.sources, *also])
     for place in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
         check_unchanged(session, recipe.sources[place])
         view_of(session, recipe.sources[place]).createOrReplaceTempView(view_name(place))
@@ -56,13 +59,39 @@ def run(session: SparkSession, builder: Builder, select: str) -> pa.Table:
     """The statement's rows, after its checks.
 
     Raises:
-        RefusedError: a check failed, or Spark refused or could not run the statement.
+        RefusedError: a check failed.
+        NotComputedError: Spark refused or could not run the statement.
+    """
+    with told():
+        check(session, builder)
+        return session.sql(builder.statement(select)).toArrow()
+
+
+def check(session: SparkSession, builder: Builder) -> None:
+    """Run the checks of a statement.
+
+    Raises:
+        RefusedError: one failed.
+    """
+    for statement, reason in builder.checks:
+        if session.sql(builder.statement(statement)).take(1):
+            raise RefusedError(reason)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What Spark says of a statement, as an error of ours.
+
+    Raises:
+        RefusedError: Spark refused it or could not run it.
     """
     try:
-        for check, reason in builder.checks:
-            if session.sql(builder.statement(check)).take(1):
-                raise RefusedError(reason)
-        return session.sql(builder.statement(select)).toArrow()
+        yield
     except PySparkException as problem:
-        first = str(problem).strip().split("\n", 1)[0][:PROBLEM_MAX]
-        raise RefusedError(f"Spark can't compute the plan anew: {first}") from problem
+        raise not_computed(problem) from problem
+
+
+def not_computed(problem: PySparkException) -> NotComputedError:
+    """What Spark says of a query that it can't run."""
+    first = str(problem).strip().split("\n", 1)[0][:PROBLEM_MAX]
+    return NotComputedError(f"Spark can't compute the plan anew: {first}")

@@ -2,27 +2,34 @@
 
 Each view has a source's columns and two more: `FILE`, the file's path, and `ROW`, the row's ordinal in it,
 from 0. Parquet readers tell both. Of other formats each file is read as one split, where a running number
-is the ordinal; Spark gives that only a whole file at a time, so tracing such files is slower.
+is the ordinal; Spark gives that only a whole file at a time, so tracing such files is slower. A table of Delta
+Lake is read in the version that the job read; its reader tells files, and rows where the table has deletion vectors.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lineage_core.recipe import Source
-from lineage_frames.errors import RefusedError
+from lineage_frames.changed import literal_path
+from lineage_frames.errors import ChangedSourceError, RefusedError
 
 FILE = "__lineage_file"
 ROW = "__lineage_row"
 
 NUMBERED = {"orc", "csv", "json", "text"}
 """Formats whose rows are numbered by reading each file as one split."""
+
+VERSIONED = {"delta"}
+"""Formats of tables that keep earlier versions."""
 
 WHOLE_FILES = {
     "spark.sql.files.maxPartitionBytes": str(1 << 40),
@@ -31,13 +38,16 @@ WHOLE_FILES = {
 }
 """Settings by which each file is one split, alone in its partition."""
 
+_AS_IT_IS = re.compile(r"[-\w./:=@,~]*", re.ASCII)
+"""Paths that are the same in an address."""
+
 _ORDINAL_BITS = (1 << 33) - 1
 """`monotonically_increasing_id` has the partition above, the row's number within it in these bits."""
 
 
 def whole_files(sources: Sequence[Source]) -> bool:
     """Whether a source needs its files read as one split each."""
-    return any(source.format in NUMBERED for source in sources)
+    return any(source.format in NUMBERED | VERSIONED for source in sources)
 
 
 def view_of(spark: SparkSession, source: Source) -> DataFrame:
@@ -45,20 +55,58 @@ def view_of(spark: SparkSession, source: Source) -> DataFrame:
 
     Raises:
         RefusedError: rows of such a source have no names.
+        ChangedSourceError: the version of a table is gone.
     """
+    if source.format in VERSIONED:
+        return _table(spark, source)
     if source.format != "parquet" and source.format not in NUMBERED:
         raise RefusedError(f"rows of {source.format} sources have no names yet")
     if source.options.get("mode", "").upper() == "DROPMALFORMED":
         raise RefusedError("rows that the reader drops have no names (mode DROPMALFORMED)")
     reader = spark.read.format(source.format).options(**_options(source))
-    frame = reader.schema(_schema(source)).load([file.path for file in source.files])
-    row = (
-        F.col("_metadata.row_index")
-        if source.format == "parquet"
-        else F.monotonically_increasing_id().bitwiseAND(F.lit(_ORDINAL_BITS))
-    )
-    path = F.col("_metadata.file_path")
-    return frame.select("*", path.alias(FILE), row.alias(ROW))
+    frame = reader.schema(_schema(source)).load([literal_path(file.path) for file in source.files])
+    row = F.col("_metadata.row_index") if source.format == "parquet" else running_number()
+    return frame.select("*", file_path(source).alias(FILE), row.alias(ROW))
+
+
+def _table(spark: SparkSession, source: Source) -> DataFrame:
+    """The rows that a version of a Delta table has in the source's files."""
+    table = source.paths[0]
+    reader = spark.read.format(source.format).option("versionAsOf", source.version or "")
+    try:
+        frame = reader.load(table)
+        files = set(frame.inputFiles())
+    except PySparkException as problem:
+        said = str(problem).strip().split("\n", 1)[0]
+        if "DATA_SOURCE_NOT_FOUND" in said:
+            raise RefusedError(
+                f"{table} is a Delta table: Spark needs Delta Lake's jars and settings to read it"
+            ) from problem
+        raise ChangedSourceError(
+            f"version {source.version} of {table} is gone: {said}"
+        ) from problem
+    noted = {file.path for file in source.files}
+    if not noted <= files:
+        raise ChangedSourceError(f"{table} was made anew: its version {source.version} is another")
+    # Without deletion vectors every row of a file is read, and Delta Lake does not tell which it is.
+    told = "row_index" in frame.select("_metadata.*").columns
+    row = F.col("_metadata.row_index") if told else running_number()
+    named = [f"`{one['name'].replace('`', '``')}`" for one in json.loads(source.schema)["fields"]]
+    rows = frame.select(*named, file_path(source).alias(FILE), row.alias(ROW))
+    return rows if noted == files else rows.where(F.col(FILE).isin(sorted(noted)))
+
+
+def file_path(source: Source) -> Column:
+    """The path of a row's file as Hadoop has it: Spark tells it as the path of an address, with signs encoded."""
+    told = F.col("_metadata.file_path")
+    if all(_AS_IT_IS.fullmatch(file.path) for file in source.files):
+        return told
+    return F.url_decode(F.replace(told, F.lit("+"), F.lit("%2B")))
+
+
+def running_number() -> Column:
+    """The place of a row in its file, where each file is one split."""
+    return F.monotonically_increasing_id().bitwiseAND(F.lit(_ORDINAL_BITS))
 
 
 def _schema(source: Source) -> StructType:

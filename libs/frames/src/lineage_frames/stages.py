@@ -8,6 +8,8 @@ window
     partition, a superset.
 semi and existence join
     The right rows for which the condition holds with the left row's values.
+Python function over partitions or groups
+    All rows of its inputs, a superset.
 scalar subquery
     The subquery's row.
 """
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lineage_core.recipe_plan import Aggregate, Join, Window
+from lineage_core.recipe_plan import Aggregate, Join, PythonRows, Window
 from lineage_frames.building import Builder, matched_by
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
@@ -77,6 +79,8 @@ def stage_of(session: SparkSession, builder: Builder, leaf: Leaf, keys: pa.Table
         return _restricted(session, built, built.name, terms, keys)
     if isinstance(node, Window):
         return _window(session, builder, node, keys)
+    if isinstance(node, PythonRows):
+        return _python_rows(builder, node)
     assert isinstance(node, Join)
     return _matches(session, builder, node, keys)
 
@@ -135,6 +139,31 @@ def _matches(session: SparkSession, builder: Builder, node: Join, keys: pa.Table
     columns = matched_by(builder.recipe, node)
     condition = matches_key(session, KEYS, builder, node.condition, columns, keys, {})
     return Stage(f"{select} WHERE {condition}", built)
+
+
+def inputs_built(builder: Builder, node: PythonRows) -> list[Built]:
+    """All rows that may have had a part in what a Python function made, of each input."""
+    try:
+        # Tried apart: what a refused attempt leaves in a builder is not to be checked.
+        for place in node.inputs:
+            Builder(builder.recipe).build(place, ids=True)
+    except RefusedError:
+        # More rows than the job's are no harm where all of them are witnesses.
+        return [builder.build(place, ids=True, top=True) for place in node.inputs]
+    return [builder.build(place, ids=True) for place in node.inputs]
+
+
+def _python_rows(builder: Builder, node: PythonRows) -> Stage:
+    inputs = inputs_built(builder, node)
+    every = list(dict.fromkeys(name for one in inputs for name in one.ids))
+    parts = []
+    for one in inputs:
+        held = set(one.ids)
+        named = [name if name in held else f"NULL AS {name}" for name in every]
+        parts.append(f"SELECT {', '.join(named) or 'true AS nothing'} FROM {one.name}")
+    built = Built("", (), tuple(leaf for one in inputs for leaf in one.leaves))
+    reason = f"which rows {node.name} used of those it was given, {node.why}, can't be known"
+    return Stage(" UNION ALL ".join(parts), built, (reason,))
 
 
 def _ids(built: Built) -> str:

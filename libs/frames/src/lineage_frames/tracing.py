@@ -17,9 +17,12 @@ from lineage_frames import literals
 from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError, RowError
+from lineage_frames.functions import register, runnable
+from lineage_frames.grouping import Grouping, grouping_of
 from lineage_frames.keys import distinct
 from lineage_frames.session import run, trace_session
 from lineage_frames.stages import Stage, stage_of
+from lineage_frames.values import Named, Values, chosen, condition
 from lineage_frames.witnesses import Collected, Witnesses
 
 
@@ -28,6 +31,10 @@ def trace_back(
     recipe: Recipe,
     rows: Sequence[Sequence[Any]] | None = None,
     where: str | None = None,
+    values: Values | None = None,
+    *,
+    there: bool = False,
+    key: str | None = None,
 ) -> Witnesses:
     """The rows of sources that output rows were made from.
 
@@ -35,16 +42,37 @@ def trace_back(
         spark: any session; the trace runs in a new one beside it.
         recipe: noted when the job ran.
         rows: output rows, each with the values of the recipe's columns in order, as Spark gives them.
-        where: instead of rows, a condition in SQL over the output's columns by name. Neither: all rows.
+        where: instead of rows, a condition in SQL over the output's columns by name.
+        values: instead of rows, the values that some of the output's columns have. None of these: all rows.
+        there: the rows are known to be of the output, with these very values: where they name their groups,
+            the output is not computed anew to look for them.
+        key: by which the recipe's Python functions were signed, so that they may be run. None: the key that the
+            environment gives (``LINEAGE_FUNCTIONS_KEY``), if any.
 
     Raises:
         RefusedError: the plan does not allow a sound trace.
-        RowError: no output row, computed anew, has these values.
+        RowError: no output row, computed anew, has these values; or they are none of their columns.
+        FunctionsKeyError: the key can't be used.
     """
+    code = runnable(spark, recipe, key)
     session = trace_session(spark, recipe)
-    tracer = _Tracer(session, recipe, Collected(), [])
-    matched = tracer.output(rows, where)
-    return Witnesses(tracer.found.rows(), matched, tuple(dict.fromkeys(tracer.reasons)))
+    register(session, code.recipe)
+    tracer = _Tracer(session, code.recipe, Collected(), [])
+    with code.explained():
+        if rows is not None:
+            grouping = grouping_of(code.recipe) if there else None
+            matched = tracer.of_rows(rows) if grouping is None else tracer.of_groups(grouping, rows)
+        else:
+            matched = tracer.of_condition(where, values)
+    reasons = code.widened(tuple(dict.fromkeys(tracer.reasons)))
+    return Witnesses(tracer.found.rows(), matched, reasons)
+
+
+NOT_KNOWN = "which rows the job chose of these can't be known"
+
+
+def _select(built: Built, of: str) -> str:
+    return f"SELECT {', '.join(built.ids) or 'true AS nothing'} FROM {of}"
 
 
 @dataclass
@@ -55,32 +83,76 @@ class _Tracer:
     reasons: list[str]
     subqueries: set[int] = field(default_factory=set)
 
-    def output(self, rows: Sequence[Sequence[Any]] | None, where: str | None) -> int:
-        """Trace output rows; how many rows match."""
+    def of_rows(self, rows: Sequence[Sequence[Any]]) -> int:
+        """Trace rows that are known to be in the output; how many rows match."""
         builder = Builder(self.recipe)
-        built = builder.build(len(self.recipe.plan) - 1, ids=True, top=True)
-        condition, every = "true", where is None and rows is None
-        if rows is not None:
-            condition = literals.any_of([self._has_values(built, row) for row in rows])
-        select = f"SELECT {', '.join(built.ids) or 'true AS nothing'} FROM {built.name} AS r WHERE {condition}"
-        if where is not None:
-            named = ", ".join(
-                f"c{one.id} AS `{one.name.replace('`', '``')}`" for one in self.recipe.columns
-            )
-            inner = f"SELECT {', '.join([named, *built.ids])} FROM {built.name}"
-            select = f"SELECT {', '.join(built.ids)} FROM ({inner}) AS r WHERE ({where})"
-        table = run(self.session, builder, select)
-        if rows is not None:
-            if not table.num_rows:
-                raise RowError("no row of the output, computed anew, has these values")
-            if table.num_rows > len(rows):
-                self.reasons.append(f"{table.num_rows} output rows have these values")
-        else:
-            self.reasons += builder.reasons
-            if not every and built.unknown:
-                raise RefusedError("the output holds columns that can't be computed anew")
+        built = builder.build(self._last, ids=True, top=True)
+        found = literals.any_of([self._has_values(built, row) for row in rows])
+        table = run(self.session, builder, _select(built, f"{built.name} AS r WHERE {found}"))
+        if not table.num_rows:
+            raise RowError("no row of the output, computed anew, has these values")
+        if table.num_rows > len(rows):
+            self.reasons.append(f"{table.num_rows} output rows have these values")
         self.follow(built, table)
         return int(table.num_rows)
+
+    def of_groups(self, grouping: Grouping, rows: Sequence[Sequence[Any]]) -> int:
+        """Trace output rows that name their groups themselves."""
+        columns = [self.recipe.columns[place] for place in grouping.places]
+        names = grouping.leaf.columns
+        schema = ", ".join(
+            f"{name} {one.type}" for name, one in zip(names[1:], columns, strict=True)
+        )
+        held = [(True, *(row[place] for place in grouping.places)) for row in rows]
+        marked = f"{names[0]} boolean, {schema}" if schema else f"{names[0]} boolean"
+        keys = self.session.createDataFrame(held, marked).toArrow()
+        if not self._stage(grouping.leaf, keys) and columns:
+            raise RowError("no row of the output, computed anew, has these values")
+        return len(rows)
+
+    def of_condition(self, where: str | None, values: Values | None) -> int:
+        """Trace the output rows that fulfil a condition; how many do."""
+        try:
+            built, table = self._fulfilling(where, values, top=False)
+        except RefusedError:
+            built, table = self._fulfilling(where, values, top=True)
+            self.reasons.append(NOT_KNOWN)
+        if self.recipe.output.limit is not None:
+            self.reasons.append(f"the program was given {self.recipe.output.limit} rows at most")
+        self.follow(built, table)
+        return int(table.num_rows)
+
+    def _fulfilling(
+        self, where: str | None, values: Values | None, *, top: bool
+    ) -> tuple[Built, pa.Table]:
+        """``top``: with rows that the job may have left out where it can't be known which."""
+        builder = Builder(self.recipe)
+        built = builder.build(self._last, ids=True, top=top)
+        if where is not None and built.unknown:
+            raise RefusedError("the output holds columns that can't be computed anew")
+        of = built.name
+        if where is not None:
+            named = [f"c{one.id} AS {literals.quoted(one.name)}" for one in self.recipe.columns]
+            inner = f"SELECT {', '.join([*named, *built.ids])} FROM {built.name}"
+            of = f"({inner}) AS r WHERE ({where})"
+        elif values is not None:
+            of = f"{built.name} AS r WHERE {self._with_values(built, values)}"
+        table = run(self.session, builder, _select(built, of))
+        self.reasons += builder.reasons
+        return built, table
+
+    def _with_values(self, built: Built, values: Values) -> str:
+        columns = [Named(one.name, f"c{one.id}", one.type) for one in self.recipe.columns]
+        terms = chosen(columns, values)
+        unknown = {f"c{one}" for one in built.unknown}
+        for column, _ in terms:
+            if column.text in unknown:
+                raise RefusedError(f"{column.name} can't be computed anew")
+        return condition(self.session, terms)
+
+    @property
+    def _last(self) -> int:
+        return len(self.recipe.plan) - 1
 
     def _has_values(self, built: Built, row: Sequence[Any]) -> str:
         if len(row) != len(self.recipe.columns):
@@ -95,16 +167,13 @@ class _Tracer:
     def follow(self, built: Built, table: pa.Table) -> None:
         """Collect the rows of sources that ``table`` names, and trace the groups that it names."""
         for leaf in built.leaves:
-            there = table.filter(pc.is_valid(table[leaf.columns[-1 if self._stored(leaf) else 0]]))
+            there = table.filter(pc.is_valid(table[leaf.columns[-1 if leaf.stored else 0]]))
             if not there.num_rows:
                 continue
-            if self._stored(leaf):
+            if leaf.stored:
                 self._collect(leaf, there)
             else:
                 self._stage(leaf, there)
-
-    def _stored(self, leaf: Leaf) -> bool:
-        return not leaf.subquery and leaf.columns[0].startswith("p")
 
     def _collect(self, leaf: Leaf, table: pa.Table) -> None:
         node = self.recipe.plan[leaf.of]
@@ -116,11 +185,11 @@ class _Tracer:
             name = f"plan:{leaf.of}" if source is None else str(path)
             self.found.add(source, name, np.unique(ordinals[places == place]))
 
-    def _stage(self, leaf: Leaf, table: pa.Table) -> None:
-        """Trace the groups of one node by the next query."""
+    def _stage(self, leaf: Leaf, table: pa.Table) -> int:
+        """Trace the groups of one node by the next query; how many rows they have."""
         if leaf.subquery:
             if leaf.of in self.subqueries:
-                return
+                return 0
             self.subqueries.add(leaf.of)
         keys = distinct(table.select(list(leaf.columns[1:])))
         builder = Builder(self.recipe)
@@ -129,3 +198,4 @@ class _Tracer:
         found = run(self.session, builder, stage.select)
         self.reasons += [*builder.reasons, *stage.keys_found(found)]
         self.follow(stage.built, found)
+        return int(found.num_rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lineage_core.recipe_plan import Over, Window, within
+from lineage_core.recipe_plan import Call, Over, Window, within
 from lineage_frames.expressions import Text
 
 WHOLE = {"ntile", "percent_rank", "cume_dist"}
@@ -12,6 +12,11 @@ WHOLE = {"ntile", "percent_rank", "cume_dist"}
 def overs(node: Window) -> list[Over]:
     """The window functions of a node; all have one partition and order."""
     return [o for one in node.expressions for o in within(one) if isinstance(o, Over)]
+
+
+def _name(over: Over) -> str:
+    """The function's name; none of a function that a recipe can't say."""
+    return over.of.fn if isinstance(over.of, Call) else ""
 
 
 BY_PLACE = {"row_number", "ntile", "lag", "lead", "nth_value"}
@@ -24,9 +29,10 @@ BY_ORDER = {"rank", "dense_rank", "percent_rank", "cume_dist"}
 def depends_on_ties(node: Window) -> bool:
     """Whether a value depends on how rows follow each other that the window's order does not tell apart."""
     return any(
-        one.of.fn in BY_PLACE
+        _name(one) in BY_PLACE
         or (
-            one.of.fn not in BY_ORDER
+            isinstance(one.of, Call)
+            and _name(one) not in BY_ORDER
             and one.frame is not None
             and one.frame.unit == "rows"
             and not (one.frame.lower is None and one.frame.upper is None)
@@ -44,7 +50,7 @@ def running(node: Window) -> bool:
     return all(
         one.order
         and (
-            one.of.fn in RUNNING
+            _name(one) in RUNNING
             or (
                 one.frame is not None
                 and one.frame.lower is None
@@ -77,7 +83,7 @@ def looks_at_some(node: Window) -> bool:
     """Whether a function of the node looks at certain rows, not at its whole partition."""
     return not all(
         not one.order
-        or one.of.fn in WHOLE
+        or _name(one) in WHOLE
         or (one.frame is not None and one.frame.lower is None and one.frame.upper is None)
         for one in overs(node)
     )

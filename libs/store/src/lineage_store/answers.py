@@ -82,6 +82,10 @@ class Group:
             told["gone"],
         )
 
+    def without_texts(self) -> Group:
+        """The same for who may not read what items say."""
+        return replace(self, items=tuple(replace(item, text=None) for item in self.items))
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -145,6 +149,14 @@ class Answer:
         spelled = dict(zip(self.asked, places, strict=True))
         warnings = tuple(respelled(warning, spelled) for warning in self.warnings)
         return replace(self, asked=tuple(places), warnings=warnings)
+
+    def without_texts(self) -> Answer:
+        """The same for who may not read what rows say."""
+        return replace(
+            self,
+            start=tuple(group.without_texts() for group in self.start),
+            groups=tuple(group.without_texts() for group in self.groups),
+        )
 
 
 def respelled(text: str, spelled: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from lineage_core.graph import Unit
 from lineage_core.positions import text_position
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, TraceError, TraceResult
+from lineage_core.verdict import Verdict
 from lineage_core.walk import NOT_RECORDED
 from lineage_store.answers import Answer
 from lineage_store.finding import (
@@ -131,8 +132,7 @@ class Asker:
                     yield _also_read(place, opened.app, others)
         verdict = opened.verdict
         if not verdict.complete:
-            first = verdict.reasons[0] if verdict.reasons else "see lineage verify"
-            yield f"the lineage of {opened.app} is incomplete: {first}"
+            yield said_incomplete(opened.app, verdict)
 
     def _begin(
         self, opened: Opened, question: Question, uses: dict[str, list[FileUse]]
@@ -254,12 +254,25 @@ def _also_read(place: str, app: str, others: Sequence[str]) -> str:
     return f"{place}: this is what {app} made of it; {named} read it, too (--app chooses)"
 
 
+def said_incomplete(app: str, verdict: Verdict) -> str:
+    """The warning that items may be missing."""
+    first = verdict.reasons[0] if verdict.reasons else "see lineage verify"
+    return f"the lineage of {app} is incomplete: {first}"
+
+
+def said_end(place: str, app: str, direction: Direction) -> str:
+    """The warning that a trace begins where it would end."""
+    if direction is Direction.BACKWARD:
+        return f"{place} is an input of {app}: nothing lies before it"
+    return f"{place} is an output of {app}: nothing lies after it"
+
+
 def _warnings_of_use(place: str, use: FileUse, direction: Direction) -> Iterator[str]:
     if use.changed:
         verb = "wrote" if use.wrote else "read"
         what = "is not there any more" if use.gone else f"has changed since {use.app} {verb} it"
         yield f"{place}: the file {what}; the answer is about the row that was there then"
     if direction is Direction.BACKWARD and not use.wrote:
-        yield f"{place} is an input of {use.app}: nothing lies before it"
+        yield said_end(place, use.app, direction)
     if direction is Direction.FORWARD and use.wrote:
-        yield f"{place} is an output of {use.app}: nothing lies after it"
+        yield said_end(place, use.app, direction)

@@ -176,7 +176,8 @@ class Locations:
         changed = self._changed(file)
         read: Sequence[str | None] = [None] * len(rows)
         if file.unit != "line":
-            return Rows(rows, named, file.unit, rows, read, changed)
+            read, note = self._records(path, rows, texts=texts and not changed)
+            return Rows(rows, named, file.unit, rows, read, changed, note)
         first, last = _sink_lines(file, rows)
         note = ""
         if texts:
@@ -208,7 +209,8 @@ class Locations:
         except RowsError as error:
             return Rows(ordinals, named, unit, None, unread, changed, str(error))
         if unit != "line":
-            return Rows(ordinals, named, unit, rows, unread, changed)
+            read, note = self._records(path, rows, texts=texts and not changed)
+            return Rows(ordinals, named, unit, rows, read, changed, note)
         try:
             lines = self._reader.lines_of_rows(path, rows)
             read = self._reader.rows(path, rows) if texts else unread
@@ -217,6 +219,16 @@ class Locations:
             return Rows(ordinals, named, unit, rows + np.uint64(1), unread, changed, str(error))
         note = f"{path} holds carriage returns that end rows but no lines" if lone else ""
         return Rows(ordinals, named, unit, lines, read, changed, note)
+
+    def _records(self, path: str, rows: U64, *, texts: bool) -> tuple[Sequence[str | None], str]:
+        """Texts of records, and why there are none where they can't be read."""
+        unread: list[str | None] = [None] * len(rows)
+        if not texts:
+            return unread, ""
+        try:
+            return self._reader.records(path, rows), ""
+        except RowsError as error:
+            return unread, str(error)
 
     def _rows_before(self, source: _SourceFile, at: int) -> int:
         """Rows of the file before its ``at``-th part.

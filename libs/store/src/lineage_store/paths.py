@@ -143,6 +143,11 @@ class Bytes:
             raise RowsError(f"{self.path}: {error}") from error
         return raw, (_decompressed(self.path, raw) if self._stream_only else raw)
 
+    @property
+    def stream(self) -> IO[bytes]:
+        """The file itself."""
+        return self._file
+
     def read(self, offset: int, length: int) -> bytes:
         """Up to ``length`` bytes from ``offset``; less at the end of the file.
 

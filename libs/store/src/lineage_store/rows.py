@@ -1,4 +1,4 @@
-"""The text of rows and lines of text files, by a sparse index that is built on first use."""
+"""The text of rows: lines of text files by a sparse index that is built on first use, records of Parquet files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from lineage_core.block import I64, U64
 from lineage_store.line_index import BOM, STRIDE, LineIndex, build, ends_in, stride_of
+from lineage_store.parquet_rows import is_parquet, texts_of
 from lineage_store.paths import (
     Bytes,
     FileState,
@@ -62,6 +64,10 @@ class RowReader:
         """
         return state_of(path)
 
+    def may_read(self, path: str) -> bool:
+        """Whether files of that path may be read."""
+        return True
+
     def is_folder(self, path: str) -> bool:
         """Whether a text names a folder of this machine."""
         return os.path.isdir(plain_path(path))
@@ -97,6 +103,24 @@ class RowReader:
             found = _spans(source, index, some, some, rows_mode=True)
         texts: list[str | None] = [_text(_without_end(piece, rows_mode=True)) for piece in found]
         return texts + [None] * (len(rows) - there)
+
+    def records(self, path: str, rows: U64) -> list[str | None]:
+        """The text of records (from 0, ascending) of a file that says itself where they are: Parquet.
+
+        None: no such record, or one of another format.
+
+        Raises:
+            RowsError: the file is gone or can't be read.
+        """
+        if not is_parquet(path):
+            return [None] * len(rows)
+        if self.state(path) is None:
+            raise RowsError(f"{path}: no such file")
+        with closing(Bytes(path)) as source:
+            try:
+                return texts_of(source.stream, rows)
+            except (OSError, pa.ArrowException) as error:
+                raise RowsError(f"{path}: {error}") from error
 
     def lines(self, path: str, first: U64, last: U64) -> list[str | None]:
         """The text of spans of lines (from 1, both included, ascending) as grep counts them.

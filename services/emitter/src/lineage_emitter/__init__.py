@@ -7,17 +7,30 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lineage_emitter.api import LineageApi
     from lineage_emitter.context import LineageContext
+    from lineage_emitter.frames.in_program import FrameLineage, FrameRows, frame_lineage
     from lineage_emitter.rdd import LineageRDD
     from lineage_emitter.tracing import TracedItem, TracedItems
 
-__all__ = ["LineageApi", "LineageContext", "LineageRDD", "TracedItem", "TracedItems"]
+__all__ = [
+    "FrameLineage",
+    "FrameRows",
+    "LineageApi",
+    "LineageContext",
+    "LineageRDD",
+    "TracedItem",
+    "TracedItems",
+    "frame_lineage",
+]
 
 _HOMES = {
+    "FrameLineage": "frames.in_program",
+    "FrameRows": "frames.in_program",
     "LineageApi": "api",
     "LineageContext": "context",
     "LineageRDD": "rdd",
     "TracedItem": "tracing",
     "TracedItems": "tracing",
+    "frame_lineage": "frames.in_program",
 }
 
 

@@ -196,10 +196,18 @@ class LineageApi:
         in_ptr: I64 | None = None,
         in_last: U64 | None = None,
         values: Sequence[str | None] | None = None,
+        reason: str = "",
     ) -> None:
         """Many flows of the current task (see :meth:`TaskCapture.capture_columns`)."""
         self._task().capture_columns(
-            in_space, in_first, out_space, out, in_ptr=in_ptr, in_last=in_last, values=values
+            in_space,
+            in_first,
+            out_space,
+            out,
+            in_ptr=in_ptr,
+            in_last=in_last,
+            values=values,
+            reason=reason,
         )
 
     def commit(self) -> None:

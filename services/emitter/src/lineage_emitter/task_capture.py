@@ -42,6 +42,7 @@ class TaskCapture(FlowBuffer):
         in_ptr: I64 | None = None,
         in_last: U64 | None = None,
         values: Sequence[str | None] | None = None,
+        reason: str = "",
     ) -> None:
         """Note many flows at once, in columns.
 
@@ -54,6 +55,7 @@ class TaskCapture(FlowBuffer):
                 disjoint, not adjacent); None: one run a flow.
             in_last: uint64[r], last position of each run; None: runs of one position.
             values: n strings or None.
+            reason: why inputs may be too many; empty where they are exact.
 
         Raises:
             BlockError: the columns do not fit each other.
@@ -71,7 +73,7 @@ class TaskCapture(FlowBuffer):
             None if in_last is None else np.asarray(in_last, dtype=np.uint64),
             values,
         )
-        self._write(in_space, flows)
+        self._write(in_space, flows, reason)
 
     def commit(self) -> None:
         """Make the flows durable, then visible.
@@ -116,7 +118,7 @@ class TaskCapture(FlowBuffer):
         self._out.discard()
         self._api.failed(self._node, self._partition, self._attempt, reason)
 
-    def _write(self, in_space: str, flows: Flows) -> None:
+    def _write(self, in_space: str, flows: Flows, reason: str = "") -> None:
         for part in flows.blocks():
             with np.errstate(over="ignore"):
                 told = int(part.outs.sum(dtype=np.uint64))
@@ -135,6 +137,8 @@ class TaskCapture(FlowBuffer):
                     values=part.values,
                     in_text=part.in_text,
                     out_text=part.out_text,
+                    exact=not reason,
+                    reason=reason,
                     app=self._api.app,
                 ),
                 self._node,

@@ -16,7 +16,7 @@ from lineage_service.logs import set_up_logs
 from lineage_store.opening import open_store
 
 EXIT_SETTINGS = 2
-LIBRARIES = ("neo4j", "uvicorn")
+LIBRARIES = ("neo4j", "py4j", "uvicorn")
 
 
 def main() -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI, Response
@@ -39,7 +41,7 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", "testserver")
 DESCRIPTION = """Record-level lineage of PySpark jobs: which input rows made an output row, and back.
 
 Errors are problems (RFC 9457) with a request id and, where there is one, a hint how to go on."""
-REFUSALS = (400, 401, 403, 404, 413, 422, 429, 503)
+REFUSALS = (400, 401, 403, 404, 413, 422, 429, 503, 504)
 """Statuses of problems that any route may answer."""
 
 
@@ -56,7 +58,15 @@ def create_app(
     if reader is None:
         reader = RootedReader(settings.api_roots, index_folder(settings.store))
     problem = {"content": {problems.MEDIA_TYPE: {"schema": problems.PROBLEM_SCHEMA}}}
+    lineages = Lineages(store, reader, settings)
+
+    @asynccontextmanager
+    async def closing(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        lineages.close()
+
     app = FastAPI(
+        lifespan=closing,
         title="Lineage Master",
         version=version("lineage-query-api"),
         description=DESCRIPTION,
@@ -64,7 +74,7 @@ def create_app(
         redoc_url=None,
         responses={status: {"description": "Problem", **problem} for status in REFUSALS},
     )
-    app.state.lineages = Lineages(store, reader, settings)
+    app.state.lineages = lineages
     app.state.gate = gate_of(settings)
     problems.install(app)
     for module in (

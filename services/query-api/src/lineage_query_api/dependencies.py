@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Path, Query, Request
 
 from lineage_query_api.auth import Gate, Principal
-from lineage_query_api.errors import ProblemError
+from lineage_query_api.errors import ProblemError, no_rows
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import NO_NUL
 
@@ -39,11 +39,7 @@ def check_rows(caller: Principal) -> None:
         ProblemError: 403.
     """
     if not caller.rows:
-        raise ProblemError(
-            HTTPStatus.FORBIDDEN,
-            "the text of rows is not for this caller",
-            hint="ask for a token with the right to read rows",
-        )
+        raise no_rows()
 
 
 def _row_reader(caller: Caller) -> Principal:

@@ -39,6 +39,15 @@ class ProblemError(LineageError):
         self.headers = headers or {}
 
 
+def no_rows() -> ProblemError:
+    """A question that only those may ask who may read the text of rows."""
+    return ProblemError(
+        HTTPStatus.FORBIDDEN,
+        "the text of rows is not for this caller",
+        hint="ask for a token with the right to read rows",
+    )
+
+
 def too_much(detail: str, hint: str) -> ProblemError:
     """A question whose answer costs more than the server gives."""
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, hint=hint)

@@ -14,15 +14,18 @@ from lineage_core.address import parse_space
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems
 from lineage_core.verdict import Verdict
-from lineage_query_api.errors import ProblemError, too_much
+from lineage_query_api.errors import ProblemError, no_rows, too_much
 from lineage_query_api.models import StartModel, TraceRequest
+from lineage_query_api.noted_traces import NotedTrace, NotedTraces
 from lineage_query_api.settings import QueryApiSettings
 from lineage_query_api.trace_ids import pack
-from lineage_store.answers import Item
+from lineage_store.answers import Answer, Item
 from lineage_store.asking import Asker, Question
 from lineage_store.finding import NotFoundError, find_application
 from lineage_store.listing import Listing
+from lineage_store.noted import NotedPlace, NotedRowError, noted_by_values
 from lineage_store.opened import Opened, Opener
+from lineage_store.places import ValuedPlace, parse_valued
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.record_flows import RecordFlows
 from lineage_store.record_views import ViewWanted, flows_wanted
@@ -69,6 +72,7 @@ class Lineages:
         self._opener = Opener(
             store, reader, keep=settings.api_kept, stale_s=STALE_S, cache_bytes_max=cache_bytes
         )
+        self.noted = NotedTraces(store, reader, settings)
         self._asker = Asker(store, reader, self._opener)
         self._turns = threading.BoundedSemaphore(settings.api_parallel)
         self._lock = threading.Lock()
@@ -76,6 +80,10 @@ class Lineages:
         self._runs = 0
         self._listings: OrderedDict[str, Listing] = OrderedDict()
         self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
+
+    def close(self) -> None:
+        """Stop what was started for questions; the store stays open."""
+        self.noted.close()
 
     # -- applications ------------------------------------------------------------------------
 
@@ -140,6 +148,7 @@ class Lineages:
         """Remove an application and what was kept of it."""
         self.store.delete(app)
         self._opener.forget(app)
+        self.noted.forget(app)
         with self._lock:
             self._verdicts.pop(app, None)
             self._listings.pop(app, None)
@@ -159,13 +168,30 @@ class Lineages:
 
     # -- traces ------------------------------------------------------------------------------
 
-    def trace(self, name: str, request: TraceRequest) -> Trace:
+    def trace(self, name: str, request: TraceRequest, *, rows: bool) -> Trace:
+        """As :meth:`trace_any`, of items that are kept.
+
+        Raises:
+            ProblemError: also where rows of DataFrames are asked for.
+        """
+        made = self.trace_any(name, request, rows=rows)
+        if isinstance(made, NotedTrace):
+            raise ProblemError(
+                HTTPStatus.UNPROCESSABLE_ENTITY, "rows of DataFrames can be traced, not compared"
+            )
+        return made
+
+    def trace_any(self, name: str, request: TraceRequest, *, rows: bool) -> Trace | NotedTrace:
         """Answer a request over one application, or have the answer given before.
+
+        ``rows``: whoever asks may read what rows say, and so may ask for rows by that.
 
         Raises:
             LineageError: what is asked for is not there.
-            ProblemError: it costs more than a question may.
+            ProblemError: it costs more than a question may, or is not for this caller.
         """
+        if request.start.contains is not None and not rows:
+            raise no_rows()
         opened = self.open(name)
         request = self._resolved(opened, request)
         key = pack(opened.app, request)
@@ -174,6 +200,9 @@ class Lineages:
             if kept is not None and kept.opened is opened:
                 self._traces.move_to_end(key)
                 return kept
+        noted = self.noted.kept(key, opened, rows=rows)
+        if noted is not None:
+            return noted
         begin = request.start
         question = Question(
             direction=Direction(request.direction),
@@ -183,15 +212,39 @@ class Lineages:
             steps=request.steps,
             regions=_regions(opened, begin),
         )
-        traced = self.ask(question)
-        trace = Trace(key, opened, request, traced, _runs_of(traced))
+        found = self.ask_any(question, rows=rows)
+        if isinstance(found, Answer):
+            valued = parse_valued(question.places[0]) is not None
+            made = NotedTrace(key, opened, request, found, valued)
+            self.noted.keep(made)
+            return made
+        trace = Trace(key, opened, request, found, _runs_of(found))
         self._keep(trace)
         return trace
+
+    def ask_any(self, question: Question, *, rows: bool) -> Traced | Answer:
+        """Trace a question within bounds; rows of DataFrames give an answer.
+
+        Raises:
+            LineageError: what is asked for is not there.
+            ProblemError: it costs more than a question may, or is not for this caller.
+        """
+        for place in question.places[:1]:
+            noted = noted_by_values(self.store, place, question.direction, question.app)
+            if noted is not None:
+                return self.noted.ask(question, noted, rows=rows)
+        try:
+            return self.ask(question)
+        except NotedRowError as error:
+            if not self.settings.spark_master:
+                raise
+            return self.noted.ask(question, NotedPlace.of(error), rows=rows)
 
     def ask(self, question: Question) -> Traced:
         """Trace a question within bounds.
 
         Raises:
+            NotedRowError: rows of DataFrames are asked for.
             LineageError: what is asked for is not there.
             ProblemError: it costs more than a question may, or too many ask at once.
         """
@@ -266,6 +319,8 @@ class Lineages:
     def _resolved(self, opened: Opened, request: TraceRequest) -> TraceRequest:
         """A request whose search text has become the items that hold it."""
         start = request.start
+        if start.values:
+            return request.model_copy(update={"start": _valued(start)})
         if start.node is None and start.contains is None:
             if not start.places and not start.regions:
                 raise ProblemError(
@@ -302,6 +357,20 @@ class Lineages:
         if not found:
             raise NotFoundError(f"no item of node {name} holds {contains!r}")
         return found
+
+
+def _valued(start: StartModel) -> StartModel:
+    """A start by values as a place.
+
+    Raises:
+        ProblemError: it names no node.
+    """
+    if start.node is None or start.contains is not None:
+        raise ProblemError(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "start.values goes with start.node, and with no text"
+        )
+    valued = ValuedPlace(start.node, tuple((one.column, one.value) for one in start.values))
+    return StartModel(places=[*start.places, str(valued)], regions=start.regions)
 
 
 def _regions(opened: Opened, start: StartModel) -> dict[str, Region]:

@@ -144,13 +144,24 @@ class RegionModel(_Request):
     )
 
 
+class ColumnValue(_Request):
+    """A column of a DataFrame and its value as text, which the column's type reads; null is NULL."""
+
+    column: Annotated[str, StringConstraints(min_length=1, max_length=1_000, pattern=NO_NUL)]
+    value: Annotated[str, StringConstraints(max_length=PLACE_MAX, pattern=NO_NUL)] | None
+
+
 class StartModel(_Request):
-    """Where a trace begins: places, regions, or the items of a node whose text holds something."""
+    """Where a trace begins: places, regions, or a node's items whose text holds something.
+
+    Of a DataFrame: its node with the values that some columns have.
+    """
 
     places: list[PlaceText] = Field(default=[], max_length=PLACES_MAX, examples=[["write#0#1"]])
     regions: list[RegionModel] = Field(default=[], max_length=REGIONS_MAX)
     node: NodeText | None = None
     contains: SearchText | None = None
+    values: list[ColumnValue] = Field(default=[], max_length=100)
 
 
 class TraceRequest(_Request):
@@ -158,6 +169,20 @@ class TraceRequest(_Request):
     start: StartModel
     until: NodeText = Field("ends", description="ends, or a node whose items are wanted")
     steps: int | None = Field(None, ge=0, le=10_000, description="so many steps instead")
+
+
+class NotedColumn(_Model):
+    name: str
+    type: str = Field(description="as Spark SQL writes it")
+
+
+class NotedColumns(_Model):
+    """What rows of a DataFrame's node may be asked for by."""
+
+    node: str
+    label: str
+    columns: list[NotedColumn]
+    traced: bool = Field(description="this server has a Spark that traces them")
 
 
 class GroupModel(_Model):
@@ -191,6 +216,9 @@ class TraceModel(_Model):
     warnings: list[str]
     start: list[GroupModel]
     groups: list[GroupModel]
+    computed: bool = Field(
+        description="by a query over a DataFrame's recipe: there are no steps, and no items on the way"
+    )
     passed: list[Passed] = Field(description="items on the way, the start and the found included")
     count: int
 

@@ -44,6 +44,13 @@ class QueryApiSettings(BaseSettings):
     api_query_s: float = Field(30.0, gt=0, le=600, description="seconds that one question may take")
     api_query_blocks: int = Field(200_000, ge=1, description="blocks that one question may load")
     api_parallel: int = Field(4, ge=1, le=64, description="questions that are traced at once")
+    spark_master: str = Field(
+        "",
+        description="Spark's master, such as local[1], by which rows of DataFrames are traced; empty: not here",
+    )
+    api_spark_parallel: int = Field(
+        1, ge=1, le=64, description="questions about DataFrames that are traced at once"
+    )
     api_body_bytes: int = Field(1 << 20, ge=1024, description="longest body of a request")
     api_export_items: int = Field(1_000_000, ge=1, description="items that one export may hold")
     api_kept: int = Field(8, ge=1, le=1000, description="applications that are kept open")

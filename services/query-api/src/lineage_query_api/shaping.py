@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from http import HTTPStatus
 
 from lineage_core.folding import Fold, folded, links_between, unfolded
 from lineage_core.graph import LinkRecord, NodeRecord
 from lineage_core.verdict import Verdict
+from lineage_query_api.errors import ProblemError
 from lineage_query_api.lineages import Trace
 from lineage_query_api.models import (
     ApplicationModel,
@@ -18,13 +21,18 @@ from lineage_query_api.models import (
     ItemModel,
     Linked,
     NodeRef,
+    NotedColumn,
+    NotedColumns,
     Passed,
     ProgressModel,
     TraceModel,
+    TracePage,
     Written,
 )
+from lineage_query_api.noted_traces import NotedTrace
 from lineage_store.answers import Group, Item
-from lineage_store.listing import Listing
+from lineage_store.listing import CursorError, Listing
+from lineage_store.noted import columns_of
 from lineage_store.opened import Opened
 from lineage_store.port import ApplicationRecord
 
@@ -87,8 +95,10 @@ def group(one: Group) -> GroupModel:
     )
 
 
-def trace(made: Trace, *, texts: bool) -> TraceModel:
+def trace(made: Trace | NotedTrace, *, texts: bool) -> TraceModel:
     """A trace with its counts and the first items of each node."""
+    if isinstance(made, NotedTrace):
+        return _noted_trace(made, texts=texts)
     answer = made.traced.answer(ITEMS_SHOWN, texts=texts)
     names = made.opened.names
     passed = made.traced.result.passed
@@ -110,6 +120,70 @@ def trace(made: Trace, *, texts: bool) -> TraceModel:
             for node in [*order, *sorted(set(passed) - set(order))]
         ],
         count=made.traced.result.count,
+        computed=False,
+    )
+
+
+def _noted_trace(made: NotedTrace, *, texts: bool) -> TraceModel:
+    answer = made.answer if texts else made.answer.without_texts()
+    start, groups = (
+        [group(replace(one, items=one.items[:ITEMS_SHOWN])) for one in some]
+        for some in (answer.start, answer.groups)
+    )
+    return TraceModel(
+        trace=made.id,
+        app=answer.app,
+        direction=made.request.direction,
+        request=made.request,
+        exact=answer.exact,
+        complete=answer.complete,
+        changed=answer.changed,
+        reasons=list(answer.reasons),
+        warnings=list(answer.warnings),
+        start=start,
+        groups=groups,
+        computed=True,
+        passed=[
+            Passed(node=one.node, label=one.label, count=one.count) for one in [*start, *groups]
+        ],
+        count=made.count,
+    )
+
+
+def noted_page(
+    made: NotedTrace, node: str, limit: int, cursor: str | None, *, texts: bool
+) -> TracePage:
+    """Items of one node of a trace of DataFrames' rows.
+
+    Raises:
+        ProblemError: 404, none takes part.
+        CursorError: no page gave the cursor.
+    """
+    answer = made.answer if texts else made.answer.without_texts()
+    found = [one for one in (*answer.groups, *answer.start) if one.node == node]
+    if not found:
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"no item of node {node} takes part in the trace")
+    first = 0 if cursor is None else int(cursor) if cursor.isdecimal() else -1
+    if not 0 <= first <= len(found[0].items):
+        raise CursorError(f"cursor {cursor!r:.40} was not given by a page of this node")
+    last = first + limit
+    return TracePage(
+        node=node,
+        label=found[0].label,
+        count=found[0].count,
+        items=items(found[0].items[first:last]),
+        next=str(last) if last < len(found[0].items) else None,
+    )
+
+
+def noted_columns(opened: Opened, node: str, *, traced: bool) -> NotedColumns:
+    """What rows of a DataFrame's node may be asked for by; no columns where it is none."""
+    columns = columns_of(opened.graph, opened.nodes, node)
+    return NotedColumns(
+        node=node,
+        label=opened.names.label(node),
+        columns=[NotedColumn(name=name, type=kind) for name, kind in columns],
+        traced=traced,
     )
 
 

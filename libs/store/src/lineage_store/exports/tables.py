@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lineage_core.region import Region
-from lineage_store.answers import Composer, Item
+from lineage_store.answers import Answer, Composer, Item
 from lineage_store.exports.options import Options
 from lineage_store.traced import FOUND, START, WAY, Traced
 
@@ -39,6 +39,17 @@ def batches(traced: Traced, composer: Composer, options: Options) -> Iterator[Ba
         for space, positions, items in composer.batches(of_node, texts=options.texts):
             exact = sure.get(space, Region()).contains(positions).tolist()
             yield Batch(role, label, what, exact, items)
+
+
+def batches_of(answer: Answer, options: Options) -> Iterator[Batch]:
+    """All rows of a table of an answer that lists all of its items."""
+    told = answer if options.texts else answer.without_texts()
+    roles = [(FOUND, told.groups), *([(START, told.start)] if options.way else [])]
+    for role, groups in roles:
+        for group in groups:
+            items = list(group.items)
+            exact = [answer.exact] * len(items)
+            yield Batch(role, group.label, group.what, exact, items)
 
 
 def facts(traced: Traced) -> dict[str, str]:

@@ -16,9 +16,11 @@ from lineage_core.recipe_plan import (
     Literal,
     OpaqueExpression,
     Over,
+    PythonCall,
     SortKey,
     Subquery,
 )
+from lineage_emitter.frames.code import PLAIN, Functions
 from lineage_emitter.frames.functions import (
     AGGREGATES,
     ALWAYS_TRUE,
@@ -54,11 +56,17 @@ Subplan = Callable[[Tree, Tree], int]
 
 
 class Expressions:
-    """Converts the expressions of one node. ``types``: of columns by number. ``subplan``: see `Subplan`."""
+    """Converts the expressions of one node. ``types``: of columns by number. ``subplan``: see `Subplan`.
 
-    def __init__(self, types: dict[int, str], subplan: Callable[[Tree], int]) -> None:
+    ``functions``: takes the code of Python functions.
+    """
+
+    def __init__(
+        self, types: dict[int, str], subplan: Callable[[Tree], int], functions: Functions
+    ) -> None:
         self._types = types
         self._subplan = subplan
+        self._functions = functions
         self.one_a_group: set[int] = set()
         """Columns of which a group has one value that is not NULL: the first is any of them."""
 
@@ -100,12 +108,21 @@ class Expressions:
                 why = "random"
             elif tree.kind in BY_PLACE:
                 why = "depends on how Spark cut the data into partitions"
+            elif tree.kind == "PythonUDAF":
+                why = PLAIN
             else:
                 why = "not known to recipes"
         name = str(tree.fields.get("name") or tree.kind)
         return OpaqueExpression(
             name, why, self.all(list(tree.children)), ddl(tree.fields.get("dataType", ""))
         )
+
+    def _PythonUDF(self, tree: Tree) -> Expression:
+        code = self._functions.note(tree)
+        if isinstance(code, str):
+            return self._opaque(tree, code)
+        name, kind = str(tree.fields["name"]), ddl(tree.fields["dataType"])
+        return PythonCall(name, code, self.all(list(tree.children)), kind)
 
     def _AttributeReference(self, tree: Tree) -> Expression:
         return Column(tree.fields["exprId"]["id"])
@@ -139,8 +156,13 @@ class Expressions:
         return self._opaque(tree) if aggregate is None else self.one(aggregate)
 
     def _Like(self, tree: Tree) -> Expression:
-        escape = Literal(str(tree.fields["escapeChar"]), "string")
+        # Spark's JSON has no form for a character.
+        escape = Literal(str(tree.java().escapeChar()), "string")
         return Call("like", (*self.all(list(tree.children)), escape))
+
+    def _YearOfWeek(self, tree: Tree) -> Expression:
+        """No function has this name."""
+        return Call("date_part", (Literal("YEAROFWEEK", "string"), *self.all(list(tree.children))))
 
     def _StringTrim(self, tree: Tree) -> Expression:
         return Call("btrim", self.all(list(tree.children)))
@@ -199,6 +221,8 @@ class Expressions:
         name = AGGREGATES.get(function.kind)
         if name is None:
             return self._opaque(function)
+        if function.fields.get("reverse") is True:
+            return self._opaque(function, "not known to recipes in descending order")
         distinct = bool(tree.fields["isDistinct"])
         return Call(name, self.all(list(function.children)), distinct=distinct, where=where)
 
@@ -210,13 +234,8 @@ class Expressions:
             self.sort_key(one) for one in window.children[partitions : partitions + orders]
         )
         called = self._windowed(function)
-        if isinstance(called, OpaqueExpression):
-            return OpaqueExpression(
-                called.name, called.why, (*called.args, *partition, *(key.of for key in order)),
-                called.type,
-            )  # fmt: skip
         frame = None
-        if function.kind == "AggregateExpression" or called.fn == "nth_value":
+        if function.kind in {"AggregateExpression", "NthValue"}:
             frame = self._frame(window.children[-1])
         return Over(called, partition, order, frame)
 

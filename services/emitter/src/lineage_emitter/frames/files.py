@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _LOCAL = "file:"
+STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);")
+"""A file's path, size and time in what Hadoop says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class Folder:
     def __init__(self, sc: SparkContext, path: str) -> None:
         assert sc._jvm is not None
         named = sc._jvm.org.apache.hadoop.fs.Path(path)
-        self._system = named.getFileSystem(sc._jsc.hadoopConfiguration())
-        self._folder = self._system.makeQualified(named)
+        self.system = named.getFileSystem(sc._jsc.hadoopConfiguration())
+        self._folder = self.system.makeQualified(named)
         self.path: str = self._folder.toString()
 
     def files(self) -> Listing:
@@ -49,7 +52,7 @@ class Folder:
         """
         if self.path.startswith(f"{_LOCAL}/"):
             return dict(_local(self.path.removeprefix(_LOCAL)))
-        return dict(_remote(self._system, self._folder))
+        return dict(_remote(self.system, self._folder))
 
 
 def added(before: Listing, after: Listing) -> Listing:

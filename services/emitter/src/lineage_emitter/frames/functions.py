@@ -45,7 +45,7 @@ FUNCTIONS = {
     "DateAdd": "date_add", "DateSub": "date_sub", "DateDiff": "datediff", "AddMonths": "add_months",
     "MonthsBetween": "months_between", "Year": "year", "Quarter": "quarter", "Month": "month",
     "DayOfMonth": "dayofmonth", "DayOfWeek": "dayofweek", "DayOfYear": "dayofyear", "WeekDay": "weekday",
-    "WeekOfYear": "weekofyear", "YearOfWeek": "yearofweek", "Hour": "hour", "Minute": "minute",
+    "WeekOfYear": "weekofyear", "Hour": "hour", "Minute": "minute",
     "Second": "second", "LastDay": "last_day", "NextDay": "next_day", "TruncDate": "trunc",
     "TruncTimestamp": "date_trunc", "DateFormatClass": "date_format", "FromUnixTime": "from_unixtime",
     "UnixTimestamp": "unix_timestamp", "ToUnixTimestamp": "to_unix_timestamp",

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_emitter import scope
-from lineage_emitter.frames import commands, plans
+from lineage_emitter.frames import commands, delta, plans
+from lineage_emitter.frames.in_program import lineage_property
 from lineage_emitter.frames.jvm import activate, explicit_settings
 from lineage_emitter.frames.noting import Done
 from lineage_emitter.frames.outputs import (
@@ -30,7 +31,7 @@ from lineage_emitter.frames.outputs import (
 )
 
 if TYPE_CHECKING:
-    from lineage_core.recipe import Recipe
+    from lineage_core.recipe import Output, Recipe
     from lineage_emitter.session import Session
 
 Sessions: TypeAlias = "Callable[[], Session | None]"
@@ -86,6 +87,7 @@ def install(sessions: Sessions) -> None:
     for owner in (DataFrameWriter, DataFrameWriterV2):
         _wrap(owner, "option", _listening(_option))
         _wrap(owner, "options", _listening(_options))
+    DataFrame.lineage = property(lineage_property)  # type: ignore[attr-defined]
     _wrap(DataFrameWriterV2, "__init__", _listening(lambda said, _df, table: _named(said, table)))
 
 
@@ -146,16 +148,40 @@ def _not_noted(session: Session, running: scope.Operator, problem: Exception) ->
 
 def note(session: Session, running: scope.Operator, called: Called) -> None:
     """Have an action noted that has returned."""
-    frame, target = called.frame, called.target
+    frame = called.frame
+    try:
+        with scope.suspended():
+            versions = _versions(called)
+            # The next action may write to the same folder.
+            output = _output(called)
+    except Exception as problem:
+        _not_noted(session, running, problem)
+        return
 
     def recipe(site: str) -> Recipe:
         activate(frame.sparkSession)
-        there = target
-        if target.kind == "table" and target.folder is None:
-            there = located(frame.sparkSession, target, is_new=True)
-        return plans.recipe_of(frame, there.output(), site, called.settings)
+        return plans.recipe_of(frame, output, site, called.settings, versions)
 
     session.frames.note(Done(session.next_id(), running, recipe))
+
+
+def _output(called: Called) -> Output:
+    """What the action gave or wrote, with the files that it has written."""
+    target = called.target
+    if target.kind == "table" and target.folder is None:
+        target = located(called.frame.sparkSession, target, is_new=True)
+    return target.output()
+
+
+def _versions(called: Called) -> Mapping[str, int]:
+    """The versions of the Delta tables that an action read, which the next action may change."""
+    log = called.target.log
+    if log is not None:
+        log.returned()
+    if not delta.is_used(called.settings):
+        return {}
+    versions = delta.latest(called.frame)
+    return versions if log is None else log.others(versions)
 
 
 def _of_frame(stock: Any, frame: Any, given: Any, named: Any) -> tuple[Any, Target]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
+from itertools import count
 from typing import Any
 
 
@@ -26,20 +28,20 @@ class Tree:
         raw = self.fields.get(field)
         if not raw:
             return None
-        return _tree(raw, lambda: _single(getattr(self.java(), field)()))
+        return tree_of(raw, lambda: _single(getattr(self.java(), field)()))
 
     def trees(self, field: str) -> list[Tree]:
         """The expressions in ``field``, a list."""
         raw = self.fields.get(field) or []
         return [
-            _tree(one, lambda place=place: getattr(self.java(), field)().apply(place))  # type: ignore[misc]
+            tree_of(one, lambda place=place: getattr(self.java(), field)().apply(place))  # type: ignore[misc]
             for place, one in enumerate(raw)
         ]
 
 
 def read_tree(text: str, java: Callable[[], Any]) -> Tree:
     """The tree that ``text`` says; ``java`` gives its root."""
-    return _tree(json.loads(text), java)
+    return tree_of(json.loads(text), java)
 
 
 def all_fields(raw: Any) -> Iterator[dict[str, Any]]:
@@ -55,18 +57,35 @@ def all_fields(raw: Any) -> Iterator[dict[str, Any]]:
             todo.extend(one.values())
 
 
-def _tree(raw: list[dict[str, Any]], java: Callable[[], Any]) -> Tree:
-    nodes = iter(raw)
+def tree_of(
+    raw: list[dict[str, Any]],
+    java: Callable[[], Any],
+    leaves: Callable[[], Any] | None = None,
+) -> Tree:
+    """The tree that Spark's JSON says, once it is read.
+
+    ``java`` gives its root, ``leaves`` (where Spark lists them) its leaves from left to right: each step on the way
+    to one would be a call.
+    """
+    nodes, listed = iter(raw), None if leaves is None else cache(leaves)
+    places = count()
 
     def build(here: Callable[[], Any]) -> Tree:
         fields = next(nodes)
+        below = cache(lambda: here().children())
         children = tuple(
-            build(lambda place=place: here().children().apply(place))  # type: ignore[misc]
+            build(cache(lambda place=place: below().apply(place)))
             for place in range(fields["num-children"])
         )
+        if listed is not None and not children:
+            here = cache(partial(_nth, listed, next(places)))
         return Tree(fields["class"].rpartition(".")[2].rstrip("$"), fields, children, here)
 
     return build(java)
+
+
+def _nth(listed: Callable[[], Any], place: int) -> Any:
+    return listed().apply(place)
 
 
 def _single(held: Any) -> Any:

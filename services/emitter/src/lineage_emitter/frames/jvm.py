@@ -11,12 +11,24 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from lineage_emitter.frames import delta
+
 _SEPARATOR = "\u0001"
 
 
 def optimised_plan(frame: DataFrame) -> Any:
     """The plan that Spark runs for the frame, before it chooses how."""
     return frame._jdf.queryExecution().optimizedPlan()
+
+
+def optimised_plainly(frame: DataFrame) -> Any:
+    """The plan by Spark's own rules alone."""
+    return _optimised_plainly(frame.sparkSession, frame._jdf.queryExecution().withCachedData())
+
+
+def reads_delta(frame: DataFrame) -> bool:
+    """Whether the frame reads a table of Delta Lake: what its rules make of the plan is no plan of rows."""
+    return delta.reads(frame._jdf.queryExecution().withCachedData())
 
 
 def analysed_text(frame: DataFrame) -> str:
@@ -28,7 +40,26 @@ def analysed_text(frame: DataFrame) -> str:
 
 def optimised(spark: SparkSession, plan: Any) -> Any:
     """What the optimiser makes of an analysed plan, whatever is cached."""
+    if delta.reads(plan):
+        return _optimised_plainly(spark, plan)
     return spark._jsparkSession.sessionState().optimizer().execute(plan)
+
+
+def _optimised_plainly(spark: SparkSession, plan: Any) -> Any:
+    """By Spark's own rules: Delta Lake's put figures of a table's log in the place of its rows."""
+    jvm: Any = spark._jvm
+    session = spark._jsparkSession
+    state = session.sessionState()
+    rules = jvm.org.apache.spark.sql.execution.SparkOptimizer(
+        state.catalogManager(), state.catalog(), session.experimental()
+    )
+    return rules.execute(plan)
+
+
+def identity(spark: SparkSession, thing: Any) -> int:
+    """A number that hardly any other object of the JVM has."""
+    jvm: Any = spark._jvm
+    return int(jvm.java.lang.System.identityHashCode(thing))
 
 
 def frame_of(spark: SparkSession, plan: Any) -> DataFrame:

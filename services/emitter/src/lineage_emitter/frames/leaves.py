@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
-import re
 from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe import File, Source
-from lineage_core.recipe_plan import Attribute, Column, Literal, Node, Project, Scan, Values
+from lineage_core.recipe_plan import (
+    Attribute,
+    Column,
+    Literal,
+    Node,
+    OpaqueNode,
+    Project,
+    Scan,
+    Values,
+)
+from lineage_emitter.frames import delta
+from lineage_emitter.frames.files import STATUS
 from lineage_emitter.frames.json_tree import Tree
-from lineage_emitter.frames.jvm import frame_of, optimised
+from lineage_emitter.frames.jvm import frame_of, identity, optimised
 
 READ_OPTIONS = {
     "header", "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "comment", "encoding",
@@ -33,11 +44,13 @@ LOCAL_ROWS_MAX = 1000
 """Rows of a local table that a recipe carries; more would make it large."""
 
 _LOWER = {one.lower(): one for one in READ_OPTIONS}
-_STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);")
 
 
 class Leaves:
-    """Notes leaves. ``beneath``: notes a cached frame's plan (Spark's object) and says its place."""
+    """Notes leaves.
+
+    ``beneath``: notes a cached frame's plan (Spark's object) and says its place. ``versions``: see `delta`.
+    """
 
     def __init__(
         self,
@@ -45,12 +58,15 @@ class Leaves:
         add: Callable[[Node], int],
         named: Callable[[Tree], tuple[Attribute, ...]],
         beneath: Callable[[Any], tuple[int, tuple[Attribute, ...]]],
+        versions: delta.Versions,
     ) -> None:
         self.sources: list[Source] = []
         self._spark = spark
         self._add = add
         self._named = named
         self._beneath = beneath
+        self._versions = versions
+        self._relations: dict[int, tuple[Any, Source | None]] = {}
 
     def note(self, tree: Tree) -> int | None:
         """Note a leaf; None where its class is not known."""
@@ -60,13 +76,16 @@ class Leaves:
     def _LogicalRelation(self, tree: Tree) -> int | None:
         node = tree.java()
         relation = node.relation()
-        if not relation.getClass().getName().endswith(".HadoopFsRelation"):
+        try:
+            source = self._source_of(relation)
+        except delta.UnknownVersionError as problem:
+            return self._add(OpaqueNode(self._named(tree), "Delta table", str(problem), ()))
+        if source is None:
             return None
         catalogue = node.catalogTable()
-        source = file_source(relation)
         if catalogue.isDefined():
             name = str(catalogue.get().identifier().unquotedString())
-            source = Source(**{**vars(source), "table": name})
+            source = dataclasses.replace(source, table=name)
         columns = self._named(tree)
         if any(one.name == "_metadata" for one in columns):
             return None
@@ -74,6 +93,21 @@ class Leaves:
             self.sources.append(source)
         place = self.sources.index(source)
         return self._add(Scan(columns, place, tuple(one.name for one in columns)))
+
+    def _source_of(self, relation: Any) -> Source | None:
+        """The source that a relation reads, asked for once each: a plan may read a table many times."""
+        number = identity(self._spark, relation)
+        if number not in self._relations:
+            self._relations[number] = relation, self._source(relation)
+        known, source = self._relations[number]
+        return source if known == relation else self._source(relation)
+
+    def _source(self, relation: Any) -> Source | None:
+        if delta.is_delta(relation):
+            return delta.source(self._spark, relation, self._versions)
+        if not relation.getClass().getName().endswith(".HadoopFsRelation"):
+            return None
+        return file_source(relation)
 
     def _LocalRelation(self, tree: Tree) -> int | None:
         node = tree.java()
@@ -121,10 +155,7 @@ def file_source(relation: Any) -> Source:
         },
         files=tuple(
             sorted(
-                (
-                    File(path, int(size), int(time))
-                    for path, size, time in _STATUS.findall(statuses)
-                ),
+                (File(path, int(size), int(time)) for path, size, time in STATUS.findall(statuses)),
                 key=lambda file: file.path,
             )
         ),

@@ -10,22 +10,22 @@ from lineage_core.recipe_plan import (
     Attribute,
     Column,
     Expand,
-    Expression,
     Filter,
     Generate,
     Join,
     JoinKind,
     Limit,
     Node,
-    OpaqueExpression,
     OpaqueNode,
     Project,
+    PythonRows,
     Range,
     Sample,
     Sort,
     Union,
     Window,
 )
+from lineage_emitter.frames.code import Functions
 from lineage_emitter.frames.expressions import Expressions
 from lineage_emitter.frames.json_tree import Tree, read_tree
 from lineage_emitter.frames.jvm import one_expression
@@ -48,11 +48,13 @@ Leaf = Callable[[Tree], int | None]
 class Nodes:
     """Collects a plan's nodes, inputs before their users.
 
-    ``types``: of columns by number. ``leaf``: notes what reads data; without it, leaves are opaque.
+    ``types``: of columns by number. ``functions``: takes the code of Python functions.
+    ``leaf``: notes what reads data; without it, leaves are opaque.
     """
 
-    def __init__(self, types: dict[int, str]) -> None:
+    def __init__(self, types: dict[int, str], functions: Functions) -> None:
         self.plan: list[Node] = []
+        self._functions = functions
         self.leaf: Leaf = lambda _: None
         self._types = types
         self._subplans: dict[str, int] = {}
@@ -88,11 +90,11 @@ class Nodes:
                 self._subplans[text] = self.note(below)
             return self._subplans[text]
 
-        return Expressions(self._types, subplan)
+        return Expressions(self._types, subplan, self._functions)
 
     def _opaque(self, tree: Tree) -> int:
         columns = tuple(self.attribute(one) for one in tree.trees("output"))
-        inputs = tuple(self.note(child) for child in tree.children)
+        inputs = self._inputs(tree)
         why = "rows of an RDD" if tree.kind == "LogicalRDD" else "not known to recipes"
         return self.add(OpaqueNode(columns, tree.kind, why, inputs))
 
@@ -176,7 +178,7 @@ class Nodes:
         return Sample(self._columns(below), below)
 
     def _Union(self, tree: Tree) -> Node:
-        inputs = tuple(self.note(child) for child in tree.children)
+        inputs = self._inputs(tree)
         return Union(self._columns(inputs[0]), inputs)
 
     def _Range(self, tree: Tree) -> Node:
@@ -199,27 +201,73 @@ class Nodes:
         made = self._named(tree.trees("generatorOutput"))
         function = tree.tree("generator")
         assert function is not None
-        # Made columns may take the place of what they were made from, under the same number.
+        # Made columns may take the place of what they were made from, under the same number. Others are
+        # left out since nothing above reads them; Spark's JSON does not say which.
+        places = tree.java().unrequiredChildIndex().mkString(",")
+        dropped = {int(one) for one in places.split(",") if one}
         taken = {one.id for one in made}
-        columns = (*(one for one in self._columns(below) if one.id not in taken), *made)
+        columns = (
+            *(
+                one
+                for place, one in enumerate(self._columns(below))
+                if place not in dropped and one.id not in taken
+            ),
+            *made,
+        )
         expression = self._expressions(tree).one(function)
         return Generate(columns, below, expression, made, bool(tree.fields["outer"]))
 
     def _python(self, tree: Tree) -> Node:
-        """Python functions: their values can't be computed anew."""
+        """Python functions of one row each."""
         below = self.note(tree.children[0])
         made = self._named(tree.trees("resultAttrs"))
         functions = self._expressions(tree).all(tree.trees("udfs"))
-        passed: list[Expression] = [Column(one.id) for one in self._columns(below)]
-        values = [
-            OpaqueExpression(one.name, "a Python function", one.args, column.type)
-            for one, column in zip(functions, made, strict=True)
-            if isinstance(one, OpaqueExpression)
-        ]
-        return Project((*self._columns(below), *made), below, (*passed, *values))
+        passed = tuple(Column(one.id) for one in self._columns(below))
+        return Project((*self._columns(below), *made), below, (*passed, *functions))
 
     _BatchEvalPython = _python
     _ArrowEvalPython = _python
+
+    def _partitions(self, tree: Tree) -> Node:
+        function, inputs = tree.tree("functionExpr"), self._inputs(tree)
+        assert function is not None
+        columns = self._named(tree.trees("output"))
+        why = "a Python function over partitions"
+        return PythonRows(columns, inputs, _name(function), why)
+
+    _MapInPandas = _partitions
+    _MapInArrow = _partitions
+    _PythonMapInArrow = _partitions
+
+    def _groups(self, tree: Tree) -> Node:
+        function, inputs = tree.tree("functionExpr"), self._inputs(tree)
+        assert function is not None
+        keys = tuple(one.id for one in self._named(tree.trees("groupingAttributes")))
+        columns = self._named(tree.trees("output"))
+        why = "a Python function over groups"
+        return PythonRows(columns, inputs, _name(function), why, keys)
+
+    _FlatMapGroupsInPandas = _groups
+    _FlatMapGroupsInArrow = _groups
+    _FlatMapCoGroupsInPandas = _groups
+    _FlatMapCoGroupsInArrow = _groups
+
+    def _table_function(self, tree: Tree) -> Node:
+        """A Python table function: one object serves a whole partition, and may keep what it was given."""
+        function, inputs = tree.tree("udtf"), self._inputs(tree)
+        assert function is not None
+        columns = self._named([*tree.trees("requiredChildOutput"), *tree.trees("resultAttrs")])
+        return PythonRows(columns, inputs, _name(function), "a Python table function")
+
+    _BatchEvalPythonUDTF = _table_function
+    _ArrowEvalPythonUDTF = _table_function
+
+    def _inputs(self, tree: Tree) -> tuple[int, ...]:
+        return tuple(self.note(child) for child in tree.children)
+
+
+def _name(function: Tree) -> str:
+    return str(function.fields["name"])
 
 
 def _number(tree: Tree, field: str) -> int:

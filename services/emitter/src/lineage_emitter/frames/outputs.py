@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from lineage_core.recipe import File, Output
+from lineage_emitter.frames import delta
 from lineage_emitter.frames.files import Folder, Listing, added
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Target:
     options: Mapping[str, str] = field(default_factory=dict)
     folder: Folder | None = None
     before: Listing = field(default_factory=dict)
+    log: delta.Log | None = None
 
     def output(self) -> Output:
         """The output as it is now, after the action: with the files that it has written.
@@ -63,7 +65,7 @@ class Target:
         Raises:
             OSError, py4j.protocol.Py4JError: they can't be listed.
         """
-        found = {} if self.folder is None else added(self.before, self.folder.files())
+        files, version = self._written()
         return Output(
             kind=self.kind,
             action=self.action,
@@ -72,11 +74,21 @@ class Target:
             format=self.format,
             limit=self.limit,
             options=dict(self.options),
-            files=tuple(
-                File(path=path, size=facts.size, mtime=facts.mtime_ms)
-                for path, facts in found.items()
-            ),
+            files=files,
+            version=version,
         )
+
+    def _written(self) -> tuple[tuple[File, ...], str | None]:
+        """The files that were written, and the version of a table that they made."""
+        if self.folder is None:
+            return (), None
+        if self.log is not None:
+            written = self.log.written()
+            return ((), None) if written is None else (written[1], str(written[0]))
+        found = added(self.before, self.folder.files())
+        return tuple(
+            File(path=path, size=facts.size, mtime=facts.mtime_ms) for path, facts in found.items()
+        ), None
 
 
 def to_driver(
@@ -100,11 +112,19 @@ def to_files(spark: SparkSession, action: str, path: str, said: Said) -> Target:
         "files",
         action,
         path=folder.path,
-        format=said.format,
         options=said.options,
         folder=folder,
-        before=folder.files(),
+        **_before(spark, folder, said.format),
     )
+
+
+def _before(
+    spark: SparkSession, folder: Folder, format: str | None, *, is_new: bool = False
+) -> dict[str, Any]:
+    """What is in the folder now, as a target keeps it."""
+    if (format or "").lower() == delta.FORMAT:
+        return {"log": delta.Log(spark.sparkContext, folder, is_new=is_new), "format": delta.FORMAT}
+    return {"before": {} if is_new else folder.files(), "format": format}
 
 
 def to_table(spark: SparkSession, action: str, table: str, said: Said) -> Target:
@@ -135,10 +155,10 @@ def located(spark: SparkSession, target: Target, *, is_new: bool = False) -> Tar
         # A table of another catalog, say: it may have no files at all.
         return target
     provider = known.provider()
+    named = target.format or (provider.get() if provider.isDefined() else None)
     return replace(
         target,
         path=folder.path,
-        format=target.format or (provider.get() if provider.isDefined() else None),
         folder=folder,
-        before={} if is_new else folder.files(),
+        **_before(spark, folder, named, is_new=is_new),
     )

@@ -9,22 +9,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lineage_core.recipe import Output, Recipe
+from lineage_core.recipe_functions import signed
 from lineage_core.recipe_plan import Attribute
-from lineage_emitter.frames.json_tree import Tree, all_fields, read_tree
+from lineage_emitter.frames import delta
+from lineage_emitter.frames.code import Functions
+from lineage_emitter.frames.json_tree import Tree, all_fields, tree_of
 from lineage_emitter.frames.jvm import (
     analysed_text,
     default_setting,
     explicit_settings,
+    optimised_plainly,
     optimised_plan,
+    reads_delta,
 )
 from lineage_emitter.frames.leaves import Leaves
+from lineage_emitter.frames.moment import OWN_PLAN, columns_of_moment, without
 from lineage_emitter.frames.nodes import Nodes
+from lineage_emitter.frames.pruning import pruned
 from lineage_emitter.frames.types import ddl
 
 ANSI = "spark.sql.ansi.enabled"
@@ -50,22 +58,45 @@ SETTINGS = (
 )
 """Settings that change what a plan or a file means."""
 
+PYTHON_SETTINGS = (
+    "spark.sql.execution.arrow.maxRecordsPerBatch",
+    "spark.sql.execution.arrow.useLargeVarTypes",
+    "spark.sql.execution.pandas.convertToArrowArraySafely",
+    "spark.sql.execution.pandas.structHandlingMode",
+    "spark.sql.execution.pyspark.binaryAsBytes",
+    "spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled",
+    "spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName",
+    "spark.sql.legacy.execution.pythonUDF.pandas.conversion.enabled",
+)
+"""Settings that change what Python functions are given, or what becomes of their values."""
+
 
 def recipe_of(
     frame: DataFrame,
     output: Output | None = None,
     site: str = "",
     settings: Mapping[str, str] | None = None,
+    versions: delta.Versions | None = None,
 ) -> Recipe:
     """The recipe of the rows that ``frame`` gives.
 
     It runs no Spark job, and may be called on another thread after the action: a plan never changes.
-    The session's settings may, so ``settings`` are those that were set before it (None: those of now).
+    The session's settings may, so ``settings`` are those that were set before it (None: those of now), and ``versions`` those that
+    tables of Delta Lake had after it, as far as other than this action made them (None: those of now).
 
     Raises:
-        ValueError: what the plan says of errors can't be noted.
+        ValueError: what the plan says of errors, or of the current time, can't be noted.
     """
-    recipe = recipe_of_plan(frame.sparkSession, optimised_plan(frame), output, site, settings)
+    spark = frame.sparkSession
+    explicit = explicit_settings(spark) if settings is None else settings
+    anew = delta.is_used(explicit) and reads_delta(frame)
+    action = "collect" if output is None else output.action.rpartition(".")[2]
+    own_plan = action in OWN_PLAN and not anew
+    unknown = frozenset[int]() if own_plan else columns_of_moment(frame)
+    if versions is None:
+        versions = delta.latest(frame) if anew else {}
+    plan = optimised_plainly(frame) if anew else optimised_plan(frame)
+    recipe = recipe_of_plan(spark, plan, output, site, explicit, versions, unknown)
     # Where plain arithmetic raises, a trace that meets such a value is refused; elsewhere it would be wrong.
     if recipe.settings.get(ANSI) != "true" and LENIENT.search(analysed_text(frame)):
         raise ValueError(
@@ -80,39 +111,48 @@ def recipe_of_plan(
     output: Output | None = None,
     site: str = "",
     settings: Mapping[str, str] | None = None,
+    versions: delta.Versions | None = None,
+    unknown: frozenset[int] = frozenset(),
 ) -> Recipe:
-    """The recipe of the rows of an optimised plan (Spark's object)."""
-    text = plan.toJSON()
+    """The recipe of the rows of an optimised plan (Spark's object), of which some columns are not known."""
+    raw = json.loads(plan.toJSON())
     columns = json.loads(plan.schema().json())["fields"]
-    types = _types(json.loads(text))
-    nodes = Nodes(types)
+    types = _types(raw)
+    functions = Functions.asked_for()
+    nodes = Nodes(types, functions)
 
     def beneath(inner: Any) -> tuple[int, tuple[Attribute, ...]]:
-        inner_text = inner.toJSON()
-        types.update(_types(json.loads(inner_text)))
-        place = nodes.note(read_tree(inner_text, lambda: inner))
+        inner_raw = json.loads(inner.toJSON())
+        types.update(_types(inner_raw))
+        place = nodes.note(tree_of(inner_raw, lambda: inner, inner.collectLeaves))
         return place, nodes.plan[place].columns
 
     def named(tree: Tree) -> tuple[Attribute, ...]:
         return tuple(nodes.attribute(one) for one in tree.trees("output"))
 
-    leaves = Leaves(spark, nodes.add, named, beneath)
+    leaves = Leaves(spark, nodes.add, named, beneath, versions or {})
     nodes.leaf = leaves.note
-    nodes.note(read_tree(text, lambda: plan))
+    nodes.note(tree_of(raw, lambda: plan, plan.collectLeaves))
     last = nodes.plan[-1]
     typed = tuple(
         Attribute(one.id, one.name, ddl(field["type"]))
         for one, field in zip(last.columns, columns, strict=True)
     )
-    nodes.plan[-1] = type(last)(**{**vars(last), "columns": typed})
-    return Recipe(
+    nodes.plan[-1] = replace(last, columns=typed)
+    if unknown:
+        nodes.add(without(nodes.plan[-1], unknown, len(nodes.plan) - 1))
+    names = (*SETTINGS, *(PYTHON_SETTINGS if functions.noted else ()))
+    explicit = explicit_settings(spark) if settings is None else settings
+    recipe = Recipe(
         spark=spark.version,
-        settings=_settings(spark, explicit_settings(spark) if settings is None else settings),
+        settings=_settings(spark, explicit, names),
         sources=tuple(leaves.sources),
-        plan=tuple(nodes.plan),
+        plan=tuple(pruned(nodes.plan)),
         output=output or Output(),
         site=site,
+        functions=tuple(functions.noted),
     )
+    return recipe if functions.key is None or not functions.noted else signed(recipe, functions.key)
 
 
 def _types(raw: Any) -> dict[int, str]:
@@ -124,9 +164,11 @@ def _types(raw: Any) -> dict[int, str]:
     }
 
 
-def _settings(spark: SparkSession, explicit: Mapping[str, str]) -> dict[str, str]:
+def _settings(
+    spark: SparkSession, explicit: Mapping[str, str], names: Iterable[str]
+) -> dict[str, str]:
     """The settings' values, the defaults of this Spark where none is set."""
-    known = {name: explicit.get(name) or _default(spark, name) for name in SETTINGS}
+    known = {name: explicit.get(name) or _default(spark, name) for name in names}
     return {name: value for name, value in known.items() if value is not None}
 
 

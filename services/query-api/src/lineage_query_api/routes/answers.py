@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 from fastapi import APIRouter
@@ -16,6 +17,7 @@ from lineage_query_api.dependencies import AppName, Caller, RowCaller, Store
 from lineage_query_api.errors import too_much
 from lineage_query_api.models import AnyObject
 from lineage_query_api.routes.exports import parts_of, written
+from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.dump import dump_application
 from lineage_store.exports import Options
@@ -29,10 +31,13 @@ FRAMED = "application/vnd.lineage.file"
 @router.post("/answers")
 def answer(question: models.Question, store: Store, caller: Caller) -> AnyObject:
     """Trace places as people type them: as `lineage back --json` and `lineage forward --json`."""
-    traced = store.ask(_question(question))
-    listed = traced.result.count if question.limit is None else question.limit
+    asked = replace(_question(question), limit=question.limit)
+    found = store.ask_any(asked, rows=caller.rows)
+    if isinstance(found, Answer):
+        return AnyObject(**(found if caller.rows else found.without_texts()).to_json())
+    listed = found.result.count if question.limit is None else question.limit
     store.check_listed(listed, "give a limit")
-    return AnyObject(**traced.answer(question.limit, texts=caller.rows).to_json())
+    return AnyObject(**found.answer(question.limit, texts=caller.rows).to_json())
 
 
 @router.post(

@@ -36,7 +36,7 @@ RANKED_MAX = 200_000
 @router.post("/diff")
 def diff(app: AppName, request: DiffRequest, store: Store, caller: Caller) -> DiffModel:
     """What the trace of one row has that the trace of another has not."""
-    left, right = store.trace(app, request.left), store.trace(app, request.right)
+    left, right = (store.trace(app, one, rows=caller.rows) for one in (request.left, request.right))
     opened = left.opened
     ours, theirs = left.traced.result.found, right.traced.result.found
     nothing = NodeItems("", {})
@@ -77,7 +77,7 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
         if time.monotonic() > deadline:
             raise too_much("the traces of these outputs take too long", "give fewer outputs")
         asked = TraceRequest(direction="backward", start=StartModel(places=[place]))
-        made = store.trace(app, asked)
+        made = store.trace(app, asked, rows=caller.rows)
         exact &= made.traced.result.exact
         for node, found in made.traced.result.found.items():
             for space, region in found.spaces.items():

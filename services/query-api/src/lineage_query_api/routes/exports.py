@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,10 +12,14 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from lineage_query_api.dependencies import Caller, Store
+from lineage_query_api.errors import too_much
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import FormatName
-from lineage_query_api.routes.traces import TraceName, had
+from lineage_query_api.noted_traces import NotedTrace
+from lineage_query_api.routes.traces import TraceName, had, whole
 from lineage_store.exports import FORMATS, Exported, Options, exported, format_of
+from lineage_store.exports.csv_file import write_batches
+from lineage_store.exports.tables import batches_of
 from lineage_store.traced import Traced
 
 router = APIRouter(prefix="/v1", tags=["traces"])
@@ -45,9 +50,13 @@ def export_trace(
     ] = False,
 ) -> StreamingResponse:
     """A trace as CSV, Arrow, Parquet, PROV-JSON, GraphML or Mermaid."""
-    made = had(store, trace)
+    made = had(store, trace, caller)
     chosen = format_of(format_name)
-    file, _ = written(store, made.traced, format_name, Options(way=way, texts=caller.rows))
+    options = Options(way=way, texts=caller.rows)
+    if isinstance(made, NotedTrace):
+        file = written_answer(made, format_name, options)
+    else:
+        file, _ = written(store, made.traced, format_name, options)
     name = f"lineage-{made.opened.app}.{chosen.extension}"
     headers = {"Content-Disposition": f'attachment; filename="{_safe(name)}"'}
     return StreamingResponse(parts_of(file), media_type=chosen.media_type, headers=headers)
@@ -71,6 +80,20 @@ def written(
         told = exported(traced, format_name, file, options)
         open_files.pop_all()
     return file, told
+
+
+def written_answer(made: NotedTrace, format_name: str, options: Options) -> IO[bytes]:
+    """A file of a trace of DataFrames' rows: a table, as an answer has no derivations.
+
+    Raises:
+        ProblemError: another format, or not all items are known.
+    """
+    if format_name != "csv":
+        raise too_much("a trace of DataFrames' rows is exported as csv alone", "give format=csv")
+    answer = whole(made)
+    file = io.BytesIO()
+    write_batches(batches_of(answer, options), file)
+    return file
 
 
 def parts_of(file: IO[bytes]) -> Iterator[bytes]:

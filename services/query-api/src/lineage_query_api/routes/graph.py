@@ -16,7 +16,7 @@ from lineage_query_api.dependencies import (
     Store,
     check_rows,
 )
-from lineage_query_api.models import GraphModel, ItemPage, SearchText
+from lineage_query_api.models import GraphModel, ItemPage, NotedColumns, SearchText
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["graph"])
 
@@ -31,6 +31,14 @@ def get_graph(
     """Nodes and links, with counts, exactness and call sites."""
     opened = store.open(app)
     return shaping.graph(opened, opened.graph.links(), store.listing(opened), unfold=unfold)
+
+
+@router.get("/nodes/{node}/columns")
+def list_columns(app: AppName, node: NodeName, store: Store, _: Caller) -> NotedColumns:
+    """What rows of a DataFrame's output or source may be asked for by: its columns."""
+    opened = store.open(app)
+    traced = bool(store.settings.spark_master)
+    return shaping.noted_columns(opened, opened.names.node(node), traced=traced)
 
 
 @router.get("/nodes/{node}/items")

@@ -12,6 +12,7 @@ from fastapi.responses import StreamingResponse
 
 from lineage_core.trace_result import NodeItems
 from lineage_query_api import shaping
+from lineage_query_api.auth import Principal
 from lineage_query_api.dependencies import (
     AppName,
     Caller,
@@ -19,13 +20,13 @@ from lineage_query_api.dependencies import (
     NodeName,
     PageSize,
     Store,
-    check_rows,
 )
-from lineage_query_api.errors import ProblemError
+from lineage_query_api.errors import ProblemError, too_much
 from lineage_query_api.lineages import Lineages, Trace
 from lineage_query_api.models import TraceModel, TracePage, TraceRequest
+from lineage_query_api.noted_traces import ITEMS_KEPT, NotedTrace
 from lineage_query_api.trace_ids import unpack
-from lineage_store.answers import order_of
+from lineage_store.answers import Answer, order_of
 from lineage_store.listing import Listing
 
 router = APIRouter(prefix="/v1", tags=["traces"])
@@ -36,15 +37,13 @@ TraceName = Annotated[str, Path(description="trace of an answer")]
 @router.post("/applications/{app}/traces")
 def make_trace(app: AppName, request: TraceRequest, store: Store, caller: Caller) -> TraceModel:
     """Where items come from, or where they went: counts, and the first items of each node."""
-    if request.start.contains is not None:
-        check_rows(caller)
-    return shaping.trace(store.trace(app, request), texts=caller.rows)
+    return shaping.trace(store.trace_any(app, request, rows=caller.rows), texts=caller.rows)
 
 
 @router.get("/traces/{trace}")
 def get_trace(trace: TraceName, store: Store, caller: Caller) -> TraceModel:
     """A trace again."""
-    return shaping.trace(had(store, trace), texts=caller.rows)
+    return shaping.trace(had(store, trace, caller), texts=caller.rows)
 
 
 @router.get("/traces/{trace}/nodes/{node}/items")
@@ -57,8 +56,10 @@ def list_trace_items(
     cursor: Cursor = None,
 ) -> TracePage:
     """Items of one node that take part in a trace, in order."""
-    made = had(store, trace)
+    made = had(store, trace, caller)
     opened = made.opened
+    if isinstance(made, NotedTrace):
+        return shaping.noted_page(made, opened.names.node(node), limit, cursor, texts=caller.rows)
     found = made.result_items.get(opened.names.node(node))
     if found is None:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"no item of node {node} takes part in the trace")
@@ -79,7 +80,10 @@ def list_trace_items(
 )
 def stream_trace_items(trace: TraceName, store: Store, caller: Caller) -> StreamingResponse:
     """All items that a trace found, one JSON object a line."""
-    made = had(store, trace)
+    made = had(store, trace, caller)
+    if isinstance(made, NotedTrace):
+        lines = noted_lines(made, texts=caller.rows)
+        return StreamingResponse(lines, media_type="application/x-ndjson")
     store.check_listed(
         made.traced.result.count, "page through a node's items instead, or begin at fewer rows"
     )
@@ -92,7 +96,7 @@ def in_order(found: NodeItems) -> NodeItems:
     return NodeItems(found.node, {space: found.spaces[space] for space in ordered})
 
 
-def had(store: Lineages, trace: str) -> Trace:
+def had(store: Lineages, trace: str, caller: Principal) -> Trace | NotedTrace:
     """The trace that an id stands for.
 
     Raises:
@@ -100,7 +104,36 @@ def had(store: Lineages, trace: str) -> Trace:
         LineageError: what it asks for is not there any more.
     """
     named = unpack(trace)
-    return store.trace(named.app, named.request)
+    return store.trace_any(named.app, named.request, rows=caller.rows)
+
+
+def whole(made: NotedTrace) -> Answer:
+    """The answer of a trace, if all of its items are known.
+
+    Raises:
+        ProblemError: it has more.
+    """
+    if any(group.count > len(group.items) for group in made.answer.groups):
+        raise too_much(
+            f"a trace of DataFrames' rows lists at most {ITEMS_KEPT:,} items of a node here",
+            "give more values, or ask `lineage back --json` where the store and Spark are",
+        )
+    return made.answer
+
+
+def noted_lines(made: NotedTrace, *, texts: bool) -> Iterator[bytes]:
+    """All items that a trace of DataFrames' rows found, one JSON object a line.
+
+    Raises:
+        ProblemError: not all are known.
+    """
+    answer = whole(made) if texts else whole(made).without_texts()
+    lines = (
+        json.dumps({"node": group.node, **item.to_json()}, ensure_ascii=False) + "\n"
+        for group in answer.groups
+        for item in group.items
+    )
+    return (line.encode("utf-8", "replace") for line in lines)
 
 
 def _lines(made: Trace, *, texts: bool) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ import type {
   ExportFormat,
   Graph,
   Me,
+  NodeColumns,
   NodeItems,
   Page,
   Progress,
@@ -73,6 +74,9 @@ export const nodeItems = (
     { ...filter, limit, cursor },
     signal,
   );
+
+export const nodeColumns = (app: string, node: string, signal?: AbortSignal) =>
+  get<NodeColumns>(`${of(app)}/nodes/${encodeURIComponent(node)}/columns`, {}, signal);
 
 export const startTrace = (app: string, request: TraceRequest, signal?: AbortSignal) =>
   post<Trace>(`${of(app)}/traces`, request, signal);

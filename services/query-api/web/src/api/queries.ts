@@ -73,6 +73,13 @@ export const nodeItemsQuery = (app: string, node: string, filter: ItemFilter) =>
     staleTime: 60_000,
   });
 
+export const nodeColumnsQuery = (app: string, node: string) =>
+  queryOptions({
+    queryKey: ['application', app, 'columns', node],
+    queryFn: ({ signal }) => lineage.nodeColumns(app, node, signal),
+    staleTime: 60_000,
+  });
+
 export const traceQuery = (id: string) =>
   queryOptions({
     queryKey: ['trace', id],

@@ -111,9 +111,25 @@ export interface TraceItems extends ItemPage {
   count: number;
 }
 
+/** A column of a DataFrame and the text of its value; null is NULL. */
+export interface ColumnValue {
+  column: string;
+  value: string | null;
+}
+
+/** What rows of a DataFrame's node may be asked for by. */
+export interface NodeColumns {
+  node: string;
+  label: string;
+  columns: { name: string; type: string }[];
+  /** The server has a Spark that traces them. */
+  traced: boolean;
+}
+
 export type TraceStart =
   | { places: string[] }
   | { node: string; contains: string }
+  | { node: string; values: ColumnValue[] }
   | { regions: { space: string; ranges: string }[] };
 
 export interface TraceRequest {
@@ -150,6 +166,8 @@ export interface Trace {
   warnings: string[];
   start: GroupCount[];
   groups: GroupCount[];
+  /** By a query over a DataFrame's recipe: there are no steps, and no items on the way. */
+  computed: boolean;
   passed: PassedNode[];
   count: number;
 }

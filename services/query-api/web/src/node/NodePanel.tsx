@@ -1,8 +1,9 @@
-import type { Direction, GraphNode } from '../api/types';
+import type { ColumnValue, Direction, GraphNode } from '../api/types';
 import { PanelHead } from '../components/PanelHead';
 import { Tabs } from '../components/Tabs';
 import { nodeTitle, whereabouts } from '../graph/naming';
 import { AboutTab } from './AboutTab';
+import { AskTab } from './AskTab';
 import { RowsTab } from './RowsTab';
 import { TurnSelect } from './TurnSelect';
 
@@ -23,6 +24,9 @@ interface Props {
   onSelected: (selected: string[]) => void;
   onTrace: (direction: Direction, places: string[]) => void;
   onTraceMatches: (direction: Direction) => void;
+  onTraceValues: (direction: Direction, values: ColumnValue[]) => void;
+  /** A trace is being made. */
+  busy: boolean;
   onShowRow: (address: string) => void;
   onTurn: (node: string) => void;
   onFold: (fold: string) => void;
@@ -63,7 +67,13 @@ export function NodePanel(props: Props) {
         active={props.tab}
         onChange={props.onTab}
       >
-        {props.tab === 'rows' ? <RowsTab {...props} /> : <AboutTab node={node} />}
+        {props.tab === 'about' ? (
+          <AboutTab node={node} />
+        ) : node.kind === 'frame' || node.kind === 'frame-source' ? (
+          <AskTab key={props.id} {...props} />
+        ) : (
+          <RowsTab {...props} />
+        )}
       </Tabs>
     </>
   );

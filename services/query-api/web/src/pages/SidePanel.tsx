@@ -10,7 +10,7 @@ import type { DisplayGraph, DisplayNode } from '../graph/display';
 import { tokensOf } from '../lib/highlight';
 import { NodePanel } from '../node/NodePanel';
 import { RawRows } from '../node/RawRows';
-import { canGoOn, inSteps, ofMatches, ofPlaces } from '../trace/requests';
+import { canGoOn, inSteps, ofMatches, ofPlaces, ofValues } from '../trace/requests';
 import { TracePanel } from '../trace/TracePanel';
 import { useStartTrace, type StartTrace } from '../trace/useStartTrace';
 import type { ApplicationSearch } from '../url/searches';
@@ -122,6 +122,8 @@ function NodeContent(props: ContentProps & { id: string; node: DisplayNode }) {
       onSelected={(sel) => go({ sel }, true)}
       onTrace={(direction: Direction, places) => start.mutate(ofPlaces(direction, places))}
       onTraceMatches={(direction) => start.mutate(ofMatches(direction, id, search.q ?? ''))}
+      onTraceValues={(direction, values) => start.mutate(ofValues(direction, id, values))}
+      busy={start.isPending}
       onShowRow={(row) => go({ row })}
       onTurn={(turn) => go({ node: turn, partition: undefined })}
       onFold={props.onFold}

@@ -81,6 +81,7 @@ export function aTrace(told: Partial<Trace> = {}): Trace {
     warnings: [],
     start: [],
     groups: [],
+    computed: false,
     passed: [],
     count: 0,
     ...told,

@@ -23,6 +23,10 @@ const WORDS: Record<ExportFormat | 'ndjson', string> = {
   mermaid: 'Mermaid',
 };
 
+const ALL = ['csv', 'ndjson', 'arrow', 'parquet', 'prov', 'graphml', 'mermaid'] as const;
+/** What is computed by a query is items alone. */
+const COMPUTED = ['csv', 'ndjson'] as const;
+
 /** Saves all items of a trace, in a format of one's choice. */
 export function ExportMenu({ trace, onError }: { trace: Trace; onError: (error: Error) => void }) {
   const [busy, setBusy] = useState(false);
@@ -49,13 +53,11 @@ export function ExportMenu({ trace, onError }: { trace: Trace; onError: (error: 
       }}
     >
       <option value="">{busy ? 'Exporting…' : 'Export…'}</option>
-      {(['csv', 'ndjson', 'arrow', 'parquet', 'prov', 'graphml', 'mermaid'] as const).map(
-        (format) => (
-          <option key={format} value={format}>
-            {WORDS[format]}
-          </option>
-        ),
-      )}
+      {(trace.computed ? COMPUTED : ALL).map((format) => (
+        <option key={format} value={format}>
+          {WORDS[format]}
+        </option>
+      ))}
     </select>
   );
 }

@@ -57,12 +57,14 @@ export function TracePanel(props: Props) {
       />
       <div className="trace-body">
         <StartRows trace={trace} search={props.search} />
-        <StepBar
-          steps={trace.request.steps}
-          canGoOn={props.canGoOn}
-          busy={props.busy}
-          onSteps={props.onSteps}
-        />
+        {!trace.computed && (
+          <StepBar
+            steps={trace.request.steps}
+            canGoOn={props.canGoOn}
+            busy={props.busy}
+            onSteps={props.onSteps}
+          />
+        )}
         <TraceNotes trace={trace} />
         {failed && <ErrorNotice error={failed} />}
         <p className="trace-count" role="status">
@@ -111,7 +113,7 @@ export function TracePanel(props: Props) {
               className="button button-small button-quiet"
               onClick={() => props.onRowsOf(at)}
             >
-              All rows of this node
+              {trace.computed ? 'Other rows of this node' : 'All rows of this node'}
             </button>
           </div>
         )}
@@ -151,6 +153,7 @@ export function TracePanel(props: Props) {
 function FoundItems(props: Props & { at: string }) {
   const { trace, at, node, onTrace, onShowRow } = props;
   const pages = useItemPages(traceItemsQuery(trace.trace, at));
+  const { computed } = trace;
   const actions = useMemo<ItemAction[]>(
     () => [
       {
@@ -158,26 +161,27 @@ function FoundItems(props: Props & { at: string }) {
         title: 'Show it in its file',
         letter: 'l',
         run: (item) => onShowRow(item.address),
-        available: (item) => item.location !== null,
+        available: (item) => item.location !== null && !computed,
       },
       {
         label: '← Back',
         title: 'Trace backward from here',
         letter: 'b',
-        run: (item) => onTrace('backward', [item.address]),
-        available: () => node?.kind !== 'source',
+        run: (item) => onTrace('backward', [placeOf(item, computed)]),
+        available: (item) => isWayFrom(node?.kind, 'backward', item),
       },
       {
         label: 'Forward →',
         title: 'Trace forward from here',
         letter: 'f',
-        run: (item) => onTrace('forward', [item.address]),
-        available: () => node?.kind !== 'sink',
+        run: (item) => onTrace('forward', [placeOf(item, computed)]),
+        available: (item) => isWayFrom(node?.kind, 'forward', item),
       },
     ],
-    [node?.kind, onTrace, onShowRow],
+    [node?.kind, onTrace, onShowRow, computed],
   );
   const open = (item: Item) => {
+    if (computed) return;
     if (item.location !== null) onShowRow(item.address);
     else onTrace(trace.direction, [item.address]);
   };
@@ -207,6 +211,18 @@ function FoundItems(props: Props & { at: string }) {
       )}
     </>
   );
+}
+
+/** What names an item: rows of DataFrames have no address but the place in their file. */
+const placeOf = (item: Item, computed: boolean) =>
+  computed ? (item.location ?? item.address) : item.address;
+
+/** Whether a trace may go on from an item of a node of that kind. */
+function isWayFrom(kind: string | undefined, direction: Direction, item: Item): boolean {
+  if (kind === 'frame' || kind === 'frame-source') {
+    return item.location !== null && (kind === 'frame') === (direction === 'backward');
+  }
+  return kind !== (direction === 'backward' ? 'source' : 'sink');
 }
 
 function StartRows({ trace, search }: { trace: Trace; search: string }) {

@@ -1,6 +1,6 @@
 /** What is asked of the service when rows are traced. */
 
-import type { Direction, Trace, TraceRequest, TraceStart } from '../api/types';
+import type { ColumnValue, Direction, Trace, TraceRequest, TraceStart } from '../api/types';
 
 export const toTheEnds = (direction: Direction, start: TraceStart): TraceRequest => ({
   direction,
@@ -14,6 +14,9 @@ export const ofPlaces = (direction: Direction, places: string[]) =>
 
 export const ofMatches = (direction: Direction, node: string, contains: string) =>
   toTheEnds(direction, { node, contains });
+
+export const ofValues = (direction: Direction, node: string, values: ColumnValue[]) =>
+  toTheEnds(direction, { node, values });
 
 /** The same trace, so many steps along the graph; null: all the way. */
 export const inSteps = (

@@ -1,0 +1,83 @@
+"""Tables of the TPC queries as DataFrame jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks.report.rows import Row
+from benchmarks.report.tables import NO_ROWS, NOTHING, number, table
+
+RESULTS = ("exact", "superset", "refused", "empty", "failed", "wrong")
+
+
+def summaries(rows: Sequence[Row]) -> str:
+    """A line a suite and scale."""
+    heads = [
+        "suite", "scale", *RESULTS, "noted over plain", "noting, ms", "recipe, kB", "trace less query, ms",
+        "trace over query, p95", "materialise over write",
+    ]  # fmt: skip
+    lines = []
+    for row in rows:
+        counts = row.at("results") or {}
+        lines.append(
+            [
+                str(row.at("suite")),
+                f"{row.value('scale'):g}",
+                *(str(counts.get(result, 0)) for result in RESULTS),
+                _with_interval(row, "job_ratio"),
+                number(row.value("noting_ms")),
+                number((row.value("recipe_bytes") or 0) / 1000),
+                number(row.value("trace_more_ms")),
+                number(row.value("trace_ratio.p95")),
+                number(row.value("materialise_ratio")),
+            ]
+        )
+    return table(heads, lines)
+
+
+def queries(rows: Sequence[Row]) -> str:
+    """A table a suite: its queries at the largest scale that was measured."""
+    parts = []
+    for suite in sorted({str(row.at("suite")) for row in rows}):
+        row = max(
+            (one for one in rows if one.at("suite") == suite),
+            key=lambda one: one.value("scale") or 0,
+        )
+        lead = f"{suite}, scale {row.value('scale'):g} (`{row.command}`):"
+        heads = [
+            "query",
+            "result",
+            "rows",
+            "plain, ms",
+            "noted, ms",
+            "trace, ms",
+            "witnesses",
+            "materialise, ms",
+        ]
+        parts += [lead, table(heads, _lines(row.at("queries")))]
+    return "\n\n".join(parts) or NO_ROWS
+
+
+def _lines(found: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
+    for one in sorted(found, key=lambda one: int(one["query"])):
+        why = "; ".join(one.get("reasons", ()))
+        traces, witnesses = one.get("traces", ()), one.get("witnesses", ())
+        yield [
+            str(one["query"]),
+            f"{one['result']}: {why}" if why else str(one["result"]),
+            f"{one['rows']:,}",
+            number(one.get("plain")),
+            number(one.get("noted")),
+            number(sum(traces) / len(traces)) if traces else NOTHING,
+            number(sum(witnesses) / len(witnesses)) if witnesses else NOTHING,
+            number(one["materialise"])
+            if "materialise" in one
+            else one.get("not_materialised", NOTHING),
+        ]
+
+
+def _with_interval(row: Row, path: str) -> str:
+    spread = row.interval(path)
+    middle = number(row.value(path))
+    return middle if spread is None else f"{middle} ({number(spread[0])} to {number(spread[1])})"

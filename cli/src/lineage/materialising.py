@@ -1,0 +1,332 @@
+"""``lineage materialise``: the rows of DataFrames' outputs as ordinary lineage, for traces in milliseconds.
+
+The relations are those of :mod:`lineage_frames.relations`. They become the flows of an application of their
+own, which has the files of the job's: whoever asks for a row of such a file is answered from its flows.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from lineage.frame_traces import spark_session
+from lineage.options import SERVER_SCHEMES, print_json
+from lineage_core.graph import FlowGraph, NodeRecord
+from lineage_core.message import NodeKind, RecordFiles, RecordSplits, SinkFiles, Splits
+from lineage_core.recipe import Recipe, Source
+from lineage_core.trace_result import TraceError
+from lineage_frames.errors import FramesError, RefusedError
+from lineage_frames.locations import has_lines, lines_of_file
+from lineage_frames.pairs import Items, Pairs
+from lineage_frames.relations import Relations
+from lineage_store.finding import find_application
+from lineage_store.names import Names
+from lineage_store.opening import open_store
+from lineage_store.paths import plain_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lineage_emitter.api import LineageApi
+    from lineage_emitter.task_capture import TaskCapture
+    from lineage_store.port import GraphStore
+
+SUFFIX = ".rows"
+"""Of the application that holds the flows, behind the name of the job's."""
+LINES = {"csv", "json", "text"}
+"""Formats whose files are told as files of lines."""
+
+
+@dataclass
+class Made:
+    """What was materialised. ``app``: the application with the flows; ``refused``: reasons by node."""
+
+    app: str
+    flows: int = 0
+    associations: int = 0
+    nodes: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """For tools."""
+        return asdict(self)
+
+
+def materialise(
+    store: GraphStore, url: str, app: str, wanted: Sequence[str] = (), *, again: bool = False
+) -> Made:
+    """Materialise outputs of an application, all that have files or those called ``wanted``.
+
+    Raises:
+        TraceError: no such output, it is done already, or Spark does not start.
+        SettingsError: the flows can't be sent from here.
+        OSError: the folder for relations, or the spool, can't be written.
+    """
+    chosen = _chosen(store.graph(app), wanted)
+    made = Made(f"{app}{SUFFIX}")
+    if made.app in store.application_ids():
+        if not again:
+            raise TraceError(f"{app} is materialised, as {made.app}; --again does it anew")
+        store.delete(made.app)
+    begun = time.monotonic()
+    with ExitStack() as stack:
+        spark = stack.enter_context(spark_session())
+        scratch = Path(tempfile.mkdtemp(prefix="lineage-materialise-"))
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        ready: list[tuple[NodeRecord, Recipe, Relations]] = []
+        for node, recipe in chosen:
+            try:
+                for source in recipe.reads():
+                    _check_lines(source)
+                relations = Relations(spark, recipe, scratch / node.node)
+                _check_lines(relations.output)
+                ready.append((node, recipe, relations))
+            except FramesError as problem:
+                made.refused[node.node] = str(problem)
+        if ready:
+            _send(store, url, app, made, spark, ready)
+    made.seconds = time.monotonic() - begun
+    return made
+
+
+def _chosen(graph: FlowGraph, wanted: Sequence[str]) -> list[tuple[NodeRecord, Recipe]]:
+    names, found = Names(graph.nodes()), list[tuple[NodeRecord, Recipe]]()
+    for node in graph.nodes():
+        if node.kind != "frame" or (wanted and not _is_called(node, names, wanted)):
+            continue
+        text = graph.recipe(node.node)
+        if text is not None and (recipe := Recipe.from_json(text)).output.files:
+            found.append((node, recipe))
+    if not found:
+        which = f"called {', '.join(wanted)}" if wanted else "with files"
+        raise TraceError(f"the application has no DataFrame's output {which}: see lineage graph")
+    return found
+
+
+def _is_called(node: NodeRecord, names: Names, wanted: Sequence[str]) -> bool:
+    """Whether one of the ``wanted`` names (``*`` stands for anything in them) is the node's."""
+    known = {node.node, names.label(node.node)}
+    if node.path is not None:
+        known |= {node.path, plain_path(node.path)}
+    return any(fnmatchcase(one, like) for one in known for like in wanted)
+
+
+def _check_lines(source: Source) -> None:
+    if source.format in LINES and not has_lines(source):
+        raise RefusedError(f"rows of these {source.format} files are no lines")
+
+
+def _send(
+    store: GraphStore,
+    url: str,
+    app: str,
+    made: Made,
+    spark: SparkSession,
+    ready: Sequence[tuple[NodeRecord, Recipe, Relations]],
+) -> None:
+    from lineage_emitter.api import LineageApi
+    from lineage_emitter.settings import read_settings
+
+    name = next(one.name for one in store.applications() if one.app == app)
+    settings = read_settings(store=url)
+    with LineageApi(f"{name} (rows of DataFrames)", app=made.app, settings=settings) as api:
+        for node, recipe, relations in ready:
+            sender = _Sender(api, store, app, spark, node, recipe, relations)
+            sender.send()
+            made.nodes.append(node.node)
+            made.flows += sender.flows
+            made.associations += sender.associations
+
+
+class _Sender:
+    """Tells the relations of one output."""
+
+    def __init__(
+        self,
+        api: LineageApi,
+        store: GraphStore,
+        app: str,
+        spark: SparkSession,
+        output: NodeRecord,
+        recipe: Recipe,
+        relations: Relations,
+    ) -> None:
+        self._api, self._store, self._app, self._spark = api, store, app, spark
+        self._output, self._recipe, self._relations = output, recipe, relations
+        self._known = {one.node: one for one in store.graph(app).nodes()}
+        self._producers = [
+            link.src for link in store.graph(app).links() if link.dest == output.node
+        ]
+        self._registered: set[str] = set()
+        self._links: set[tuple[str, str]] = set()
+        self._tasks: dict[str, TaskCapture] = {}
+        self._lines: dict[tuple[Items, str], NDArray[np.uint64] | None] = {}
+        self.flows = self.associations = 0
+
+    def send(self) -> None:
+        """Send flows, then, when all are there, the files that they are of."""
+        try:
+            for pairs in self._relations.pairs():
+                self._tell(pairs)
+        except BaseException as problem:
+            for task in self._tasks.values():
+                task.fail(f"{type(problem).__name__}: {problem}")
+            raise
+        for task in self._tasks.values():
+            task.commit()
+        self._register(Items("output"))
+        for message in self._store.messages(
+            self._app, "splits", "record_splits", "sink_files", "record_files"
+        ):
+            assert isinstance(message, Splits | RecordSplits | SinkFiles | RecordFiles)
+            if message.node in self._registered:
+                self._api.send(message.model_copy(update={"app": self._api.app}))
+
+    def _tell(self, pairs: Pairs) -> None:
+        made, used = self._register(pairs.made_of), self._register(pairs.used_of)
+        if (used, made) not in self._links:
+            self._links.add((used, made))
+            self._api.link(used, made)
+        if made not in self._tasks:
+            self._tasks[made] = self._api.begin(made)
+        out, ptr, first, last = flows_of(
+            self._positions(pairs.made_of, pairs.made_file, pairs.made),
+            self._positions(pairs.used_of, pairs.used_file, pairs.used),
+        )
+        self.flows += len(out)
+        self.associations += len(pairs.made)
+        self._tasks[made].capture_columns(
+            self._space(used, pairs.used_of, pairs.used_file),
+            first,
+            self._space(made, pairs.made_of, pairs.made_file),
+            out,
+            in_ptr=ptr,
+            in_last=last,
+            reason="; ".join(self._relations.reasons.get(pairs.made_of, [])),
+        )
+
+    def _space(self, node: str, items: Items, file: str) -> str:
+        if items.of in {"group", "subquery"}:
+            return f"{node}@0"
+        return f"{node}#{self._files(items).index(file) if file else 0}"
+
+    def _files(self, items: Items) -> list[str]:
+        source = self._source(items)
+        return [] if source is None else [file.path for file in source.files]
+
+    def _source(self, items: Items) -> Source | None:
+        if items.of == "output":
+            return self._relations.output
+        return self._recipe.sources[items.place] if items.of == "source" else None
+
+    def _positions(self, items: Items, file: str, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Rows as their files are told: in files of lines a row's position is its line's, from 0."""
+        source = self._source(items)
+        if source is None or not has_lines(source):
+            return rows
+        if (items, file) not in self._lines:
+            self._lines[items, file] = lines_of_file(self._spark, source, file)
+        lines = self._lines[items, file]
+        return rows if lines is None else lines[rows.astype(np.int64)] - np.uint64(1)
+
+    def _register(self, items: Items) -> str:
+        """The node of items, told when it is first met."""
+        node = self._node(items)
+        if node not in self._registered:
+            self._registered.add(node)
+            reasons = "; ".join(self._relations.reasons.get(items, []))
+            known = self._known.get(node)
+            if known is None:
+                kind: NodeKind = "source" if items.of == "plan" else "operator"
+                what = "values" if items.of == "plan" else items.of
+                self._api.register(
+                    node, what, kind=kind, exact=not reasons, reason=reasons,
+                    call_site=self._output.call_site,
+                )  # fmt: skip
+            else:
+                self._api.register(
+                    node,
+                    known.name,
+                    kind="sink" if items.of == "output" else "source",
+                    op=known.op,
+                    call_site=known.call_site,
+                    alias=known.alias,
+                    path=known.path,
+                    exact=not reasons,
+                    reason=reasons,
+                )
+        return node
+
+    def _node(self, items: Items) -> str:
+        if items.of == "output":
+            return self._output.node
+        if items.of != "source":
+            return f"{self._output.node}.{items.of}{items.place}"
+        source = self._recipe.sources[items.place]
+        named = next(iter(source.paths), source.table)
+        return next(one for one in self._producers if self._known[one].path == named)
+
+
+def flows_of(
+    made: NDArray[np.uint64], used: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
+    """Pairs as flows: for each of ``out`` (uint64[n], ascending) what it was made from, as runs.
+
+    Gives ``out``, ``ptr`` (int64[n + 1]), ``first`` and ``last`` (uint64[ptr[n]]). An output of more runs than
+    a block holds is there several times.
+    """
+    from lineage_emitter.recorders import RUNS_MAX, runs_of
+
+    order = np.lexsort((used, made))
+    out, lengths = np.unique(made[order], return_counts=True)
+    sizes, first, last = runs_of(used[order], lengths.astype(np.int64))
+    pieces = -(-sizes // RUNS_MAX)
+    part = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    sizes = np.minimum(np.repeat(sizes, pieces) - part * RUNS_MAX, RUNS_MAX)
+    return np.repeat(out, pieces), np.concatenate(([0], np.cumsum(sizes))), first, last
+
+
+def show_made(
+    url: str,
+    name: str,
+    nodes: Sequence[str],
+    *,
+    again: bool = False,
+    as_json: bool = False,
+    to_stderr: bool = False,
+) -> None:
+    """Materialise, and print what was done.
+
+    Raises:
+        TraceError: nothing could be materialised, or not from here.
+    """
+    if url.startswith(SERVER_SCHEMES):
+        raise TraceError(
+            "rows are materialised where the store and Spark are, not through a server"
+        )
+    with open_store(url) as store:
+        app = find_application(store, name)
+        made = materialise(store, url, app, nodes, again=again)
+    for node, reason in made.refused.items():
+        typer.echo(f"lineage: node {node} is not materialised: {reason}", err=True)
+    if not made.nodes:
+        raise TraceError(f"no output of {app} could be materialised")
+    if as_json:
+        print_json(made.to_json())
+        return
+    outputs = "1 output" if len(made.nodes) == 1 else f"{len(made.nodes)} outputs"
+    counts = f"{made.associations:,} associations in {made.flows:,} flows"
+    lead = "lineage: " if to_stderr else ""
+    typer.echo(f"{lead}{made.app}: {outputs}, {counts}, {made.seconds:.1f} s", err=to_stderr)

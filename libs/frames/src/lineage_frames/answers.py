@@ -1,0 +1,316 @@
+"""Answers about rows of DataFrames, as those about records are: items by node, with places and texts.
+
+Who asks gives a Spark; `asking` says for which questions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from lineage_core.graph import NodeRecord
+from lineage_core.recipe import File, Recipe, Source
+from lineage_core.trace_result import Direction, TraceError
+from lineage_frames.changed import local_path
+from lineage_frames.errors import FramesError, RefusedError, RowError
+from lineage_frames.forward import Outcome, trace_forward
+from lineage_frames.grouping import KEEP_VALUES
+from lineage_frames.locations import names_of
+from lineage_frames.rows import (
+    output_of,
+    place_in,
+    places_of,
+    rows_with,
+    texts_at,
+    values_at,
+)
+from lineage_frames.tracing import trace_back
+from lineage_frames.vetting import vet
+from lineage_frames.witnesses import Witnesses
+from lineage_store.answers import Answer, Group, Item
+from lineage_store.asking import Question, said_end, said_incomplete
+from lineage_store.names import Names
+from lineage_store.paths import canonical, plain_path, shown_path
+from lineage_store.places import Location, ValuedPlace
+from lineage_store.port import GraphStore
+from lineage_store.rows import RowReader
+from lineage_store.verdicts import verdict_of
+
+Rows = list[tuple[Source | None, str, NDArray[np.uint64]]]
+"""Rows by source and file: their ordinals, ascending."""
+
+
+@dataclass
+class Frames:
+    """Traces by recipes of one application.
+
+    ``reader``: says which files may be read. ``key``: of recipes' Python functions, as in `tracing.trace_back`.
+    """
+
+    spark: SparkSession
+    store: GraphStore
+    reader: RowReader
+    app: str
+    question: Question
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        self._graph = self.store.graph(self.app)
+        self._nodes = {node.node: node for node in self._graph.nodes()}
+        self._names = Names(list(self._nodes.values()))
+        self._warnings: list[str] = []
+
+    def row(self, node: str, place: Location) -> Answer:
+        """The trace of the row that stands at a place."""
+        if self.question.direction is Direction.FORWARD:
+            return self._forward(node, lambda recipe: self._at(recipe, place))
+        if self._nodes[node].kind == "frame-source":
+            return self._end()
+        recipe = self._recipe(node)
+        output = output_of(self.spark, recipe)
+        file = _file_in(output.files, place)
+        ordinal = self._ordinal(output, file, place)
+        row = values_at(self.spark, recipe, output, file, ordinal)
+        start = self._group(node, recipe, [(output, file.path, np.array([ordinal], np.uint64))])
+        there = output.format in KEEP_VALUES
+        found = trace_back(self.spark, recipe, [row], there=there, key=self.key)
+        return self._sources(node, recipe, [start], found)
+
+    def valued(self, node: str, place: ValuedPlace) -> Answer:
+        """The trace of the rows that have some values."""
+        if self.question.direction is Direction.FORWARD:
+            return self._forward(node, lambda recipe: self._with_values(recipe, node, place))
+        recipe = self._recipe(node)
+        found = trace_back(self.spark, recipe, values=place.values, key=self.key)
+        if not found.matched:
+            raise RowError("no row of the output has these values")
+        return self._back(node, recipe, found)
+
+    def where(self, node: str, where: str) -> Answer:
+        """The trace of an output's rows that fulfil a condition in Spark's SQL."""
+        recipe = self._recipe(node)
+        found = trace_back(self.spark, recipe, where=where, key=self.key)
+        if not found.matched:
+            raise RowError(f"no row of the output fulfils {where}")
+        return self._back(node, recipe, found)
+
+    def _back(self, node: str, recipe: Recipe, found: Witnesses) -> Answer:
+        start = self._grouped(self._nodes[node], found.matched, [])
+        return self._sources(node, recipe, [start], found)
+
+    def _sources(
+        self, node: str, recipe: Recipe, start: Sequence[Group], found: Witnesses
+    ) -> Answer:
+        by_source = sorted(found.rows.items(), key=lambda one: (one[0][0] is None, *one[0]))
+        groups = [
+            self._group(
+                self._source_node(node, recipe, source),
+                recipe,
+                [
+                    (None if source is None else recipe.sources[source], path, ordinals)
+                    for (_, path), ordinals in rows
+                ],
+            )
+            for source, rows in groupby(by_source, key=lambda one: one[0][0])
+        ]
+        return self._answer(start, groups, found.reasons)
+
+    def _end(self) -> Answer:
+        place, direction = self.question.places[0], self.question.direction
+        self._warnings.append(said_end(place, self.app, direction))
+        return self._answer([], [], ())
+
+    def _forward(self, node: str, rows_of: Callable[[Recipe], Rows]) -> Answer:
+        """The output rows, of all DataFrames that read them, that rows of a source went into."""
+        if self._nodes[node].kind != "frame-source":
+            return self._end()
+        start: list[Group] = []
+        groups: list[Group] = []
+        reasons: list[str] = []
+        refused: list[RefusedError] = []
+        told = 0
+        for user in [link.dest for link in self._graph.links() if link.src == node]:
+            record = self._nodes[user]
+            made = f"what {record.name or record.op} (node {user}) made of it"
+            if record.kind == "unknown":
+                reasons.append(f"{made} is not known: {record.reason}")
+                continue
+            recipe = self._recipe(user)
+            rows = rows_of(recipe)
+            start = start or [self._group(node, recipe, rows)]
+            asked = {path: ordinals.tolist() for _, path, ordinals in rows}
+            try:
+                outcome = trace_forward(self.spark, recipe, asked, self.key)
+            except RefusedError as problem:
+                refused.append(problem)
+                reasons.append(f"{made} can't be told: {problem}")
+                continue
+            told += 1
+            reasons += outcome.reasons
+            if outcome.rows:
+                groups.append(self._outcome(user, recipe, outcome, reasons))
+        if refused and not told:
+            raise refused[0]
+        return self._answer(start, groups, reasons)
+
+    def _at(self, recipe: Recipe, place: Location) -> Rows:
+        source, file = _source_with(recipe, place)
+        ordinal = self._ordinal(source, file, place)
+        return [(source, file.path, np.array([ordinal], np.uint64))]
+
+    def _with_values(self, recipe: Recipe, node: str, place: ValuedPlace) -> Rows:
+        named = self._nodes[node].path
+        source = next((one for one in recipe.sources if _name_of(one) == named), None)
+        if source is None:
+            raise RowError(f"{place.of} was not read")
+        found = rows_with(self.spark, recipe, source, place.values)
+        return [(source, path, ordinals) for path, ordinals in found.items()]
+
+    def _answer(
+        self, start: Sequence[Group], groups: Sequence[Group], reasons: Iterable[str]
+    ) -> Answer:
+        said = tuple(dict.fromkeys(reasons))
+        verdict = verdict_of(self.store, self.app)
+        if not verdict.complete:
+            self._warnings.append(said_incomplete(self.app, verdict))
+        return Answer(
+            app=self.app,
+            direction=self.question.direction,
+            asked=self.question.places,
+            start=tuple(start),
+            exact=not said,
+            reasons=said,
+            groups=tuple(groups),
+            warnings=tuple(dict.fromkeys(self._warnings)),
+            changed=False,
+            complete=verdict.complete,
+        )
+
+    def _recipe(self, node: str) -> Recipe:
+        text = self._graph.recipe(node)
+        if text is None:
+            record = self._nodes[node]
+            raise TraceError(
+                f"node {node} ({record.name or record.op}) has no recipe: {record.reason}"
+            )
+        recipe = Recipe.from_json(text)
+        vet(recipe, self.reader)
+        return recipe
+
+    def _ordinal(self, source: Source, file: File, place: Location) -> int:
+        if place.number is None:
+            raise RowError(f"{place.path} names no row")
+        return place_in(self.spark, source, file, place.number, line=place.unit == "line")
+
+    def _source_node(self, node: str, recipe: Recipe, source: int | None) -> str:
+        """The node that read a source; where it can't be told, the node itself."""
+        if source is None:
+            return node
+        read = recipe.sources[source]
+        named = _name_of(read)
+        producers = [link.src for link in self._graph.links() if link.dest == node]
+        return next((one for one in producers if self._nodes[one].path == named), node)
+
+    def _group(
+        self,
+        node: str,
+        recipe: Recipe,
+        rows: Sequence[tuple[Source | None, str, NDArray[np.uint64]]],
+    ) -> Group:
+        """Rows of some files, by ordinal, as items; the first of them where there are many."""
+        record, items = self._nodes[node], list[Item]()
+        for source, path, ordinals in rows:
+            wanted = ordinals
+            if self.question.limit is not None:
+                wanted = ordinals[: self.question.limit - len(items)]
+            if len(wanted):
+                items += self._items(record, recipe, source, path, wanted)
+        count = sum(len(ordinals) for _, _, ordinals in rows)
+        return self._grouped(record, count, items)
+
+    def _grouped(self, record: NodeRecord, count: int, items: Iterable[Item]) -> Group:
+        label = self._names.label(record.node)
+        return Group(
+            record.node,
+            label,
+            record.name or record.op,
+            record.path and plain_path(record.path),
+            count,
+            tuple(items),
+            False,
+        )
+
+    def _items(
+        self,
+        record: NodeRecord,
+        recipe: Recipe,
+        source: Source | None,
+        path: str,
+        ordinals: NDArray[np.uint64],
+    ) -> list[Item]:
+        local = local_path(path)
+        shown = path if local is None else shown_path(str(local), record.path)
+        numbers: list[int] = ordinals.tolist()
+        addresses = [f"{shown}#{ordinal}" for ordinal in numbers]
+        if source is None:
+            # Rows that stand in the program.
+            return [Item(address, None, None) for address in addresses]
+        places = names_of(self.spark, source, path, ordinals, shown)
+        texts: Iterable[str | None] = [None] * len(places)
+        if self.question.texts:
+            texts = texts_at(self.spark, recipe, source, path, ordinals)
+        return [Item(*one) for one in zip(addresses, places, texts, strict=True)]
+
+    def _outcome(self, node: str, recipe: Recipe, outcome: Outcome, reasons: list[str]) -> Group:
+        """Output rows where they stand in the output's files, or else by their values."""
+        record = self._nodes[node]
+        try:
+            output = output_of(self.spark, recipe)
+            places = places_of(self.spark, recipe, output, outcome.rows)
+        except FramesError as problem:
+            if recipe.output.files:
+                self._warnings.append(f"rows are told by their values: {problem}")
+            texts = [_text(outcome.columns, row) for row in outcome.rows]
+            shown = texts[: self.question.limit]
+            label = self._names.label(node)
+            return self._grouped(record, len(texts), [Item(label, None, text) for text in shown])
+        if len(places) > len(outcome.rows):
+            reasons.append("the output has equal rows, some of which were made from others")
+        by_file = [
+            (output, path, np.array([ordinal for _, ordinal in rows], np.uint64))
+            for path, rows in groupby(places, key=lambda one: one[0])
+        ]
+        return self._group(node, recipe, by_file)
+
+
+def _name_of(source: Source) -> str | None:
+    """What the node of a source is called."""
+    return next(iter(source.paths), source.table)
+
+
+def _file_in(files: Iterable[File], place: Location) -> File:
+    wanted = canonical(place.path)
+    for file in files:
+        if canonical(file.path) == wanted:
+            return file
+    raise RowError(f"{place.path} is no file of this output")
+
+
+def _source_with(recipe: Recipe, place: Location) -> tuple[Source, File]:
+    for source in recipe.sources:
+        try:
+            return source, _file_in(source.files, place)
+        except RowError:
+            continue
+    raise RowError(f"{place.path} was not read")
+
+
+def _text(columns: Sequence[str], row: Sequence[Any]) -> str:
+    return json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, default=str)

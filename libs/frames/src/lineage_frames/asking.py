@@ -1,0 +1,65 @@
+"""Questions about rows of DataFrames: by place, by values, by a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lineage_core.trace_result import TraceError
+from lineage_frames.answers import Frames
+from lineage_frames.session import not_computed
+from lineage_store.answers import Answer
+from lineage_store.asking import Question
+from lineage_store.noted import NotedPlace
+from lineage_store.port import GraphStore
+from lineage_store.rows import RowReader
+
+
+def trace_noted(
+    spark: SparkSession,
+    store: GraphStore,
+    reader: RowReader,
+    question: Question,
+    noted: NotedPlace,
+    where: str = "",
+    *,
+    key: str | None = None,
+) -> Answer:
+    """Answer a question about rows of a DataFrame.
+
+    Args:
+        spark: any session; traces run in new ones beside it.
+        store: has the recipes.
+        reader: says which files may be read.
+        question: of one place.
+        noted: what the place names.
+        where: instead of a row, all that fulfil this condition in Spark's SQL.
+        key: of recipes' Python functions, as in `lineage_frames.tracing.trace_back`.
+
+    Raises:
+        TraceError: the question asks for what such traces don't have.
+        ForbiddenRowsError: a file of the trace may not be read.
+        FramesError: no sound trace, or the files are not what they were.
+    """
+    if len(question.places) != 1 or question.regions:
+        raise TraceError("rows of DataFrames are traced one place at a time")
+    if question.until is not None or question.steps is not None:
+        raise TraceError("a DataFrame's steps keep no rows: leave out --step and --to")
+    frames = Frames(spark, store, reader, noted.app, question, key)
+    if where:
+        return _told(lambda: frames.where(noted.node, where))
+    if noted.valued is not None:
+        valued = noted.valued
+        return _told(lambda: frames.valued(noted.node, valued))
+    place = noted.location
+    return _told(lambda: frames.row(noted.node, place))
+
+
+def _told(trace: Callable[[], Answer]) -> Answer:
+    """A trace, whose errors of Spark are told as its own."""
+    try:
+        return trace()
+    except PySparkException as problem:
+        raise not_computed(problem) from problem

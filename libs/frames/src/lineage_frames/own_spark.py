@@ -1,0 +1,38 @@
+"""A Spark of one's own, for who has none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lineage_frames.errors import NoSparkError
+
+
+def start_spark(master: str, folder: Path) -> SparkSession:
+    """Spark's session of this process, or a new one. ``folder``: where Spark may write.
+
+    Raises:
+        NoSparkError: Spark does not start.
+    """
+    builder = SparkSession.builder.appName("lineage trace").master(master)
+    if SparkContext._active_spark_context is None:
+        builder = builder.config(map={**QUIET, "spark.sql.warehouse.dir": str(folder)})
+        if master.startswith("local"):
+            builder = builder.config(map=dict.fromkeys(LOCAL, "127.0.0.1"))
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, OSError) as problem:
+        raise NoSparkError(str(problem)) from problem
+
+
+QUIET = {
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+LOCAL = ("spark.driver.bindAddress", "spark.driver.host")
+"""Settings by which a Spark of this machine listens to this machine alone."""

@@ -1,0 +1,173 @@
+"""Pairs of items, one made from the other, as queries leave them in folders of Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from lineage_core.recipe import Recipe
+from lineage_core.recipe_plan import Scan
+from lineage_frames.built import Built, Leaf
+from lineage_frames.errors import RefusedError
+
+Hashes = NDArray[np.uint64]
+
+MERGED_AFTER = 16
+"""Parts of hashes that are kept apart."""
+
+OUT_FILE, OUT_ROW = "lineage_out_file", "lineage_out_row"
+OUT_GROUP, OUT_CHECK = "lineage_out_group", "lineage_out_check"
+"""Columns that say which item a row of a query is of: a row of the output, or a group."""
+
+
+@dataclass(frozen=True)
+class Items:
+    """Items of one kind.
+
+    ``of`` output: rows of the output's files. source: of a source's (``place``: in the recipe). plan: rows
+    that stand in the plan (``place``: the node). group: groups of a node, positions are hashes of keys;
+    subquery: the one group of a scalar subquery.
+    """
+
+    of: Literal["output", "source", "plan", "group", "subquery"]
+    place: int = 0
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """``made[i]`` was made from ``used[i]``; uint64. ``made_file``, ``used_file``: of rows of files."""
+
+    made_of: Items
+    used_of: Items
+    made_file: str
+    used_file: str
+    made: NDArray[np.uint64]
+    used: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A query that has run: each row, in ``folder``, says what an item of ``made`` was made from."""
+
+    made: Items
+    built: Built
+    folder: Path
+
+    def named(self, leaf: Leaf | None = None) -> Hashes:
+        """The groups that rows name by ``leaf``, or (None) those that they are of; each once.
+
+        Raises:
+            RefusedError: two of them have one hash.
+        """
+        columns = [OUT_GROUP, OUT_CHECK] if leaf is None else list(group_columns(leaf))
+        named = _Named()
+        for path in self._files():
+            found = pq.read_table(path, columns=columns)
+            named.add(*found.filter(pc.is_valid(found[columns[0]])).columns)
+        return named.hashes()
+
+    def pairs(self, recipe: Recipe) -> Iterator[Pairs]:
+        """All pairs, file by file."""
+        for path in self._files():
+            table = pq.read_table(path)
+            for leaf in self.built.leaves:
+                yield from self._of_leaf(recipe, leaf, table)
+
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("*.parquet"))
+
+    def _of_leaf(self, recipe: Recipe, leaf: Leaf, table: pa.Table) -> Iterator[Pairs]:
+        file, (row, _), used = "", group_columns(leaf), groups_of(leaf)
+        if leaf.stored:
+            file, row = leaf.columns
+            node = recipe.plan[leaf.of]
+            used = (
+                Items("source", node.source) if isinstance(node, Scan) else Items("plan", leaf.of)
+            )
+        there = table.filter(pc.is_valid(table[row]))
+        out_file, out = (OUT_FILE, OUT_ROW) if self.made.of == "output" else ("", OUT_GROUP)
+        made_files, made_codes = _codes(there, out_file)
+        used_files, used_codes = _codes(there, file)
+        made_at, used_at = _unsigned(there[out]), _unsigned(there[row])
+        which = made_codes * len(used_files) + used_codes
+        for one in np.unique(which).tolist():
+            mine = which == one
+            made_file, used_file = divmod(one, len(used_files))
+            yield Pairs(
+                self.made,
+                used,
+                made_files[made_file],
+                used_files[used_file],
+                made_at[mine],
+                used_at[mine],
+            )
+
+
+@dataclass
+class _Named:
+    """Groups as they are met: hashes, each with a second hash of the same key."""
+
+    parts: list[Hashes] = field(default_factory=list)
+
+    def add(self, hashes: Any, checks: Any) -> None:
+        pairs = np.stack([_unsigned(hashes), _unsigned(checks)], axis=1)
+        self.parts.append(np.unique(pairs, axis=0))
+        if len(self.parts) > MERGED_AFTER:
+            self.parts = [self._all()]
+
+    def _all(self) -> Hashes:
+        return np.unique(np.concatenate(self.parts), axis=0)
+
+    def hashes(self) -> Hashes:
+        """Each group once.
+
+        Raises:
+            RefusedError: two keys share their hash.
+        """
+        if not self.parts:
+            return np.zeros(0, np.uint64)
+        pairs = self._all()
+        found = np.unique(pairs[:, 0])
+        if len(found) != len(pairs):
+            raise RefusedError("two groups have keys of the same 64-bit hash")
+        return found
+
+
+def groups_of(leaf: Leaf) -> Items:
+    """The groups that a leaf names."""
+    return Items("subquery" if leaf.subquery else "group", leaf.of)
+
+
+def group_columns(leaf: Leaf) -> tuple[str, str]:
+    """The columns that name a leaf's groups by hashes of their keys, by two different ones."""
+    return f"{leaf.columns[0]}_group", f"{leaf.columns[0]}_check"
+
+
+def hash_of(terms: Sequence[str], salt: int = 0) -> str:
+    """A 64-bit hash of a key: Spark's passes over NULLs, so where they are is hashed, too."""
+    if not terms:
+        return "CAST(0 AS BIGINT)"
+    parts = [part for term in terms for part in (term, f"isnull({term})")]
+    return f"xxhash64({', '.join([str(salt), *parts])})"
+
+
+def _codes(table: pa.Table, column: str) -> tuple[list[str], NDArray[np.int64]]:
+    """The files that a column names, and which one each row has."""
+    if not column or not table.num_rows:
+        return [""], np.zeros(table.num_rows, np.int64)
+    files = pc.unique(table[column])
+    codes = pc.index_in(table[column], value_set=files)
+    return [str(one) for one in files.to_pylist()], codes.to_numpy().astype(np.int64)
+
+
+def _unsigned(column: Any) -> NDArray[np.uint64]:
+    values: NDArray[np.uint64] = column.to_numpy().astype(np.int64).view(np.uint64)
+    return values

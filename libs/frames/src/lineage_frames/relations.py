@@ -1,0 +1,265 @@
+"""All rows of an output at once: which rows of sources each was made from, as pairs of items.
+
+The queries are those of `tracing`, run for every row: the first pairs rows of the output's files with rows of
+sources and with groups, each next one the groups of a node with the rows (or groups) that they were made
+from. A group is an item of its own, named by a hash of its key, so no pair is ever multiplied out: an output
+row made from a group of a million rows is one pair, and the group has a million.
+
+Each query writes its pairs to a folder as Parquet, from where they are read file by file: the memory that is
+taken is that of one file's pairs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from lineage_core.recipe import Recipe
+from lineage_core.recipe_plan import Aggregate, Join, Node, PythonRows, Window, inputs_of
+from lineage_frames import literals
+from lineage_frames.building import Builder, matched_by
+from lineage_frames.built import Built, Leaf
+from lineage_frames.changed import check_unchanged
+from lineage_frames.errors import RefusedError
+from lineage_frames.functions import register, runnable
+from lineage_frames.grouping import KEEP_VALUES, grouping_of
+from lineage_frames.keys import DOUBLES, arrow_types, distinct, equal, has_key, key_view
+from lineage_frames.pairs import (
+    OUT_CHECK,
+    OUT_FILE,
+    OUT_GROUP,
+    OUT_ROW,
+    Items,
+    Pairs,
+    Stage,
+    group_columns,
+    groups_of,
+    hash_of,
+)
+from lineage_frames.rows import OUTPUT, output_of
+from lineage_frames.session import check, told, trace_session
+from lineage_frames.sources import FILE, ROW, view_of
+from lineage_frames.windows import looks_at_some, overs, running
+
+RESTRICTED_MAX = 200_000
+"""Up to this many groups a query is restricted to those that are wanted."""
+
+
+class Relations:
+    """The pairs of one recipe.
+
+    Args:
+        spark: any session; the queries run in a new one beside it.
+        recipe: noted when the job ran; its output must have files.
+        scratch: a folder for pairs on their way, which Spark and this process share.
+        key: of the recipe's Python functions, as in `lineage_frames.tracing.trace_back`.
+
+    Raises:
+        RefusedError: the plan does not allow sound traces, or none of all rows at once.
+        RowError: the job kept no file of its rows.
+        ChangedSourceError: a source or the output is not what it was.
+        FunctionsKeyError: the key can't be used.
+    """
+
+    def __init__(
+        self, spark: SparkSession, recipe: Recipe, scratch: Path, key: str | None = None
+    ) -> None:
+        self.reasons: dict[Items, list[str]] = {}
+        """Why items of a kind may name too many."""
+        self.output = output_of(spark, recipe)
+        code = runnable(spark, recipe, key)
+        self._recipe = code.recipe
+        self._scratch = scratch
+        self._session = trace_session(spark, recipe, [self.output])
+        register(self._session, code.recipe)
+        check_unchanged(self._session, self.output)
+        view_of(self._session, self.output).createOrReplaceTempView(OUTPUT)
+        self._stages: list[Stage] = []
+        with code.explained():
+            self._run_all()
+        for reasons in self.reasons.values():
+            reasons.extend(code.why)
+
+    def pairs(self) -> Iterator[Pairs]:
+        """All pairs."""
+        for stage in self._stages:
+            yield from stage.pairs(self._recipe)
+
+    def _run_all(self) -> None:
+        """Run the queries, one for the output and one for each kind of groups that was met."""
+        self._first()
+        todo = deque(self._groups_of(self._stages[-1]))
+        seen: set[Leaf] = set()
+        while todo:
+            leaf, above = todo.popleft()
+            if leaf.subquery and leaf in seen:
+                continue
+            named = above.named(leaf)
+            if not len(named):
+                continue
+            seen.add(leaf)
+            self._next(leaf, above.folder)
+            found = self._stages[-1].named()
+            if self._keys_of(leaf) and not np.isin(named, found).all():
+                raise RefusedError("a group that was there has no rows when it is computed anew")
+            todo.extend(self._groups_of(self._stages[-1]))
+
+    def _groups_of(self, stage: Stage) -> list[tuple[Leaf, Stage]]:
+        return [(leaf, stage) for leaf in stage.built.leaves if not leaf.stored]
+
+    # Queries
+
+    def _first(self) -> None:
+        """Output rows with what they name."""
+        builder, grouping = Builder(self._recipe), grouping_of(self._recipe)
+        if grouping is not None and self.output.format in KEEP_VALUES:
+            names = [literals.quoted(self._recipe.columns[n].name) for n in grouping.places]
+            held = zip(["true", *names], grouping.leaf.columns, strict=True)
+            columns = ", ".join(f"{term} AS {name}" for term, name in held)
+            built = Built(f"(SELECT {FILE}, {ROW}, {columns} FROM {OUTPUT})", (), (grouping.leaf,))
+            listed = [f"r.{FILE} AS {OUT_FILE}", f"r.{ROW} AS {OUT_ROW}", *self._ids(built)]
+            self._run(Items("output"), builder, built, listed, f"{built.name} AS r")
+            return
+        built = builder.build(len(self._recipe.plan) - 1, ids=True, top=True)
+        same = [
+            equal(f"r.c{one.id}", f"o.{literals.quoted(one.name)}", one.type)
+            for one in self._recipe.columns
+            if one.id not in built.unknown and literals.comparable(one.type)
+        ]
+        of = f"{OUTPUT} AS o JOIN {built.name} AS r ON {literals.all_of(same)}"
+        listed = [f"o.{FILE} AS {OUT_FILE}", f"o.{ROW} AS {OUT_ROW}", *self._ids(built)]
+        self._run(Items("output"), builder, built, listed, of)
+        self._check_output(self._stages[-1].folder)
+
+    def _check_output(self, folder: Path) -> None:
+        """Every output row was computed anew; where several were, their witnesses are shared."""
+        found = pq.read_table(folder, columns=[OUT_FILE, OUT_ROW])
+        rows, several = distinct(found).num_rows, found.num_rows
+        there = self._session.table(OUTPUT).count()
+        if rows < there:
+            raise RefusedError(f"{there - rows} of {there} output rows are not computed anew")
+        if several > rows:
+            self._because(Items("output"), "rows of the output are equal and share their sources")
+
+    def _next(self, leaf: Leaf, above: Path) -> None:
+        """Groups with what they were made from."""
+        builder, made = Builder(self._recipe), groups_of(leaf)
+        if leaf.subquery:
+            built = builder.build(leaf.of, ids=True)
+            self._run_groups(made, builder, built, [], f"{built.name} AS r")
+            return
+        node = self._recipe.plan[leaf.of]
+        if isinstance(node, Join):
+            self._matches(builder, leaf, node, above)
+            return
+        if isinstance(node, PythonRows):
+            raise RefusedError(f"which rows {node.name} gave, {node.why}, can't be computed anew")
+        assert isinstance(node, Aggregate | Window)
+        built = builder.build(node.input, ids=True)
+        keys = node.keys if isinstance(node, Aggregate) else overs(node)[0].partition
+        if isinstance(node, Window) and (running(node) or looks_at_some(node)):
+            self._because(made, "a window function looks at some rows of its partition")
+        terms = [builder.text().of(one) for one in keys]
+        where = self._restriction(leaf, above, terms)
+        self._run_groups(made, builder, built, terms, f"{built.name} AS r WHERE {where}")
+
+    def _restriction(self, leaf: Leaf, above: Path, terms: list[str]) -> str:
+        if not terms:
+            return "true"
+        keys = self._keys_in(above, leaf)
+        if keys is None or not all(map(literals.comparable, arrow_types(keys))):
+            return "true"
+        return has_key(self._session, f"lineage_keys_{leaf.of}", terms, keys)
+
+    def _keys_in(self, above: Path, leaf: Leaf) -> pa.Table | None:
+        """The keys that the rows of a query name, each once; None where they are many.
+
+        Raises:
+            RefusedError: the keys don't tell groups apart, run for run.
+        """
+        frame = self._session.read.parquet(str(above)).where(leaf.columns[0])
+        keys = frame.select(*self._keys_of(leaf)).distinct()
+        kinds = [one.dataType.simpleString() for one in keys.schema]
+        if DOUBLES & set(kinds) and self._computed(self._recipe.plan[leaf.of]):
+            raise RefusedError("groups are named by numbers that come out differently each time")
+        if any("collate" in kind for kind in kinds):
+            raise RefusedError("groups are named by texts with a collation")
+        found = keys.limit(RESTRICTED_MAX + 1).toArrow()
+        return None if found.num_rows > RESTRICTED_MAX else found
+
+    def _computed(self, node: Node) -> bool:
+        """Whether rows below are made of several others, so that doubles may differ from run to run."""
+        todo = list(inputs_of(node))
+        while todo:
+            below = self._recipe.plan[todo.pop()]
+            if isinstance(below, Aggregate | Window):
+                return True
+            todo.extend(inputs_of(below))
+        return False
+
+    def _matches(self, builder: Builder, leaf: Leaf, node: Join, above: Path) -> None:
+        made, built = groups_of(leaf), builder.build(node.right, ids=True)
+        columns = matched_by(self._recipe, node)
+        if node.condition is None or not columns:
+            where = "true" if node.condition is None else builder.text().of(node.condition)
+            self._run_groups(made, builder, built, [], f"{built.name} AS r WHERE {where}")
+            return
+        keys = self._keys_in(above, leaf)
+        if keys is None:
+            raise RefusedError(f"more than {RESTRICTED_MAX:,} different rows are matched by others")
+        view = f"lineage_keys_{leaf.of}"
+        key_view(self._session, view, keys)
+        terms = [f"k.k{n}" for n in range(len(columns))]
+        condition = builder.text(dict(zip(columns, terms, strict=True))).of(node.condition)
+        of = f"{built.name} AS r JOIN {view} AS k ON {condition}"
+        self._run_groups(made, builder, built, terms, of)
+
+    def _run_groups(
+        self, made: Items, builder: Builder, built: Built, terms: Sequence[str], of: str
+    ) -> None:
+        listed = [f"{hash_of(terms)} AS {OUT_GROUP}", f"{hash_of(terms, 1)} AS {OUT_CHECK}"]
+        self._run(made, builder, built, [*listed, *self._ids(built)], of)
+
+    def _run(
+        self, made: Items, builder: Builder, built: Built, listed: Sequence[str], of: str
+    ) -> None:
+        folder = self._scratch / f"stage-{len(self._stages)}"
+        with told():
+            check(self._session, builder)
+            select = builder.statement(f"SELECT {', '.join(listed)} FROM {of}")
+            self._session.sql(select).write.parquet(str(folder))
+        for reason in builder.reasons:
+            self._because(made, reason)
+        self._stages.append(Stage(made, built, folder))
+
+    def _ids(self, built: Built) -> list[str]:
+        """What rows (called ``r``) name, groups by hashes of their keys, too."""
+        listed: list[str] = []
+        for leaf in built.leaves:
+            listed += [f"r.{name} AS {name}" for name in leaf.columns]
+            if not leaf.stored:
+                keys = [f"r.{name}" for name in self._keys_of(leaf)]
+                listed += [
+                    f"CASE WHEN r.{leaf.columns[0]} THEN {hash_of(keys, salt)} END AS {name}"
+                    for salt, name in enumerate(group_columns(leaf))
+                ]
+        return listed
+
+    def _keys_of(self, leaf: Leaf) -> list[str]:
+        """The columns that name a group; a row's rank in its partition does not."""
+        keys = list(leaf.columns[1:])
+        node = self._recipe.plan[leaf.of]
+        if not leaf.subquery and isinstance(node, Window):
+            return keys[: len(overs(node)[0].partition)]
+        return keys
+
+    def _because(self, items: Items, reason: str) -> None:
+        known = self.reasons.setdefault(items, [])
+        if reason not in known:
+            known.append(reason)

@@ -1,0 +1,74 @@
+"""Conditions that columns have values which somebody typed."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lineage_frames import literals
+from lineage_frames.errors import RefusedError, RowError
+
+Values = Sequence[tuple[str, str | None]]
+"""Columns by name and the text of their values; None is NULL."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A column: what people call it, its text in a query, its type."""
+
+    name: str
+    text: str
+    kind: str
+
+
+def chosen(columns: Sequence[Named], values: Values) -> list[tuple[Named, str | None]]:
+    """The columns that are meant, each with its value.
+
+    Raises:
+        RowError: there is no such column, or several.
+    """
+    return [(_column(columns, name), value) for name, value in values]
+
+
+def condition(session: SparkSession, terms: Sequence[tuple[Named, str | None]]) -> str:
+    """The condition that columns have these values; doubles match up to `literals.NEAR`.
+
+    Raises:
+        RowError: a text is no value of its column's type.
+        RefusedError: values of such a type can't be compared.
+    """
+    return literals.all_of([_same(session, column, value) for column, value in terms])
+
+
+def _column(columns: Sequence[Named], name: str) -> Named:
+    found = [one for one in columns if one.name == name]
+    found = found or [one for one in columns if one.name.lower() == name.lower()]
+    if not found:
+        known = ", ".join(one.name for one in columns)
+        raise RowError(f"there is no column {name!r}; there are {known}")
+    if len(found) > 1:
+        raise RowError(f"several columns are called {name!r}")
+    return found[0]
+
+
+def _same(session: SparkSession, column: Named, value: str | None) -> str:
+    if not literals.comparable(column.kind):
+        raise RefusedError(f"values of {column.name} ({column.kind}) can't be compared")
+    if value is None:
+        return f"{column.text} IS NULL"
+    return literals.same(column.text, _typed(session, value, column), column.kind)
+
+
+def _typed(session: SparkSession, text: str, column: Named) -> Any:
+    if column.kind.startswith("string"):
+        return text
+    query = f"SELECT try_cast({literals.text(text)} AS {column.kind}) AS value"
+    value = session.sql(query).collect()[0].value
+    rounded = isinstance(value, decimal.Decimal) and value != decimal.Decimal(text.strip())
+    if value is None or rounded:
+        raise RowError(f"{text!r} is no value of {column.name}, which is {column.kind}")
+    return value

@@ -1,0 +1,51 @@
+"""Rows of Parquet files as text, by their place in the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lineage_core.block import U64
+
+SUFFIX = ".parquet"
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a file is one of Parquet, by its name."""
+    return path.endswith(SUFFIX)
+
+
+def texts_of(file: IO[bytes], rows: U64) -> list[str | None]:
+    """Rows (from 0, ascending) as JSON objects without NULLs, as Spark's ``to_json`` has them; None: no such row.
+
+    Reads the row groups that hold one of them, and no others.
+
+    Raises:
+        OSError, pa.ArrowException: the file can't be read.
+    """
+    opened, texts = pq.ParquetFile(file), list[str | None]()
+    for group, places in _by_group(opened, rows):
+        table = opened.read_row_group(group).take(pa.array(places))
+        texts += [_text(row) for row in table.to_pylist()]
+    return texts + [None] * (len(rows) - len(texts))
+
+
+def _by_group(file: pq.ParquetFile, rows: U64) -> Iterator[tuple[int, Any]]:
+    """Row groups that hold some of the rows, and where in each they stand."""
+    begin = 0
+    for group in range(file.num_row_groups):
+        stop = begin + file.metadata.row_group(group).num_rows
+        low, high = np.searchsorted(rows, np.array([begin, stop], np.uint64)).tolist()
+        if low < high:
+            yield group, rows[low:high] - np.uint64(begin)
+        begin = stop
+
+
+def _text(row: dict[str, Any]) -> str:
+    there = {name: value for name, value in row.items() if value is not None}
+    return json.dumps(there, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -1,0 +1,196 @@
+"""Tracing rows of a DataFrame from the program that has it: ``df.lineage().back(row)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lineage_emitter import scope
+from lineage_emitter.errors import TracingError
+from lineage_emitter.frames.plans import recipe_of
+from lineage_emitter.showing import Showing, Shown, html_of, print_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lineage_core.recipe import Recipe, Source
+    from lineage_frames.forward import Outcome
+    from lineage_frames.witnesses import Witnesses
+
+SHOWN = 20
+
+
+def frame_lineage(frame: DataFrame) -> FrameLineage:
+    """The lineage of a frame's rows, as the frame would give them now; it needs no store.
+
+    Raises:
+        ValueError: the plan can't be noted.
+    """
+    with scope.suspended():
+        return FrameLineage(frame.sparkSession, recipe_of(frame))
+
+
+def lineage_property(frame: DataFrame) -> Any:
+    """``df.lineage``: the method, or the column of that name where the frame has one."""
+    if "lineage" in frame.columns:
+        return frame["lineage"]
+    return partial(frame_lineage, frame)
+
+
+class FrameLineage:
+    """Where rows of a frame come from. Each question is a query (see :mod:`lineage_frames.tracing`)."""
+
+    def __init__(self, spark: SparkSession, recipe: Recipe) -> None:
+        self._spark = spark
+        self.recipe = recipe
+
+    def back(self, *rows: Sequence[Any], where: str | None = None) -> FrameRows:
+        """The rows of sources that some rows were made from.
+
+        Args:
+            rows: as the frame gave them (``df.collect()``), with all of their columns in order.
+            where: instead, a condition in SQL over the frame's columns. Neither: all rows.
+
+        Raises:
+            RefusedError: the plan does not allow a sound trace.
+            ChangedSourceError: a source is not what it was when the frame was made.
+            RowError: the frame has no such row.
+        """
+        from lineage_frames.tracing import trace_back
+
+        with scope.suspended():
+            if rows:
+                found = trace_back(self._spark, self.recipe, list(rows))
+            else:
+                found = trace_back(self._spark, self.recipe, where=where)
+        return FrameRows(self._spark, self.recipe, found)
+
+    def forward(self, place: str) -> Outcome:
+        """The frame's rows that a row of a source went into.
+
+        Args:
+            place: ``PATH:LINE`` of files of lines, ``PATH#ROW`` (from 0) of others.
+
+        Raises:
+            RefusedError: the plan does not allow a sound trace, or the frame reads no such file.
+            ChangedSourceError: a source is not what it was when the frame was made.
+            RowError, LocationError: there is no such row.
+        """
+        from lineage_frames.errors import RefusedError
+        from lineage_frames.forward import trace_forward
+        from lineage_frames.rows import place_in
+        from lineage_store.paths import canonical
+        from lineage_store.places import parse_location
+
+        where = parse_location(place)
+        path = canonical(where.path)
+        for source in self.recipe.reads():
+            for file in source.files:
+                if canonical(file.path) == path and where.number is not None:
+                    with scope.suspended():
+                        line = where.unit == "line"
+                        row = place_in(self._spark, source, file, where.number, line=line)
+                        return trace_forward(self._spark, self.recipe, {file.path: [row]})
+        raise RefusedError(f"the frame reads no row at {place}")
+
+
+class FrameRows:
+    """Rows of sources. ``exact``: just those that were used; else ``reasons`` say why there may be more."""
+
+    def __init__(self, spark: SparkSession, recipe: Recipe, found: Witnesses) -> None:
+        self._spark = spark
+        self._recipe = recipe
+        self.found = found
+
+    @property
+    def exact(self) -> bool:
+        return self.found.exact
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return self.found.reasons
+
+    @property
+    def count(self) -> int:
+        return self.found.count
+
+    @property
+    def paths(self) -> list[str]:
+        """The sources that have some of the rows: paths or tables."""
+        return [_path(source) for source in self._sources()]
+
+    def rows(self, path: str | None = None) -> DataFrame:
+        """The rows of one source as a frame of its columns; ``path`` is needed where there are several.
+
+        Raises:
+            TracingError: there are several sources (none), or none of that path.
+        """
+        known = {_path(source): source for source in self._sources()}
+        if path is None and len(known) == 1:
+            (path,) = known
+        if path not in known:
+            raise TracingError(f"rows of which source? There are {', '.join(known) or 'none'}")
+        with scope.suspended():
+            return self._rows(known[path])
+
+    def _rows(self, source: Source) -> DataFrame:
+        import numpy as np
+        import pyarrow as pa
+        from pyspark.sql import functions as F
+
+        from lineage_frames.session import session_of
+        from lineage_frames.sources import FILE, ROW, view_of
+
+        place = self._recipe.sources.index(source)
+        wanted = {path: rows for (of, path), rows in self.found.rows.items() if of == place}
+        session = session_of(self._spark, self._recipe, [source])
+        files = tuple(file for file in source.files if file.path in wanted)
+        keys = pa.table(
+            {
+                "wanted_file": [path for path, rows in wanted.items() for _ in rows],
+                "wanted_row": pa.array(np.concatenate(list(wanted.values())).astype(np.int64)),
+            }
+        )
+        view = view_of(session, replace(source, files=files))
+        held = F.broadcast(session.createDataFrame(keys))
+        same = (F.col(FILE) == F.col("wanted_file")) & (F.col(ROW) == F.col("wanted_row"))
+        return view.join(held, same, "leftsemi").drop(FILE, ROW)
+
+    def _sources(self) -> list[Source]:
+        places = {place for place, _ in self.found.rows if place is not None}
+        return [self._recipe.sources[place] for place in sorted(places)]
+
+    def show(self, n: int = SHOWN) -> None:
+        """Print the first ``n`` rows of each source as ``lineage back`` does."""
+        print_text(self._showing(n))
+
+    def _repr_html_(self) -> str:
+        return html_of(self._showing(SHOWN))
+
+    def _showing(self, many: int) -> Showing:
+        with scope.suspended():
+            return Showing(list(self._shown(many)), self.reasons, (), ())
+
+    def _shown(self, many: int) -> Iterator[Shown]:
+        from lineage_frames.locations import names_of
+        from lineage_frames.rows import texts_at
+
+        for source in self._sources():
+            place, listed, count = self._recipe.sources.index(source), list[tuple[str, str]](), 0
+            for (of, path), ordinals in sorted(self.found.rows.items(), key=lambda one: one[0][1]):
+                if of != place:
+                    continue
+                count += len(ordinals)
+                wanted = ordinals[: max(0, many - len(listed))]
+                if len(wanted):
+                    names = names_of(self._spark, source, path, wanted)
+                    texts = texts_at(self._spark, self._recipe, source, path, wanted)
+                    listed += zip(names, texts, strict=True)
+            word = "row" if count == 1 else "rows"
+            yield Shown(f"{count:,} {word} of {_path(source)}", listed, count - len(listed))
+
+
+def _path(source: Source) -> str:
+    return next(iter(source.paths), source.table or "")

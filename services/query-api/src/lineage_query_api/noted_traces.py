@@ -1,0 +1,136 @@
+"""Traces of DataFrames' rows: answers of queries, the last of which are kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from lineage_core.trace_result import TraceError
+from lineage_query_api.errors import ProblemError, no_rows
+from lineage_query_api.models import TraceRequest
+from lineage_query_api.one_spark import ELSEWHERE, OneSpark
+from lineage_query_api.settings import QueryApiSettings
+from lineage_store.answers import Answer
+from lineage_store.asking import Question
+from lineage_store.noted import NotedPlace
+from lineage_store.opened import Opened
+from lineage_store.port import GraphStore
+from lineage_store.rows import RowReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ANSWERS_KEPT = 32
+ITEMS_KEPT = 10_000
+"""Items of each node that a kept answer has."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotedTrace:
+    """A trace of DataFrames' rows: what was asked, and all that is known of the answer."""
+
+    id: str
+    opened: Opened
+    request: TraceRequest
+    answer: Answer
+    valued: bool
+    """Its rows were asked for by their values."""
+
+    @property
+    def count(self) -> int:
+        """Items that were found."""
+        return sum(group.count for group in self.answer.groups)
+
+
+class NotedTraces:
+    """Answers questions about rows of DataFrames. May be shared by threads."""
+
+    def __init__(self, store: GraphStore, reader: RowReader, settings: QueryApiSettings) -> None:
+        self._store = store
+        self._reader = reader
+        self._spark = OneSpark(settings) if settings.spark_master else None
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, NotedTrace] = OrderedDict()
+
+    def ask(self, question: Question, noted: NotedPlace, *, rows: bool) -> Answer:
+        """The answer to a question. ``rows``: whoever asks may read what rows say.
+
+        Raises:
+            TraceError: this server has no Spark.
+            LineageError: no sound trace, or a file of it may not be read.
+            ProblemError: 403 where values are asked for without the right to; Spark does not start or
+                takes too long.
+        """
+        if noted.valued is not None and not rows:
+            raise no_rows()
+        if self._spark is None:
+            raise TraceError(
+                f"{noted.place} names rows of a DataFrame (node {noted.node} of {noted.app}): they are traced "
+                f"by Spark, which this server has not (LINEAGE_SPARK_MASTER is not set): {ELSEWHERE}"
+            )
+        return self._spark.run(lambda session: self._answer(session, question, noted, rows=rows))
+
+    def keep(self, trace: NotedTrace) -> None:
+        """Have a trace again when it is asked for again."""
+        with self._lock:
+            self._kept[trace.id] = trace
+            while len(self._kept) > ANSWERS_KEPT:
+                self._kept.popitem(last=False)
+
+    def kept(self, key: str, opened: Opened, *, rows: bool) -> NotedTrace | None:
+        """A trace that was made before, of the same lineage.
+
+        Raises:
+            ProblemError: 403, as :meth:`ask`.
+        """
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None or not _same(found.opened, opened):
+                return None
+            self._kept.move_to_end(key)
+        if found.valued and not rows:
+            raise no_rows()
+        return found
+
+    def forget(self, app: str) -> None:
+        """Keep no trace of an application."""
+        with self._lock:
+            for key in [key for key, one in self._kept.items() if one.opened.app == app]:
+                del self._kept[key]
+
+    def close(self) -> None:
+        """Stop Spark."""
+        if self._spark is not None:
+            self._spark.close()
+
+    def _answer(
+        self, session: SparkSession, question: Question, noted: NotedPlace, *, rows: bool
+    ) -> Answer:
+        from lineage_frames.asking import trace_noted
+        from lineage_frames.errors import NotComputedError
+        from lineage_frames.functions import NO_CODE
+
+        limit = ITEMS_KEPT if question.limit is None else min(question.limit, ITEMS_KEPT)
+        question = replace(question, limit=limit)
+        try:
+            answer = trace_noted(session, self._store, self._reader, question, noted, key=NO_CODE)
+        except NotComputedError as error:
+            if rows:
+                raise
+            raise ProblemError(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                "Spark can't compute the plan anew",
+                hint="why may hold values of rows: ask for a token with the right to read rows",
+            ) from error
+        if all(group.count <= ITEMS_KEPT for group in answer.groups):
+            return answer
+        told = f"of each node the first {ITEMS_KEPT:,} items are listed"
+        return replace(answer, warnings=(*answer.warnings, told))
+
+
+def _same(one: Opened, other: Opened) -> bool:
+    """Whether nothing has come to an application's lineage: what is incomplete is opened over and over."""
+    return one is other or (one.nodes == other.nodes and one.verdict == other.verdict)

@@ -1,0 +1,155 @@
+"""The server's Spark: started by the first question that needs it, each question within its time."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import structlog
+
+from lineage_query_api.errors import ProblemError
+from lineage_query_api.settings import QueryApiSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Found = TypeVar("Found")
+START_S = 120.0
+"""Seconds that Spark may take to start, beside those of the question that it is started for."""
+CANCEL_EVERY_S = 1.0
+"""A question that is over its time is a chain of queries: the next one is cancelled, too."""
+ELSEWHERE = "ask `lineage back` or `forward` where the store and Spark are"
+
+log = structlog.get_logger(__name__)
+
+
+class OneSpark:
+    """Runs questions on one session of Spark. May be shared by threads."""
+
+    def __init__(self, settings: QueryApiSettings) -> None:
+        self._master = settings.spark_master
+        self._limit_s = settings.api_query_s
+        self._pool = ThreadPoolExecutor(settings.api_spark_parallel, "spark")
+        self._turns = threading.BoundedSemaphore(settings.api_spark_parallel)
+        self._lock = threading.Lock()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._session: SparkSession | None = None
+        self._own = False
+        self._closed = False
+
+    def run(self, work: Callable[[SparkSession], Found]) -> Found:
+        """What ``work`` gives of a session.
+
+        Raises:
+            ProblemError: Spark does not start, others have its turns, or the work takes too long.
+        """
+        if not self._turns.acquire(timeout=self._limit_s):
+            raise _busy()
+        tag, started = f"lineage-{uuid.uuid4().hex}", threading.Event()
+        try:
+            future = self._pool.submit(self._do, work, tag, started)
+        except RuntimeError:
+            self._turns.release()
+            raise
+        future.add_done_callback(lambda _: self._turns.release())
+        if not started.wait(START_S):
+            raise ProblemError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "Spark, which traces rows of DataFrames, is still starting",
+                hint="try again in some seconds",
+                headers={"Retry-After": "10"},
+            )
+        if not wait([future], timeout=self._limit_s).done:
+            threading.Thread(target=self._cancel, args=(tag, future), daemon=True).start()
+            raise ProblemError(
+                HTTPStatus.GATEWAY_TIMEOUT,
+                f"the queries of the trace take more than {self._limit_s:g} s",
+                hint=f"give more values, so that fewer rows are traced, or {ELSEWHERE}",
+            )
+        return future.result()
+
+    def close(self) -> None:
+        """End what runs, and Spark, if it was started here."""
+        with self._lock:
+            self._closed = True
+            if self._session is not None and self._own:
+                self._session.stop()
+        self._pool.shutdown(cancel_futures=True)
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _do(
+        self, work: Callable[[SparkSession], Found], tag: str, started: threading.Event
+    ) -> Found:
+        try:
+            session = self._started()
+        finally:
+            started.set()
+        # Of this thread's jobs: they can be cancelled by it.
+        session.sparkContext.addJobTag(tag)
+        try:
+            return work(session)
+        finally:
+            session.sparkContext.removeJobTag(tag)
+
+    def _started(self) -> SparkSession:
+        with self._lock:
+            if self._closed:
+                raise _no_spark("it is stopping")
+            if self._session is None:
+                self._session = self._start()
+            return self._session
+
+    def _start(self) -> SparkSession:
+        """Start Spark.
+
+        Raises:
+            ProblemError: it does not start, or is not installed.
+        """
+        try:
+            from pyspark import SparkContext
+
+            from lineage_frames.errors import NoSparkError
+            from lineage_frames.own_spark import start_spark
+        except ImportError as error:
+            raise _no_spark(f"{error.name} is not installed here") from error
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="lineage-spark-")
+        self._own = SparkContext._active_spark_context is None
+        try:
+            session = start_spark(self._master, Path(self._folder.name))
+        except NoSparkError as error:
+            log.warning("spark_failed", reason=str(error))
+            raise _no_spark(f"Spark does not start: {error}") from error
+        log.info("spark_is_there", master=self._master)
+        return session
+
+    def _cancel(self, tag: str, future: Future[Found]) -> None:
+        while not future.done():
+            with self._lock:
+                if self._session is None or (self._closed and self._own):
+                    return
+                self._session.sparkContext.cancelJobsWithTag(tag)
+            wait([future], timeout=CANCEL_EVERY_S)
+
+
+def _busy() -> ProblemError:
+    return ProblemError(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "too many questions about DataFrames are being answered",
+        hint="try again in some seconds",
+        headers={"Retry-After": "5"},
+    )
+
+
+def _no_spark(why: str) -> ProblemError:
+    return ProblemError(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        f"rows of DataFrames are traced by Spark, which this server has not: {why}",
+        hint=f"a server needs the package lineage-frames and Java 17 or 21 for it; or {ELSEWHERE}",
+    )

@@ -1,0 +1,144 @@
+"""Rows of tables with versions, traced in the version that the job read, by the real thing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.job_runs import STORE, run_captured, run_program
+from tests.tables.jars import HERE, table_jars
+
+pytestmark = pytest.mark.integration
+
+CONF = """
+spark.master local[2]
+spark.ui.enabled false
+spark.ui.showConsoleProgress false
+spark.driver.host 127.0.0.1
+spark.driver.extraClassPath {jars}/*
+spark.sql.shuffle.partitions 1
+spark.sql.adaptive.enabled false
+spark.sql.codegen.wholeStage false
+spark.sql.codegen.factoryMode NO_CODEGEN
+spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension
+spark.sql.catalog.spark_catalog org.apache.spark.sql.delta.catalog.DeltaCatalog
+spark.databricks.delta.snapshotPartitions 1
+spark.databricks.delta.retentionDurationCheck.enabled false
+"""
+
+
+class Ran:
+    """The job's folder after it ran; ``answers``: what was asked then, by name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.conf = {"SPARK_CONF_DIR": str(folder / "conf")}
+
+    def run(self) -> None:
+        (self.folder / "conf").mkdir()
+        (self.folder / "conf" / "spark-defaults.conf").write_text(CONF.format(jars=table_jars()))
+        shutil.copy(HERE / "delta_job.py", self.folder)
+        done = run_captured(self.folder, "delta_job.py", env=self.conf)
+        assert done.returncode == 0, done.stderr
+        # A table is made anew where one was: same versions, other files.
+        shutil.rmtree(self.folder / "anew" / "_delta_log")
+        shutil.copytree(self.folder / "vacuumed", self.folder / "anew", dirs_exist_ok=True)
+
+    def ask(self, questions: dict[str, tuple[str, str | None, str]]) -> None:
+        """Questions by name: a place, a condition, which way."""
+        (self.folder / "questions.json").write_text(json.dumps(list(questions.values())))
+        command = [sys.executable, str(HERE / "ask.py"), f"sqlite:///{self.folder / STORE}"]
+        done = run_program(self.folder, command, self.conf)
+        assert done.returncode == 0, done.stderr
+        said = json.loads((self.folder / "answers.json").read_text())
+        self.answers = dict(zip(questions, said, strict=True))
+
+    def ids(self, name: str) -> list[int]:
+        """The ids that stand where the answer says, in the very files."""
+        answer = self.answers[name]
+        assert "error" not in answer, answer
+        assert not answer["reasons"]
+        found = []
+        for place, text in answer["rows"]:
+            path, _, row = place.rpartition("#")
+            there = pq.read_table(path, partitioning=None).slice(int(row), 1).to_pylist()
+            assert there == [json.loads(text)]
+            found.append(there[0]["id"])
+        return sorted(found)
+
+    def added(self, table: str, version: int) -> str:
+        """The one file that a version of a table added."""
+        log = (self.folder / table / f"_delta_log/{version:020}.json").read_text()
+        (add,) = (one["add"] for one in map(json.loads, log.splitlines()) if "add" in one)
+        return f"{self.folder / table}/{add['path']}"
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    made = Ran(tmp_path_factory.mktemp("delta"))
+    made.run()
+    home, kept = str(made.folder), "spark-warehouse/kept"
+    first = made.added("totals", 0)
+    made.ask(
+        {
+            "by condition": (f"{home}/totals", "city = 'Oslo'", "backward"),
+            "row": (f"{first}#0", None, "backward"),
+            "appended": (f"{made.added('orders', 1)}#0", None, "backward"),
+            "named": (f"{home}/named", "id < 9", "backward"),
+            "figures": ("5", "n = 7", "backward"),
+            "marked": (f"{home}/{kept}", "true", "backward"),
+            "marked row": (f"{made.added(kept, 0)}#1", None, "backward"),
+            "vacuumed": (f"{home}/lost", "true", "backward"),
+            "made anew": (f"{home}/old", "true", "backward"),
+            "forward": (f"{made.added('orders', 1)}#0", None, "forward"),
+        }
+    )
+    return made
+
+
+def test_delta_rows_of_the_version_that_was_read(ran: Ran) -> None:
+    assert ran.ids("by condition") == [0, 2, 4]
+    ((_, text),) = ran.answers["row"]["start"]
+    assert json.loads(text) in ({"city": "Oslo", "total": 6}, {"city": "Rome", "total": 9})
+    assert ran.ids("row") == ([0, 2, 4] if "Oslo" in text else [1, 3, 5])
+    assert ran.ids("named") == [0, 1, 2, 3, 4, 5]
+
+
+def test_delta_table_that_is_read_and_written_by_one_write(ran: Ran) -> None:
+    assert ran.ids("appended") == [1]
+
+
+def test_delta_figures_of_the_log_are_traced_to_rows(ran: Ran) -> None:
+    """Delta Lake answers counts and greatest values without reading a row."""
+    assert ran.ids("figures") == [0, 1, 2, 3, 4, 5, 101]
+
+
+def test_delta_version_that_is_not_certain_is_refused(ran: Ran) -> None:
+    (said,) = ran.answers["named"]["warnings"]
+    assert "DataFrameWriter.parquet" in said
+    assert "had version 0 when the frame was made and 1 after the action" in said
+
+
+def test_delta_rows_keep_their_places_where_others_are_deleted(ran: Ran) -> None:
+    """Row 5 is deleted since, rows 0 and 3 were before."""
+    assert ran.ids("marked") == [4, 5, 6, 7]
+    places = sorted(int(place.rpartition("#")[2]) for place, _ in ran.answers["marked"]["rows"])
+    assert places == [4, 5, 6, 7]
+    ((_, text),) = ran.answers["marked row"]["start"]
+    assert ran.ids("marked row") == [json.loads(text)["id"]]
+
+
+def test_delta_version_that_is_gone_is_said(ran: Ran) -> None:
+    assert "is gone: VACUUM deletes files" in ran.answers["vacuumed"]["error"]
+    assert "was made anew: its version 0 is another" in ran.answers["made anew"]["error"]
+
+
+def test_delta_rows_are_traced_forward(ran: Ran) -> None:
+    """The row was appended: the figures counted it."""
+    rows = [json.loads(text) for _, text in ran.answers["forward"]["rows"]]
+    assert rows == [{"n": 7, "max(id)": 101}]

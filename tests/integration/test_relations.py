@@ -1,0 +1,128 @@
+"""All rows of an output at once: the pairs say of each row what its own trace says."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.frames_oracle import ParquetTables
+from lineage_core.recipe import File, Output, Recipe
+from lineage_emitter.frames.plans import recipe_of
+from lineage_frames.errors import ChangedSourceError, RefusedError
+from lineage_frames.pairs import Items
+from lineage_frames.relations import Relations
+from lineage_frames.tracing import trace_back
+from lineage_frames.witnesses import Witnesses
+from tests.integration.test_frames import ORDERS, PLACES, QUERIES
+
+pytestmark = pytest.mark.integration
+
+Row = tuple[str, int]
+Item = tuple[Items, str, int]
+
+CHOSEN = (
+    "values", "outer", "or exists", "hidden key", "rollup", "except all", "correlated", "scalar", "window",
+    "two aggregates",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> ParquetTables:
+    folder = tmp_path_factory.mktemp("tables")
+    return ParquetTables.written(folder, {"orders": ORDERS, "places": PLACES})
+
+
+@pytest.fixture
+def spark(spark_context: SparkContext) -> SparkSession:
+    session = SparkSession(spark_context).newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    return session
+
+
+def written(frame: DataFrame, folder: Path) -> Recipe:
+    """Write a frame; its recipe as a reader elsewhere has it."""
+    names = [f"c{n}" for n in range(len(frame.columns))]
+    named = frame.toDF(*names)
+    named.write.parquet(str(folder))
+    files = tuple(
+        File(f"file://{path}", path.stat().st_size, path.stat().st_mtime_ns // 1_000_000)
+        for path in sorted(folder.glob("*.parquet"))
+    )
+    output = Output("files", path=f"file://{folder}", format="parquet", files=files)
+    return Recipe.from_json(recipe_of(named, output).to_json())
+
+
+def sources_of(relations: Relations) -> dict[Row, set[tuple[str, int]]]:
+    """For each output row the rows of sources that the pairs lead to."""
+    made: defaultdict[Item, set[Item]] = defaultdict(set)
+    for pairs in relations.pairs():
+        for out, used in zip(pairs.made.tolist(), pairs.used.tolist(), strict=True):
+            made[pairs.made_of, pairs.made_file, out].add((pairs.used_of, pairs.used_file, used))
+
+    def ends(item: Item) -> set[tuple[str, int]]:
+        if item[0].of in {"source", "plan"}:
+            return {(item[1] or f"plan:{item[0].place}", item[2])}
+        return set().union(*(ends(one) for one in made[item]))
+
+    return {(item[1], item[2]): ends(item) for item in list(made) if item[0].of == "output"}
+
+
+def rows_of(found: Witnesses) -> set[tuple[str, int]]:
+    return {(path, row) for (_, path), rows in found.rows.items() for row in rows.tolist()}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_pairs_are_those_of_each_row_traced(
+    name: str, spark: SparkSession, tables: ParquetTables, tmp_path: Path
+) -> None:
+    tables.views(spark)
+    recipe = written(spark.sql(QUERIES[name]), tmp_path / "out")
+    relations = Relations(spark, recipe, tmp_path / "scratch")
+    found = sources_of(relations)
+    frame = spark.read.parquet(str(tmp_path / "out"))
+    rows = frame.selectExpr("*", "_metadata.file_path", "_metadata.row_index").collect()
+    assert len(found) == len(rows)
+    for *values, path, ordinal in (rows[0], rows[-1]):
+        alone = trace_back(spark, recipe, [values], there=True)
+        if any(relations.reasons.values()):
+            assert found[path, ordinal] >= rows_of(alone)
+        else:
+            assert (found[path, ordinal], alone.exact) == (rows_of(alone), True)
+
+
+def test_equal_rows_share_their_sources(
+    spark: SparkSession, tables: ParquetTables, tmp_path: Path
+) -> None:
+    tables.views(spark)
+    recipe = written(spark.sql("select city from orders where city = 'Oslo'"), tmp_path / "out")
+    relations = Relations(spark, recipe, tmp_path / "scratch")
+    assert {len(found) for found in sources_of(relations).values()} == {3}
+    assert relations.reasons == {
+        Items("output"): ["rows of the output are equal and share their sources"]
+    }
+
+
+def test_groups_by_numbers_that_depend_on_the_order_are_refused(
+    spark: SparkSession, tables: ParquetTables, tmp_path: Path
+) -> None:
+    tables.views(spark)
+    query = "select w, count(*) c from (select sum(weight) w from orders group by city) group by w"
+    recipe = written(spark.sql(query), tmp_path / "out")
+    with pytest.raises(RefusedError, match="come out differently each time"):
+        Relations(spark, recipe, tmp_path / "scratch")
+
+
+def test_an_output_that_was_written_since_is_refused(
+    spark: SparkSession, tables: ParquetTables, tmp_path: Path
+) -> None:
+    tables.views(spark)
+    recipe = written(spark.sql("select id from orders"), tmp_path / "out")
+    for path in (tmp_path / "out").glob("*.parquet"):
+        os.utime(path, (1, 1))
+    with pytest.raises(ChangedSourceError, match="was written since"):
+        Relations(spark, recipe, tmp_path / "scratch")

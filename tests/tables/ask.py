@@ -1,0 +1,31 @@
+"""Asks for traces as the command does, one after the other on one Spark: questions.json to answers.json."""
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from lineage.access import StoredAccess, open_access
+from lineage_core.errors import LineageError
+from lineage_core.trace_result import Direction
+from lineage_store.asking import Question
+
+
+def asked(access: StoredAccess, place: str, where: str | None, direction: str) -> object:
+    question = Question(Direction(direction), (place,))
+    try:
+        answer = access.ask(question) if where is None else access.ask_where(question, where)
+    except LineageError as problem:
+        return {"error": f"{type(problem).__name__}: {problem}"}
+    groups = [(item.location, item.text) for group in answer.groups for item in group.items]
+    start = [(item.location, item.text) for group in answer.start for item in group.items]
+    return {"rows": groups, "start": start, "reasons": answer.reasons, "warnings": answer.warnings}
+
+
+SparkSession.builder.getOrCreate().sparkContext.setLogLevel("ERROR")
+found = open_access(sys.argv[1])
+assert isinstance(found, StoredAccess)
+questions = json.loads(Path("questions.json").read_text())
+answers = [asked(found, *question) for question in questions]
+Path("answers.json").write_text(json.dumps(answers))
