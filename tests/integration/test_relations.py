@@ -7,7 +7,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.frames_oracle import ParquetTables
@@ -18,7 +17,7 @@ from lineage_frames.pairs import Items
 from lineage_frames.relations import Relations
 from lineage_frames.tracing import trace_back
 from lineage_frames.witnesses import Witnesses
-from tests.integration.test_frames import ORDERS, PLACES, QUERIES
+from tests.frame_tables import QUERIES
 
 pytestmark = pytest.mark.integration
 
@@ -29,19 +28,6 @@ CHOSEN = (
     "values", "outer", "or exists", "hidden key", "rollup", "except all", "correlated", "scalar", "window",
     "two aggregates",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> ParquetTables:
-    folder = tmp_path_factory.mktemp("tables")
-    return ParquetTables.written(folder, {"orders": ORDERS, "places": PLACES})
-
-
-@pytest.fixture
-def spark(spark_context: SparkContext) -> SparkSession:
-    session = SparkSession(spark_context).newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "1")
-    return session
 
 
 def written(frame: DataFrame, folder: Path) -> Recipe:

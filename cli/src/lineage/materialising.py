@@ -30,10 +30,12 @@ from lineage_frames.errors import FramesError, RefusedError
 from lineage_frames.locations import has_lines, lines_of_file
 from lineage_frames.pairs import Items, Pairs
 from lineage_frames.relations import Relations
+from lineage_frames.vetting import vet
 from lineage_store.finding import find_application
 from lineage_store.names import Names
 from lineage_store.opening import open_store
 from lineage_store.paths import plain_path
+from lineage_store.rows import RowReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,6 +90,7 @@ def materialise(
         ready: list[tuple[NodeRecord, Recipe, Relations]] = []
         for node, recipe in chosen:
             try:
+                vet(recipe, RowReader())
                 for source in recipe.reads():
                     _check_lines(source)
                 relations = Relations(spark, recipe, scratch / node.node)
@@ -274,8 +277,7 @@ class _Sender:
             return self._output.node
         if items.of != "source":
             return f"{self._output.node}.{items.of}{items.place}"
-        source = self._recipe.sources[items.place]
-        named = next(iter(source.paths), source.table)
+        named = self._recipe.sources[items.place].name
         return next(one for one in self._producers if self._known[one].path == named)
 
 
@@ -287,15 +289,13 @@ def flows_of(
     Gives ``out``, ``ptr`` (int64[n + 1]), ``first`` and ``last`` (uint64[ptr[n]]). An output of more runs than
     a block holds is there several times.
     """
-    from lineage_emitter.recorders import RUNS_MAX, runs_of
+    from lineage_emitter.recorders import in_pieces, runs_of
 
     order = np.lexsort((used, made))
     out, lengths = np.unique(made[order], return_counts=True)
     sizes, first, last = runs_of(used[order], lengths.astype(np.int64))
-    pieces = -(-sizes // RUNS_MAX)
-    part = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    sizes = np.minimum(np.repeat(sizes, pieces) - part * RUNS_MAX, RUNS_MAX)
-    return np.repeat(out, pieces), np.concatenate(([0], np.cumsum(sizes))), first, last
+    row, _, sizes = in_pieces(sizes)
+    return out[row], np.concatenate(([0], np.cumsum(sizes))), first, last
 
 
 def show_made(

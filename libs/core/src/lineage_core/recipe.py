@@ -63,6 +63,11 @@ class Source:
     table: str | None = None
     version: str | None = None
 
+    @property
+    def name(self) -> str | None:
+        """What it is called: its (first) path, or its table."""
+        return next(iter(self.paths), self.table)
+
     def columns(self) -> list[tuple[str, str]]:
         """Names and types of the columns, those of folders' names last; a nested type is just its kind.
 

@@ -24,10 +24,12 @@ from lineage_frames.forward import Outcome, trace_forward
 from lineage_frames.grouping import KEEP_VALUES
 from lineage_frames.locations import names_of
 from lineage_frames.rows import (
+    file_in,
     output_of,
     place_in,
     places_of,
     rows_with,
+    source_with,
     texts_at,
     values_at,
 )
@@ -37,7 +39,7 @@ from lineage_frames.witnesses import Witnesses
 from lineage_store.answers import Answer, Group, Item
 from lineage_store.asking import Question, said_end, said_incomplete
 from lineage_store.names import Names
-from lineage_store.paths import canonical, plain_path, shown_path
+from lineage_store.paths import plain_path, shown_path
 from lineage_store.places import Location, ValuedPlace
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
@@ -75,7 +77,7 @@ class Frames:
             return self._end()
         recipe = self._recipe(node)
         output = output_of(self.spark, recipe)
-        file = _file_in(output.files, place)
+        file = file_in(output.files, place)
         ordinal = self._ordinal(output, file, place)
         row = values_at(self.spark, recipe, output, file, ordinal)
         start = self._group(node, recipe, [(output, file.path, np.array([ordinal], np.uint64))])
@@ -161,13 +163,13 @@ class Frames:
         return self._answer(start, groups, reasons)
 
     def _at(self, recipe: Recipe, place: Location) -> Rows:
-        source, file = _source_with(recipe, place)
+        source, file = source_with(recipe, place)
         ordinal = self._ordinal(source, file, place)
         return [(source, file.path, np.array([ordinal], np.uint64))]
 
     def _with_values(self, recipe: Recipe, node: str, place: ValuedPlace) -> Rows:
         named = self._nodes[node].path
-        source = next((one for one in recipe.sources if _name_of(one) == named), None)
+        source = next((one for one in recipe.sources if one.name == named), None)
         if source is None:
             raise RowError(f"{place.of} was not read")
         found = rows_with(self.spark, recipe, source, place.values)
@@ -214,7 +216,7 @@ class Frames:
         if source is None:
             return node
         read = recipe.sources[source]
-        named = _name_of(read)
+        named = read.name
         producers = [link.src for link in self._graph.links() if link.dest == node]
         return next((one for one in producers if self._nodes[one].path == named), node)
 
@@ -288,28 +290,6 @@ class Frames:
             for path, rows in groupby(places, key=lambda one: one[0])
         ]
         return self._group(node, recipe, by_file)
-
-
-def _name_of(source: Source) -> str | None:
-    """What the node of a source is called."""
-    return next(iter(source.paths), source.table)
-
-
-def _file_in(files: Iterable[File], place: Location) -> File:
-    wanted = canonical(place.path)
-    for file in files:
-        if canonical(file.path) == wanted:
-            return file
-    raise RowError(f"{place.path} is no file of this output")
-
-
-def _source_with(recipe: Recipe, place: Location) -> tuple[Source, File]:
-    for source in recipe.sources:
-        try:
-            return source, _file_in(source.files, place)
-        except RowError:
-            continue
-    raise RowError(f"{place.path} was not read")
 
 
 def _text(columns: Sequence[str], row: Sequence[Any]) -> str:

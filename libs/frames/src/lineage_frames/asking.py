@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lineage_core.trace_result import TraceError
 from lineage_frames.answers import Frames
-from lineage_frames.session import not_computed
+from lineage_frames.session import told
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.noted import NotedPlace
@@ -48,18 +45,9 @@ def trace_noted(
     if question.until is not None or question.steps is not None:
         raise TraceError("a DataFrame's steps keep no rows: leave out --step and --to")
     frames = Frames(spark, store, reader, noted.app, question, key)
-    if where:
-        return _told(lambda: frames.where(noted.node, where))
-    if noted.valued is not None:
-        valued = noted.valued
-        return _told(lambda: frames.valued(noted.node, valued))
-    place = noted.location
-    return _told(lambda: frames.row(noted.node, place))
-
-
-def _told(trace: Callable[[], Answer]) -> Answer:
-    """A trace, whose errors of Spark are told as its own."""
-    try:
-        return trace()
-    except PySparkException as problem:
-        raise not_computed(problem) from problem
+    with told():
+        if where:
+            return frames.where(noted.node, where)
+        if noted.valued is not None:
+            return frames.valued(noted.node, noted.valued)
+        return frames.row(noted.node, noted.location)

@@ -21,7 +21,7 @@ from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import columns_in
 from lineage_frames.functions import Runnable, register, runnable
-from lineage_frames.keys import DOUBLES, arrow_types, has_key, matches_key
+from lineage_frames.keys import arrow_types, has_key, matches_key
 from lineage_frames.session import run, trace_session
 from lineage_frames.stages import inputs_built
 from lineage_frames.windows import looks_at_some, overs, running, window_rank
@@ -171,7 +171,7 @@ class _Forward:
         names = list(leaf.columns[1:])
         if not names:
             return leaf.columns[0] if keys.num_rows else "false"
-        if DOUBLES & set(arrow_types(keys)):
+        if literals.DOUBLES & set(arrow_types(keys)):
             self.reasons.append("rows are grouped by numbers that are compared with a tolerance")
         view = f"lineage_keys_{leaf.of}"
         return has_key(self.session, view, names, keys, last=">=" if from_rank else "<=>")

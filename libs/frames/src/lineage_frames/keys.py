@@ -15,8 +15,6 @@ from lineage_frames.building import Builder
 LITERAL_KEYS_MAX = 40
 """Up to this many keys stand in the query as constants, which Spark pushes down to the files."""
 
-DOUBLES = {"float", "double"}
-
 
 def arrow_types(keys: pa.Table) -> list[str]:
     """The Spark types of a table's columns, as DDL text."""
@@ -113,7 +111,7 @@ def _in_view(session: SparkSession, view: str, keys: pa.Table, condition: str) -
 
 def equal(left: str, right: str, kind: str) -> str:
     """The condition that two terms of a type are the same value; NULLs equal, doubles up to `literals.NEAR`."""
-    if kind not in DOUBLES:
+    if kind not in literals.DOUBLES:
         return f"{left} <=> {right}"
     near = f"abs({left} - {right}) <= {literals.NEAR!r} * greatest(abs({left}), abs({right}))"
     return f"({left} <=> {right} OR {near})"

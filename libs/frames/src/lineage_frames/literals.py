@@ -15,6 +15,9 @@ from lineage_frames.errors import RefusedError
 NEAR = 1e-9
 """Relative difference up to which two doubles are the same value: sums of doubles differ with their order."""
 
+DOUBLES = {"double", "float"}
+"""Types, as Spark names them, whose sums differ with their order."""
+
 
 def text(value: str) -> str:
     """A string constant."""

@@ -29,13 +29,12 @@ from lineage_core.recipe_plan import (
     within,
 )
 from lineage_frames.expressions import Text, columns_in
-from lineage_frames.literals import NEAR
+from lineage_frames.literals import DOUBLES, NEAR
 
 SUMS = {
     "sum", "avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop", "corr", "covar_samp", "covar_pop",
     "skewness", "kurtosis",
 }  # fmt: skip
-DOUBLES = {"double", "float"}
 
 
 def unsteady_columns(recipe: Recipe) -> frozenset[int]:

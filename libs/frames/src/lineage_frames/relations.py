@@ -29,7 +29,7 @@ from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import RefusedError
 from lineage_frames.functions import register, runnable
 from lineage_frames.grouping import KEEP_VALUES, grouping_of
-from lineage_frames.keys import DOUBLES, arrow_types, distinct, equal, has_key, key_view
+from lineage_frames.keys import arrow_types, distinct, equal, has_key, key_view
 from lineage_frames.pairs import (
     OUT_CHECK,
     OUT_FILE,
@@ -186,7 +186,7 @@ class Relations:
         frame = self._session.read.parquet(str(above)).where(leaf.columns[0])
         keys = frame.select(*self._keys_of(leaf)).distinct()
         kinds = [one.dataType.simpleString() for one in keys.schema]
-        if DOUBLES & set(kinds) and self._computed(self._recipe.plan[leaf.of]):
+        if literals.DOUBLES & set(kinds) and self._computed(self._recipe.plan[leaf.of]):
             raise RefusedError("groups are named by numbers that come out differently each time")
         if any("collate" in kind for kind in kinds):
             raise RefusedError("groups are named by texts with a collation")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe import File, Recipe, Source
@@ -21,6 +21,8 @@ from lineage_frames.locations import has_lines, ordinal_of
 from lineage_frames.session import session_of
 from lineage_frames.sources import FILE, ROW, view_of
 from lineage_frames.values import Named, Values, chosen, condition
+from lineage_store.paths import canonical
+from lineage_store.places import Location
 
 
 def output_of(spark: SparkSession, recipe: Recipe) -> Source:
@@ -43,6 +45,33 @@ def output_of(spark: SparkSession, recipe: Recipe) -> Source:
         files=output.files,
         version=output.version,
     )
+
+
+def file_in(files: Iterable[File], place: Location) -> File:
+    """The file that a place is in.
+
+    Raises:
+        RowError: it is none of these.
+    """
+    wanted = canonical(place.path)
+    for file in files:
+        if canonical(file.path) == wanted:
+            return file
+    raise RowError(f"{place.path} is no file of this output")
+
+
+def source_with(recipe: Recipe, place: Location) -> tuple[Source, File]:
+    """The source, and its file, that a place is in.
+
+    Raises:
+        RowError: no source has such a file.
+    """
+    for source in recipe.sources:
+        try:
+            return source, file_in(source.files, place)
+        except RowError:
+            continue
+    raise RowError(f"{place.path} was not read")
 
 
 def place_in(spark: SparkSession, source: Source, file: File, number: int, *, line: bool) -> int:
@@ -79,18 +108,28 @@ def texts_at(
     spark: SparkSession, recipe: Recipe, source: Source, path: str, ordinals: NDArray[np.uint64]
 ) -> list[str]:
     """Rows of a file as JSON text, in order of their ordinals."""
-    session = session_of(spark, recipe, [source])
-    one = replace(source, files=tuple(f for f in source.files if f.path == path))
-    view = view_of(session, one)
-    columns = [literals.quoted(name) for name in view.columns if name not in {FILE, ROW}]
-    keys = session.createDataFrame(pa.table({"wanted": pa.array(ordinals.astype(np.int64))}))
-    found = (
-        view.join(F.broadcast(keys), F.col(ROW) == F.col("wanted"), "leftsemi")
-        .select(ROW, F.to_json(F.struct(*columns)).alias("text"))
-        .collect()
-    )
+    rows = rows_at(spark, recipe, source, {path: ordinals})
+    columns = [literals.quoted(name) for name in rows.columns if name not in {FILE, ROW}]
+    found = rows.select(ROW, F.to_json(F.struct(*columns)).alias("text")).collect()
     texts = {row[ROW]: row.text for row in found}
     return [texts[one] for one in ordinals.tolist()]
+
+
+def rows_at(
+    spark: SparkSession, recipe: Recipe, source: Source, wanted: Mapping[str, NDArray[np.uint64]]
+) -> DataFrame:
+    """Rows of a source as a frame with `FILE` and `ROW`. ``wanted``: their ordinals, by file."""
+    session = session_of(spark, recipe, [source])
+    files = tuple(file for file in source.files if file.path in wanted)
+    keys = pa.table(
+        {
+            "wanted_file": [path for path, rows in wanted.items() for _ in rows],
+            "wanted_row": pa.array(np.concatenate(list(wanted.values())).astype(np.int64)),
+        }
+    )
+    held = F.broadcast(session.createDataFrame(keys))
+    same = (F.col(FILE) == F.col("wanted_file")) & (F.col(ROW) == F.col("wanted_row"))
+    return view_of(session, replace(source, files=files)).join(held, same, "leftsemi")
 
 
 def places_of(

@@ -83,15 +83,10 @@ def told() -> Iterator[None]:
     """What Spark says of a statement, as an error of ours.
 
     Raises:
-        RefusedError: Spark refused it or could not run it.
+        NotComputedError: Spark refused it or could not run it.
     """
     try:
         yield
     except PySparkException as problem:
-        raise not_computed(problem) from problem
-
-
-def not_computed(problem: PySparkException) -> NotComputedError:
-    """What Spark says of a query that it can't run."""
-    first = str(problem).strip().split("\n", 1)[0][:PROBLEM_MAX]
-    return NotComputedError(f"Spark can't compute the plan anew: {first}")
+        first = str(problem).strip().split("\n", 1)[0][:PROBLEM_MAX]
+        raise NotComputedError(f"Spark can't compute the plan anew: {first}") from problem

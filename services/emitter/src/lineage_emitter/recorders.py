@@ -358,11 +358,20 @@ def emit_csr(
 
 def _split_wide(order: I64, section_of: I64, low: I64, size: I64) -> tuple[I64, I64, I64, I64]:
     """Rows with more runs than a block may hold become several rows."""
+    row, part, sizes = in_pieces(size)
+    return order[row], section_of[row], low[row] + part * RUNS_MAX, sizes
+
+
+def in_pieces(size: I64) -> tuple[I64, I64, I64]:
+    """Rows of ``size`` runs each (int64[n]) as pieces of at most `RUNS_MAX` runs, one at least.
+
+    Returns:
+        the piece's row, its place among that row's pieces, its runs (each int64[pieces]).
+    """
     pieces = np.maximum(-(-size // RUNS_MAX), 1)
-    part = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    sizes = np.minimum(np.repeat(size, pieces) - part * RUNS_MAX, RUNS_MAX)
-    lows = np.repeat(low, pieces) + part * RUNS_MAX
-    return np.repeat(order, pieces), np.repeat(section_of, pieces), lows, sizes
+    row = np.repeat(np.arange(len(size)), pieces)
+    part = np.arange(len(row)) - (np.cumsum(pieces) - pieces)[row]
+    return row, part, np.minimum(size[row] - part * RUNS_MAX, RUNS_MAX)
 
 
 def _directory(

@@ -30,7 +30,7 @@ from lineage_query_api.models import (
     Written,
 )
 from lineage_query_api.noted_traces import NotedTrace
-from lineage_store.answers import Group, Item
+from lineage_store.answers import Answer, Group, Item
 from lineage_store.listing import CursorError, Listing
 from lineage_store.noted import columns_of
 from lineage_store.opened import Opened
@@ -103,33 +103,27 @@ def trace(made: Trace | NotedTrace, *, texts: bool) -> TraceModel:
     names = made.opened.names
     passed = made.traced.result.passed
     order = [node.node for node in made.opened.nodes if node.node in passed]
-    return TraceModel(
-        trace=made.id,
-        app=made.opened.app,
-        direction=made.request.direction,
-        request=made.request,
-        exact=answer.exact,
-        complete=answer.complete,
-        changed=answer.changed,
-        reasons=list(answer.reasons),
-        warnings=list(answer.warnings),
-        start=[group(one) for one in answer.start],
-        groups=[group(one) for one in answer.groups],
-        passed=[
-            Passed(node=node, label=names.label(node), count=passed[node].count)
-            for node in [*order, *sorted(set(passed) - set(order))]
-        ],
-        count=made.traced.result.count,
-        computed=False,
-    )
+    shown = [
+        Passed(node=node, label=names.label(node), count=passed[node].count)
+        for node in [*order, *sorted(set(passed) - set(order))]
+    ]
+    return _trace(made, answer, shown, made.traced.result.count, computed=False)
 
 
 def _noted_trace(made: NotedTrace, *, texts: bool) -> TraceModel:
     answer = made.answer if texts else made.answer.without_texts()
     start, groups = (
-        [group(replace(one, items=one.items[:ITEMS_SHOWN])) for one in some]
+        tuple(replace(one, items=one.items[:ITEMS_SHOWN]) for one in some)
         for some in (answer.start, answer.groups)
     )
+    shown = [Passed(node=one.node, label=one.label, count=one.count) for one in (*start, *groups)]
+    first = replace(answer, start=start, groups=groups)
+    return _trace(made, first, shown, made.count, computed=True)
+
+
+def _trace(
+    made: Trace | NotedTrace, answer: Answer, passed: list[Passed], count: int, *, computed: bool
+) -> TraceModel:
     return TraceModel(
         trace=made.id,
         app=answer.app,
@@ -140,13 +134,11 @@ def _noted_trace(made: NotedTrace, *, texts: bool) -> TraceModel:
         changed=answer.changed,
         reasons=list(answer.reasons),
         warnings=list(answer.warnings),
-        start=start,
-        groups=groups,
-        computed=True,
-        passed=[
-            Passed(node=one.node, label=one.label, count=one.count) for one in [*start, *groups]
-        ],
-        count=made.count,
+        start=[group(one) for one in answer.start],
+        groups=[group(one) for one in answer.groups],
+        passed=passed,
+        count=count,
+        computed=computed,
     )
 
 

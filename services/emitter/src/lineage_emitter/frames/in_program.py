@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from lineage_frames.witnesses import Witnesses
 
 SHOWN = 20
+
+FORMS = "say PATH:LINE of files of lines, PATH#ROW of others"
 
 
 def frame_lineage(frame: DataFrame) -> FrameLineage:
@@ -74,26 +75,22 @@ class FrameLineage:
             place: ``PATH:LINE`` of files of lines, ``PATH#ROW`` (from 0) of others.
 
         Raises:
-            RefusedError: the plan does not allow a sound trace, or the frame reads no such file.
+            RefusedError: the plan does not allow a sound trace.
             ChangedSourceError: a source is not what it was when the frame was made.
-            RowError, LocationError: there is no such row.
+            RowError, LocationError: there is no such row, or the frame does not read its file.
         """
-        from lineage_frames.errors import RefusedError
+        from lineage_frames.errors import RowError
         from lineage_frames.forward import trace_forward
-        from lineage_frames.rows import place_in
-        from lineage_store.paths import canonical
+        from lineage_frames.rows import place_in, source_with
         from lineage_store.places import parse_location
 
         where = parse_location(place)
-        path = canonical(where.path)
-        for source in self.recipe.reads():
-            for file in source.files:
-                if canonical(file.path) == path and where.number is not None:
-                    with scope.suspended():
-                        line = where.unit == "line"
-                        row = place_in(self._spark, source, file, where.number, line=line)
-                        return trace_forward(self._spark, self.recipe, {file.path: [row]})
-        raise RefusedError(f"the frame reads no row at {place}")
+        source, file = source_with(self.recipe, where)
+        if where.number is None:
+            raise RowError(f"{place} names no row: {FORMS}")
+        with scope.suspended():
+            row = place_in(self._spark, source, file, where.number, line=where.unit == "line")
+            return trace_forward(self._spark, self.recipe, {file.path: [row]})
 
 
 class FrameRows:
@@ -119,7 +116,7 @@ class FrameRows:
     @property
     def paths(self) -> list[str]:
         """The sources that have some of the rows: paths or tables."""
-        return [_path(source) for source in self._sources()]
+        return [source.name or "" for source in self._sources()]
 
     def rows(self, path: str | None = None) -> DataFrame:
         """The rows of one source as a frame of its columns; ``path`` is needed where there are several.
@@ -127,7 +124,7 @@ class FrameRows:
         Raises:
             TracingError: there are several sources (none), or none of that path.
         """
-        known = {_path(source): source for source in self._sources()}
+        known = {source.name or "": source for source in self._sources()}
         if path is None and len(known) == 1:
             (path,) = known
         if path not in known:
@@ -136,27 +133,12 @@ class FrameRows:
             return self._rows(known[path])
 
     def _rows(self, source: Source) -> DataFrame:
-        import numpy as np
-        import pyarrow as pa
-        from pyspark.sql import functions as F
-
-        from lineage_frames.session import session_of
-        from lineage_frames.sources import FILE, ROW, view_of
+        from lineage_frames.rows import rows_at
+        from lineage_frames.sources import FILE, ROW
 
         place = self._recipe.sources.index(source)
         wanted = {path: rows for (of, path), rows in self.found.rows.items() if of == place}
-        session = session_of(self._spark, self._recipe, [source])
-        files = tuple(file for file in source.files if file.path in wanted)
-        keys = pa.table(
-            {
-                "wanted_file": [path for path, rows in wanted.items() for _ in rows],
-                "wanted_row": pa.array(np.concatenate(list(wanted.values())).astype(np.int64)),
-            }
-        )
-        view = view_of(session, replace(source, files=files))
-        held = F.broadcast(session.createDataFrame(keys))
-        same = (F.col(FILE) == F.col("wanted_file")) & (F.col(ROW) == F.col("wanted_row"))
-        return view.join(held, same, "leftsemi").drop(FILE, ROW)
+        return rows_at(self._spark, self._recipe, source, wanted).drop(FILE, ROW)
 
     def _sources(self) -> list[Source]:
         places = {place for place, _ in self.found.rows if place is not None}
@@ -189,8 +171,4 @@ class FrameRows:
                     texts = texts_at(self._spark, self._recipe, source, path, wanted)
                     listed += zip(names, texts, strict=True)
             word = "row" if count == 1 else "rows"
-            yield Shown(f"{count:,} {word} of {_path(source)}", listed, count - len(listed))
-
-
-def _path(source: Source) -> str:
-    return next(iter(source.paths), source.table or "")
+            yield Shown(f"{count:,} {word} of {source.name}", listed, count - len(listed))

@@ -187,7 +187,7 @@ class FrameNotes:
                 source.format,
                 "frame-source",
                 source.format,
-                path=next(iter(source.paths), source.table),
+                path=source.name,
                 alias="read",
             )
             self._sources[key] = known
