@@ -22,13 +22,15 @@ class PlainError(ValueError):
 
 def to_plain(value: Any, names: Mapping[type, str]) -> Any:
     """``value`` as dicts, lists and scalars. ``names``: the classes that say which they are."""
+    if value is None or isinstance(value, str | int | float):
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         kind = names.get(type(value))
         plain: dict[str, Any] = {} if kind is None else {KIND: kind}
-        for one in dataclasses.fields(value):
-            held = getattr(value, one.name)
-            if one.name == "version" or held != _default(one):
-                plain[one.name] = to_plain(held, names)
+        for name, default in _defaults(type(value)):
+            held = getattr(value, name)
+            if name == "version" or held != default:
+                plain[name] = to_plain(held, names)
         return plain
     if isinstance(value, tuple):
         return [to_plain(one, names) for one in value]
@@ -109,6 +111,11 @@ def _default(one: dataclasses.Field[Any]) -> Any:
     if one.default_factory is not dataclasses.MISSING:
         return one.default_factory()
     return one.default
+
+
+@functools.cache
+def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
+    return tuple((one.name, _default(one)) for one in dataclasses.fields(kind))
 
 
 @functools.cache

@@ -7,11 +7,35 @@ out (sets, nested lists, local rows) is fetched through `Tree.java`, which walks
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import count
 from typing import Any
+
+ATTRIBUTE = "org.apache.spark.sql.catalyst.expressions.AttributeReference"
+
+
+class Java:
+    """An object of the JVM, found when it is first asked for."""
+
+    __slots__ = ("_below", "_find", "_found")
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        self._find = find
+        self._found: Any = None
+        self._below: Any = None
+
+    def __call__(self) -> Any:
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+    def child(self, place: int) -> Any:
+        """What stands below it, if it is a plan or an expression."""
+        if self._below is None:
+            self._below = self().children()
+        return self._below.apply(place)
 
 
 @dataclass(frozen=True)
@@ -44,17 +68,15 @@ def read_tree(text: str, java: Callable[[], Any]) -> Tree:
     return tree_of(json.loads(text), java)
 
 
-def all_fields(raw: Any) -> Iterator[dict[str, Any]]:
-    """Every node's object in the JSON text, at any depth."""
-    todo = [raw]
-    while todo:
-        one = todo.pop()
-        if isinstance(one, list):
-            todo.extend(one)
-        elif isinstance(one, dict):
-            if "class" in one:
-                yield one
-            todo.extend(one.values())
+def read_json(text: str, types: dict[int, str], ddl: Callable[[Any], str]) -> Any:
+    """What the text says. ``types`` takes those of columns that it names anywhere, by number."""
+
+    def seen(one: dict[str, Any]) -> dict[str, Any]:
+        if one.get("class") == ATTRIBUTE and one["exprId"]["id"] not in types:
+            types[one["exprId"]["id"]] = ddl(one["dataType"])
+        return one
+
+    return json.loads(text, object_hook=seen)
 
 
 def tree_of(
@@ -67,24 +89,22 @@ def tree_of(
     ``java`` gives its root, ``leaves`` (where Spark lists them) its leaves from left to right: each step on the way
     to one would be a call.
     """
-    nodes, listed = iter(raw), None if leaves is None else cache(leaves)
-    places = count()
+    nodes, places = iter(raw), count()
+    listed = None if leaves is None else Java(leaves)
 
-    def build(here: Callable[[], Any]) -> Tree:
+    def build(here: Java) -> Tree:
         fields = next(nodes)
-        below = cache(lambda: here().children())
         children = tuple(
-            build(cache(lambda place=place: below().apply(place)))
-            for place in range(fields["num-children"])
+            build(Java(partial(here.child, place))) for place in range(fields["num-children"])
         )
         if listed is not None and not children:
-            here = cache(partial(_nth, listed, next(places)))
+            here = Java(partial(_nth, listed, next(places)))
         return Tree(fields["class"].rpartition(".")[2].rstrip("$"), fields, children, here)
 
-    return build(java)
+    return build(Java(java))
 
 
-def _nth(listed: Callable[[], Any], place: int) -> Any:
+def _nth(listed: Java, place: int) -> Any:
     return listed().apply(place)
 
 

@@ -56,10 +56,10 @@ def _optimised_plainly(spark: SparkSession, plan: Any) -> Any:
     return rules.execute(plan)
 
 
-def identity(spark: SparkSession, thing: Any) -> int:
-    """A number that hardly any other object of the JVM has."""
+def map_by_identity(spark: SparkSession) -> Any:
+    """A map whose keys are the same where they are one object."""
     jvm: Any = spark._jvm
-    return int(jvm.java.lang.System.identityHashCode(thing))
+    return jvm.java.util.IdentityHashMap()
 
 
 def frame_of(spark: SparkSession, plan: Any) -> DataFrame:

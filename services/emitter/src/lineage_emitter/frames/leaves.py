@@ -24,7 +24,7 @@ from lineage_core.recipe_plan import (
 from lineage_emitter.frames import delta
 from lineage_emitter.frames.files import STATUS
 from lineage_emitter.frames.json_tree import Tree
-from lineage_emitter.frames.jvm import frame_of, identity, optimised
+from lineage_emitter.frames.jvm import frame_of, map_by_identity, optimised
 
 READ_OPTIONS = {
     "header", "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "comment", "encoding",
@@ -43,13 +43,16 @@ SEPARATOR = "\u0001"
 LOCAL_ROWS_MAX = 1000
 """Rows of a local table that a recipe carries; more would make it large."""
 
+NO_COLUMNS = "structtype()"
+
 _LOWER = {one.lower(): one for one in READ_OPTIONS}
 
 
 class Leaves:
     """Notes leaves.
 
-    ``beneath``: notes a cached frame's plan (Spark's object) and says its place. ``versions``: see `delta`.
+    ``beneath``: notes a cached frame's plan (Spark's object) and says its place. ``versions``: see `delta`;
+    None where the session has no Delta Lake.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class Leaves:
         add: Callable[[Node], int],
         named: Callable[[Tree], tuple[Attribute, ...]],
         beneath: Callable[[Any], tuple[int, tuple[Attribute, ...]]],
-        versions: delta.Versions,
+        versions: delta.Versions | None,
     ) -> None:
         self.sources: list[Source] = []
         self._spark = spark
@@ -66,7 +69,9 @@ class Leaves:
         self._named = named
         self._beneath = beneath
         self._versions = versions
-        self._relations: dict[int, tuple[Any, Source | None]] = {}
+        self._relations: list[Source | delta.UnknownVersionError | None] = []
+        self._places: Any = None
+        """Of relations (by identity) in ``_relations``."""
 
     def note(self, tree: Tree) -> int | None:
         """Note a leaf; None where its class is not known."""
@@ -82,9 +87,8 @@ class Leaves:
             return self._add(OpaqueNode(self._named(tree), "Delta table", str(problem), ()))
         if source is None:
             return None
-        catalogue = node.catalogTable()
-        if catalogue.isDefined():
-            name = str(catalogue.get().identifier().unquotedString())
+        if tree.fields.get("catalogTable") is not None:
+            name = str(node.catalogTable().get().identifier().unquotedString())
             source = dataclasses.replace(source, table=name)
         columns = self._named(tree)
         if any(one.name == "_metadata" for one in columns):
@@ -96,14 +100,22 @@ class Leaves:
 
     def _source_of(self, relation: Any) -> Source | None:
         """The source that a relation reads, asked for once each: a plan may read a table many times."""
-        number = identity(self._spark, relation)
-        if number not in self._relations:
-            self._relations[number] = relation, self._source(relation)
-        known, source = self._relations[number]
-        return source if known == relation else self._source(relation)
+        if self._places is None:
+            self._places = map_by_identity(self._spark)
+        place: int | None = self._places.putIfAbsent(relation, len(self._relations))
+        if place is None:
+            place = len(self._relations)
+            try:
+                self._relations.append(self._source(relation))
+            except delta.UnknownVersionError as problem:
+                self._relations.append(problem)
+        found = self._relations[place]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def _source(self, relation: Any) -> Source | None:
-        if delta.is_delta(relation):
+        if self._versions is not None and delta.is_delta(relation):
             return delta.source(self._spark, relation, self._versions)
         if not relation.getClass().getName().endswith(".HadoopFsRelation"):
             return None
@@ -139,20 +151,17 @@ class Leaves:
 def file_source(relation: Any) -> Source:
     """The source that a file relation reads, with its files as they are now."""
     location = relation.location()
-    options = dict(
-        line.partition(SEPARATOR)[::2] for line in _joined(relation.options()) if SEPARATOR in line
-    )
+    # The relation's own parts as text: a call for them all.
+    said = str(relation.productIterator().mkString(SEPARATOR)).lower()
+    _, partitions, _, _, kind, _ = said.split(SEPARATOR)
+    options = _known(relation.options()) if any(f"{key} -> " in said for key in _LOWER) else {}
     statuses = location.allFiles().mkString("\n") if hasattr(location, "allFiles") else ""
     return Source(
-        format=str(relation.fileFormat().toString()).lower(),
+        format=kind,
         paths=tuple(location.rootPaths().mkString("\n").split("\n")),
         schema=str(relation.dataSchema().json()),
-        partitions=str(relation.partitionSchema().json())
-        if relation.partitionSchema().size()
-        else "",
-        options={
-            _LOWER[key.lower()]: value for key, value in options.items() if key.lower() in _LOWER
-        },
+        partitions="" if partitions == NO_COLUMNS else str(relation.partitionSchema().json()),
+        options=options,
         files=tuple(
             sorted(
                 (File(path, int(size), int(time)) for path, size, time in STATUS.findall(statuses)),
@@ -162,10 +171,10 @@ def file_source(relation: Any) -> Source:
     )
 
 
-def _joined(options: Any) -> list[str]:
-    """``key SEPARATOR value`` of a Scala map: its keys in one call, and a call for each that matters."""
+def _known(options: Any) -> dict[str, str]:
+    """Those of a reader's options (a Scala map) that change what is read."""
     keys = options.keys().mkString(SEPARATOR).split(SEPARATOR)
-    return [f"{key}{SEPARATOR}{options.apply(key)}" for key in keys if key.lower() in _LOWER]
+    return {_LOWER[key.lower()]: str(options.apply(key)) for key in keys if key.lower() in _LOWER}
 
 
 def literal(value: Any, kind: str) -> Literal | None:

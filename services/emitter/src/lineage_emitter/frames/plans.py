@@ -20,7 +20,7 @@ from lineage_core.recipe_functions import signed
 from lineage_core.recipe_plan import Attribute
 from lineage_emitter.frames import delta
 from lineage_emitter.frames.code import Functions
-from lineage_emitter.frames.json_tree import Tree, all_fields, tree_of
+from lineage_emitter.frames.json_tree import Tree, read_json, tree_of
 from lineage_emitter.frames.jvm import (
     analysed_text,
     default_setting,
@@ -115,22 +115,23 @@ def recipe_of_plan(
     unknown: frozenset[int] = frozenset(),
 ) -> Recipe:
     """The recipe of the rows of an optimised plan (Spark's object), of which some columns are not known."""
-    raw = json.loads(plan.toJSON())
+    types: dict[int, str] = {}
+    raw = read_json(plan.toJSON(), types, ddl)
     columns = json.loads(plan.schema().json())["fields"]
-    types = _types(raw)
+    explicit = explicit_settings(spark) if settings is None else settings
     functions = Functions.asked_for()
     nodes = Nodes(types, functions)
 
     def beneath(inner: Any) -> tuple[int, tuple[Attribute, ...]]:
-        inner_raw = json.loads(inner.toJSON())
-        types.update(_types(inner_raw))
+        inner_raw = read_json(inner.toJSON(), types, ddl)
         place = nodes.note(tree_of(inner_raw, lambda: inner, inner.collectLeaves))
         return place, nodes.plan[place].columns
 
     def named(tree: Tree) -> tuple[Attribute, ...]:
         return tuple(nodes.attribute(one) for one in tree.trees("output"))
 
-    leaves = Leaves(spark, nodes.add, named, beneath, versions or {})
+    known = (versions or {}) if delta.is_used(explicit) else None
+    leaves = Leaves(spark, nodes.add, named, beneath, known)
     nodes.leaf = leaves.note
     nodes.note(tree_of(raw, lambda: plan, plan.collectLeaves))
     last = nodes.plan[-1]
@@ -142,7 +143,6 @@ def recipe_of_plan(
     if unknown:
         nodes.add(without(nodes.plan[-1], unknown, len(nodes.plan) - 1))
     names = (*SETTINGS, *(PYTHON_SETTINGS if functions.noted else ()))
-    explicit = explicit_settings(spark) if settings is None else settings
     recipe = Recipe(
         spark=spark.version,
         settings=_settings(spark, explicit, names),
@@ -153,15 +153,6 @@ def recipe_of_plan(
         functions=tuple(functions.noted),
     )
     return recipe if functions.key is None or not functions.noted else signed(recipe, functions.key)
-
-
-def _types(raw: Any) -> dict[int, str]:
-    """The types of columns that the plan's text names anywhere."""
-    return {
-        one["exprId"]["id"]: ddl(one["dataType"])
-        for one in all_fields(raw)
-        if one["class"].endswith("AttributeReference")
-    }
 
 
 def _settings(
