@@ -200,7 +200,7 @@ try:
     lines.selectExpr("raise_error(value)").collect()  # failing
 except Exception as problem:
     print(type(problem).__name__)
-spark.createDataFrame([(1,)], "one int").collect()  # local rows
+spark.createDataFrame([(n,) for n in range(1001)], "one int").collect()  # many rows
 spark.range(3).write.saveAsTable("t")
 spark.sql("TRUNCATE TABLE t")  # truncated
 print(lines.count())
@@ -214,7 +214,7 @@ print(lines.count())
     for line, what in (
         ("freqItems", "DataFrame.freqItems"),
         ("failing", "the action failed: "),
-        ("local rows", "its rows can't be traced through"),
+        ("many rows", "its rows can't be traced through"),
         ("truncated", "TruncateTableCommand"),
     ):
         (number,) = (n for n, text in enumerate(lines, 1) if text.endswith(f"# {line}"))

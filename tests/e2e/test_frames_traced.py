@@ -51,9 +51,11 @@ rows.write.partitionBy("amount").json("parts")
 print(rows.where("amount > 5").count())
 # CSV trims texts: no row of the files is just what Spark gave.
 rows.selectExpr("concat(' ', city) AS city", "amount").coalesce(1).write.csv("trimmed")
-# Rows that a program makes are in no plan.
-made = spark.createDataFrame([("a",)], "value string")
-spark.read.text("other.txt").join(made, "value").coalesce(1).write.parquet("joined")
+# Many rows that a program makes are in no plan; few are.
+many = spark.createDataFrame([("a",)] * 1001, "value string")
+spark.read.text("other.txt").join(many, "value").coalesce(1).write.parquet("joined")
+few = spark.createDataFrame([{"city": "Rome", "land": "IT"}, {"city": "Oslo", "land": "NO"}])
+rows.join(few, "city").where("land = 'NO'").coalesce(1).write.parquet("landed")
 """
 IN = "city,amount\nOslo,1.5\nRome,2.5\n\nOslo,3.5\nLima,9.0\n"
 
@@ -192,6 +194,13 @@ def test_ends_and_steps(ran: Path, access: StoredAccess) -> None:
         access.ask(Question(Direction.BACKWARD, (f"{file_of(ran, 'out')}#1",), steps=1))
     with pytest.raises(RowError, match="has no row 9"):
         back(access, f"{file_of(ran, 'out')}#9")
+
+
+def test_rows_that_the_program_made(ran: Path, access: StoredAccess) -> None:
+    answer = back(access, f"{file_of(ran, 'landed')}#0")
+    read, made = answer.groups
+    assert (places(ran, (read,)), answer.exact) == (["in.csv:2"], True)
+    assert [item.text for item in made.items] == ['{"city": "Oslo", "land": "NO"}']
 
 
 def test_what_has_no_lineage_says_so(ran: Path, access: StoredAccess) -> None:

@@ -391,7 +391,7 @@ def test_dataframe_work_without_a_trace_is_named_in_the_verdict(
         frame.write.csv("out")  # write
         print(frame.stat.corr("number", "number"))  # corr
         frame.groupBy("name").count().show()  # show
-        print(spark.createDataFrame([(1,)], "one int").toPandas().shape)  # toPandas
+        print(spark.createDataFrame([(1,)] * 1001, "one int").toPandas().shape)  # toPandas
         """
     path = write_job(tmp_path, source)
     (tmp_path / "in.txt").write_text("a\nb\n")

@@ -176,8 +176,9 @@ def test_what_can_not_be_computed_anew_is_wider_or_refused(
     recipe = carried(orders.sample(0.9, seed=1).groupBy().count())
     with pytest.raises(RefusedError, match="sample"):
         trace_back(spark, recipe)
+    recipe = carried(spark.createDataFrame(spark.sparkContext.parallelize([(1,)]), "a int"))
     with pytest.raises(RefusedError, match="RDD"):
-        trace_back(spark, carried(spark.createDataFrame([(1,)], "a int")), [(1,)])
+        trace_back(spark, recipe, [(1,)])
 
 
 def test_a_limit_within_that_cuts_between_equals_is_refused(

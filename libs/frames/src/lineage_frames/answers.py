@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from lineage_core.graph import NodeRecord
 from lineage_core.recipe import File, Recipe, Source
+from lineage_core.recipe_plan import Literal, Node, Range, Values
 from lineage_core.trace_result import Direction, TraceError
 from lineage_frames.changed import local_path
 from lineage_frames.errors import FramesError, RefusedError, RowError
@@ -44,6 +45,9 @@ from lineage_store.places import Location, ValuedPlace
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
 from lineage_store.verdicts import verdict_of
+
+AS_JSON = {"boolean", "tinyint", "smallint", "int", "bigint"}
+"""Types whose constants read as JSON's."""
 
 Rows = list[tuple[Source | None, str, NDArray[np.uint64]]]
 """Rows by source and file: their ordinals, ascending."""
@@ -262,8 +266,11 @@ class Frames:
         numbers: list[int] = ordinals.tolist()
         addresses = [f"{shown}#{ordinal}" for ordinal in numbers]
         if source is None:
-            # Rows that stand in the program.
-            return [Item(address, None, None) for address in addresses]
+            node = recipe.plan[int(path.removeprefix("plan:"))]
+            said = [_program_text(node, n) if self.question.texts else None for n in numbers]
+            return [
+                Item(address, None, text) for address, text in zip(addresses, said, strict=True)
+            ]
         places = names_of(self.spark, source, path, ordinals, shown)
         texts: Iterable[str | None] = [None] * len(places)
         if self.question.texts:
@@ -290,6 +297,22 @@ class Frames:
             for path, rows in groupby(places, key=lambda one: one[0])
         ]
         return self._group(node, recipe, by_file)
+
+
+def _program_text(node: Node, ordinal: int) -> str | None:
+    """What a row says that stands in the plan."""
+    names = [one.name for one in node.columns]
+    if isinstance(node, Range):
+        return _text(names, [node.start + ordinal * node.step])
+    if not isinstance(node, Values):
+        return None
+    return _text(names, [_value(one) for one in node.rows[ordinal]])
+
+
+def _value(literal: Literal) -> Any:
+    if literal.value is not None and literal.type in AS_JSON:
+        return json.loads(literal.value)
+    return literal.value
 
 
 def _text(columns: Sequence[str], row: Sequence[Any]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_emitter import scope
-from lineage_emitter.frames import commands, delta, plans
+from lineage_emitter.frames import commands, delta, local_rows, plans
 from lineage_emitter.frames.in_program import lineage_property
 from lineage_emitter.frames.jvm import activate, explicit_settings
 from lineage_emitter.frames.noting import Done
@@ -82,6 +82,7 @@ def install(sessions: Sessions) -> None:
         _wrap(DataFrameWriterV2, name, _noting(f"DataFrameWriterV2.{name}", _of_writer, sessions))
     _wrap(MergeIntoWriter, "merge", _naming("MergeIntoWriter.merge", sessions))
     _wrap(SparkSession, "sql", _running(sessions))
+    _wrap(SparkSession, "_create_dataframe", local_rows.keeping)
     _wrap(DataFrameWriter, "format", _listening(lambda said, name: setattr(said, "format", name)))
     _wrap(DataFrameWriterV2, "using", _listening(lambda said, name: setattr(said, "format", name)))
     for owner in (DataFrameWriter, DataFrameWriterV2):

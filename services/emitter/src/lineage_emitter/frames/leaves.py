@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import decimal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -25,6 +23,7 @@ from lineage_emitter.frames import delta
 from lineage_emitter.frames.files import STATUS
 from lineage_emitter.frames.json_tree import Tree
 from lineage_emitter.frames.jvm import frame_of, map_by_identity, optimised
+from lineage_emitter.frames.local_rows import ROWS_MAX, kept_rows, literals
 
 READ_OPTIONS = {
     "header", "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "comment", "encoding",
@@ -39,9 +38,6 @@ READ_OPTIONS = {
 """Options that change what is read. No other is noted: some carry passwords."""
 
 SEPARATOR = "\u0001"
-
-LOCAL_ROWS_MAX = 1000
-"""Rows of a local table that a recipe carries; more would make it large."""
 
 NO_COLUMNS = "structtype()"
 
@@ -123,20 +119,28 @@ class Leaves:
 
     def _LocalRelation(self, tree: Tree) -> int | None:
         node = tree.java()
-        columns = self._named(tree)
-        types = [field.dataType.simpleString() for field in frame_of(self._spark, node).schema]
-        if node.data().size() > LOCAL_ROWS_MAX:
+        if node.data().size() > ROWS_MAX:
             return None
-        rows = []
-        for row in frame_of(self._spark, node).collect():
-            made = [literal(value, kind) for value, kind in zip(row, types, strict=True)]
-            if None in made:
-                return None
-            rows.append(tuple(one for one in made if one is not None))
+        frame = frame_of(self._spark, node)
+        types = tuple(field.dataType.simpleString() for field in frame.schema)
+        rows = [literals(row, types) for row in frame.collect()]
+        if None in rows:
+            return None
+        return self._values(tree, types, tuple(one for one in rows if one is not None))
+
+    def _LogicalRDD(self, tree: Tree) -> int | None:
+        """Rows of an RDD: those that the program itself has dealt out may be kept."""
+        kept = kept_rows(self._spark.sparkContext, int(tree.java().rdd().id()))
+        return None if kept is None else self._values(tree, *kept)
+
+    def _values(
+        self, tree: Tree, types: Sequence[str], rows: tuple[tuple[Literal, ...], ...]
+    ) -> int:
         columns = tuple(
-            Attribute(one.id, one.name, kind) for one, kind in zip(columns, types, strict=True)
+            Attribute(one.id, one.name, kind)
+            for one, kind in zip(self._named(tree), types, strict=True)
         )
-        return self._add(Values(columns, tuple(rows)))
+        return self._add(Values(columns, rows))
 
     def _InMemoryRelation(self, tree: Tree) -> int | None:
         """A cached frame: what it was made from."""
@@ -175,18 +179,3 @@ def _known(options: Any) -> dict[str, str]:
     """Those of a reader's options (a Scala map) that change what is read."""
     keys = options.keys().mkString(SEPARATOR).split(SEPARATOR)
     return {_LOWER[key.lower()]: str(options.apply(key)) for key in keys if key.lower() in _LOWER}
-
-
-def literal(value: Any, kind: str) -> Literal | None:
-    """A Python value from Spark as a constant; None where a recipe has no form for it."""
-    if value is None:
-        return Literal(None, kind)
-    if isinstance(value, bool):
-        return Literal(str(value).lower(), kind)
-    if isinstance(value, datetime.datetime):
-        return None
-    if isinstance(value, float):
-        return Literal(repr(value), kind)
-    if isinstance(value, int | str | decimal.Decimal | datetime.date):
-        return Literal(str(value), kind)
-    return None
