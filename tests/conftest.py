@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,9 +49,9 @@ def spark_context() -> Iterator[SparkContext]:
     """One plain SparkContext for the whole run: two cores, quick at tiny queries, functions of the tests importable."""
     from pyspark import SparkConf, SparkContext
 
-    from tests.job_runs import QUICK_JVM
+    from tests import jvm
 
-    for name, value in QUICK_JVM.items():
+    for name, value in jvm.quick().items():
         os.environ.setdefault(name, value)
     root = str(Path(__file__).resolve().parents[1])
     before = os.environ.get("PYTHONPATH")
@@ -105,3 +106,10 @@ def redis_server(servers_of_the_run: ServersOfTheRun) -> RedisUnderTest:
 def neo4j(servers_of_the_run: ServersOfTheRun) -> Neo4jUnderTest:
     """One Neo4j for the whole run; its clear() removes what earlier tests left."""
     return servers_of_the_run.neo4j()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Tell a failure when it happens, too: a run may be ended before it has told all."""
+    running_alone = "PYTEST_XDIST_WORKER" not in os.environ
+    if report.failed and running_alone:
+        print(f"\n{report.nodeid} ({report.when}): {report.longreprtext}", file=sys.__stderr__)

@@ -19,14 +19,12 @@ from lineage_store.asking import Asker, Question
 from lineage_store.opening import index_folder, open_store
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
+from tests import jvm
 
 STORE = ".lineage/lineage.db"
 CLI = [sys.executable, "-c", "from lineage.main import app; app()"]
 TIMEOUT_S = 600
 """Below the limit of one test, so that a hung program is killed with its output shown."""
-
-QUICK_JVM = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Drivers of tests are short: a JVM that compiles little starts a fifth quicker."""
 
 Row = tuple[str, tuple[str, ...]]
 """Text of a row and the sorted locations of the source rows that made it."""
@@ -39,7 +37,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("LINEAGE_", "PYSPARK_", "SPARK_", "PYTHONPATH"))
     }
-    return found | {"SPARK_LOCAL_IP": "127.0.0.1"} | QUICK_JVM | dict(extra or {})
+    return found | {"SPARK_LOCAL_IP": "127.0.0.1"} | jvm.quick() | dict(extra or {})
 
 
 def write_job(folder: Path, source: str, name: str = "job.py") -> Path:
