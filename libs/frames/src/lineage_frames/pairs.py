@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +18,15 @@ from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import Scan
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
+from lineage_frames.keys import distinct
 
 Hashes = NDArray[np.uint64]
 
 MERGED_AFTER = 16
 """Parts of hashes that are kept apart."""
+
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+"""Where a file that Spark wrote says its columns' types."""
 
 OUT_FILE, OUT_ROW = "lineage_out_file", "lineage_out_row"
 OUT_GROUP, OUT_CHECK = "lineage_out_group", "lineage_out_check"
@@ -55,11 +60,15 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Stage:
-    """A query that has run: each row, in ``folder``, says what an item of ``made`` was made from."""
+    """A query that has run: each row, in ``folder``, says what an item of ``made`` was made from.
+
+    ``reasons``: why they may be too many.
+    """
 
     made: Items
     built: Built
     folder: Path
+    reasons: tuple[str, ...] = ()
 
     def named(self, leaf: Leaf | None = None) -> Hashes:
         """The groups that rows name by ``leaf``, or (None) those that they are of; each once.
@@ -69,20 +78,17 @@ class Stage:
         """
         columns = [OUT_GROUP, OUT_CHECK] if leaf is None else list(group_columns(leaf))
         named = _Named()
-        for path in self._files():
+        for path in _files_in(self.folder):
             found = pq.read_table(path, columns=columns)
             named.add(*found.filter(pc.is_valid(found[columns[0]])).columns)
         return named.hashes()
 
     def pairs(self, recipe: Recipe) -> Iterator[Pairs]:
         """All pairs, file by file."""
-        for path in self._files():
+        for path in _files_in(self.folder):
             table = pq.read_table(path)
             for leaf in self.built.leaves:
                 yield from self._of_leaf(recipe, leaf, table)
-
-    def _files(self) -> list[Path]:
-        return sorted(self.folder.glob("*.parquet"))
 
     def _of_leaf(self, recipe: Recipe, leaf: Leaf, table: pa.Table) -> Iterator[Pairs]:
         file, (row, _), used = "", group_columns(leaf), groups_of(leaf)
@@ -157,6 +163,31 @@ def hash_of(terms: Sequence[str], salt: int = 0) -> str:
         return "CAST(0 AS BIGINT)"
     parts = [part for term in terms for part in (term, f"isnull({term})")]
     return f"xxhash64({', '.join([str(salt), *parts])})"
+
+
+def types_in(folder: Path) -> dict[str, str]:
+    """The types of a query's columns, as Spark names them."""
+    from pyspark.sql.types import StructType
+
+    held = pq.read_schema(_files_in(folder)[0]).metadata[SPARK_SCHEMA]
+    fields: StructType = StructType.fromJson(json.loads(held))
+    return {field.name: field.dataType.simpleString() for field in fields}
+
+
+def keys_in(folder: Path, there: str, names: Sequence[str], most: int) -> pa.Table | None:
+    """The values of columns in a query's rows that have ``there``, each row once; None where they are more than ``most``."""
+    keys: pa.Table | None = None
+    for path in _files_in(folder):
+        rows = pq.read_table(path, columns=[there, *names])
+        some = distinct(rows.filter(rows[there]).select(names))
+        keys = some if keys is None else distinct(pa.concat_tables([keys, some]))
+        if keys.num_rows > most:
+            return None
+    return keys
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.parquet"))
 
 
 def _codes(table: pa.Table, column: str) -> tuple[list[str], NDArray[np.int64]]:

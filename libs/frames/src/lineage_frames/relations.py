@@ -11,8 +11,9 @@ taken is that of one file's pairs.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -35,12 +36,15 @@ from lineage_frames.pairs import (
     OUT_FILE,
     OUT_GROUP,
     OUT_ROW,
+    Hashes,
     Items,
     Pairs,
     Stage,
     group_columns,
     groups_of,
     hash_of,
+    keys_in,
+    types_in,
 )
 from lineage_frames.rows import OUTPUT, output_of
 from lineage_frames.session import check, told, trace_session
@@ -49,6 +53,9 @@ from lineage_frames.windows import looks_at_some, overs, running
 
 RESTRICTED_MAX = 200_000
 """Up to this many groups a query is restricted to those that are wanted."""
+
+QUERIES_AT_ONCE = 4
+"""Of one level: small ones wait for Spark more than they compute."""
 
 
 class Relations:
@@ -92,30 +99,42 @@ class Relations:
             yield from stage.pairs(self._recipe)
 
     def _run_all(self) -> None:
-        """Run the queries, one for the output and one for each kind of groups that was met."""
-        self._first()
-        todo = deque(self._groups_of(self._stages[-1]))
+        """Run the queries, one for the output and then, level by level, one for each kind of groups that was met."""
+        met = self._groups_of(self._taken(self._first()))
         seen: set[Leaf] = set()
-        while todo:
-            leaf, above = todo.popleft()
-            if leaf.subquery and leaf in seen:
-                continue
-            named = above.named(leaf)
-            if not len(named):
-                continue
-            seen.add(leaf)
-            self._next(leaf, above.folder)
-            found = self._stages[-1].named()
-            if self._keys_of(leaf) and not np.isin(named, found).all():
-                raise RefusedError("a group that was there has no rows when it is computed anew")
-            todo.extend(self._groups_of(self._stages[-1]))
+        with ThreadPoolExecutor(QUERIES_AT_ONCE) as pool:
+            while met:
+                todo: list[tuple[Leaf, Path, Hashes]] = []
+                for leaf, above in met:
+                    named = above.named(leaf)
+                    if len(named) and not (leaf.subquery and leaf in seen):
+                        seen.add(leaf)
+                        todo.append((leaf, above.folder, named))
+                numbers = count(len(self._stages))
+                running = [
+                    pool.submit(self._next, next(numbers), leaf, above) for leaf, above, _ in todo
+                ]
+                met = []
+                for (leaf, _, named), future in zip(todo, running, strict=True):
+                    stage = self._taken(future.result())
+                    if self._keys_of(leaf) and not np.isin(named, stage.named()).all():
+                        raise RefusedError(
+                            "a group that was there has no rows when it is computed anew"
+                        )
+                    met += self._groups_of(stage)
+
+    def _taken(self, stage: Stage) -> Stage:
+        self._stages.append(stage)
+        for reason in stage.reasons:
+            self._because(stage.made, reason)
+        return stage
 
     def _groups_of(self, stage: Stage) -> list[tuple[Leaf, Stage]]:
         return [(leaf, stage) for leaf in stage.built.leaves if not leaf.stored]
 
     # Queries
 
-    def _first(self) -> None:
+    def _first(self) -> Stage:
         """Output rows with what they name."""
         builder, grouping = Builder(self._recipe), grouping_of(self._recipe)
         if grouping is not None and self.output.format in KEEP_VALUES:
@@ -124,8 +143,7 @@ class Relations:
             columns = ", ".join(f"{term} AS {name}" for term, name in held)
             built = Built(f"(SELECT {FILE}, {ROW}, {columns} FROM {OUTPUT})", (), (grouping.leaf,))
             listed = [f"r.{FILE} AS {OUT_FILE}", f"r.{ROW} AS {OUT_ROW}", *self._ids(built)]
-            self._run(Items("output"), builder, built, listed, f"{built.name} AS r")
-            return
+            return self._run(0, Items("output"), builder, built, listed, f"{built.name} AS r")
         built = builder.build(len(self._recipe.plan) - 1, ids=True, top=True)
         same = [
             equal(f"r.c{one.id}", f"o.{literals.quoted(one.name)}", one.type)
@@ -134,8 +152,9 @@ class Relations:
         ]
         of = f"{OUTPUT} AS o JOIN {built.name} AS r ON {literals.all_of(same)}"
         listed = [f"o.{FILE} AS {OUT_FILE}", f"o.{ROW} AS {OUT_ROW}", *self._ids(built)]
-        self._run(Items("output"), builder, built, listed, of)
-        self._check_output(self._stages[-1].folder)
+        stage = self._run(0, Items("output"), builder, built, listed, of)
+        self._check_output(stage.folder)
+        return stage
 
     def _check_output(self, folder: Path) -> None:
         """Every output row was computed anew; where several were, their witnesses are shared."""
@@ -147,35 +166,34 @@ class Relations:
         if several > rows:
             self._because(Items("output"), "rows of the output are equal and share their sources")
 
-    def _next(self, leaf: Leaf, above: Path) -> None:
-        """Groups with what they were made from."""
+    def _next(self, number: int, leaf: Leaf, above: Path) -> Stage:
+        """Groups with what they were made from. Queries run side by side: ``number`` is the stage's own."""
         builder, made = Builder(self._recipe), groups_of(leaf)
         if leaf.subquery:
             built = builder.build(leaf.of, ids=True)
-            self._run_groups(made, builder, built, [], f"{built.name} AS r")
-            return
+            return self._run_groups(number, made, builder, built, [], f"{built.name} AS r")
         node = self._recipe.plan[leaf.of]
         if isinstance(node, Join):
-            self._matches(builder, leaf, node, above)
-            return
+            return self._matches(number, builder, leaf, node, above)
         if isinstance(node, PythonRows):
             raise RefusedError(f"which rows {node.name} gave, {node.why}, can't be computed anew")
         assert isinstance(node, Aggregate | Window)
         built = builder.build(node.input, ids=True)
         keys = node.keys if isinstance(node, Aggregate) else overs(node)[0].partition
         if isinstance(node, Window) and (running(node) or looks_at_some(node)):
-            self._because(made, "a window function looks at some rows of its partition")
+            builder.reasons.append("a window function looks at some rows of its partition")
         terms = [builder.text().of(one) for one in keys]
-        where = self._restriction(leaf, above, terms)
-        self._run_groups(made, builder, built, terms, f"{built.name} AS r WHERE {where}")
+        where = self._restriction(number, leaf, above, terms)
+        of = f"{built.name} AS r WHERE {where}"
+        return self._run_groups(number, made, builder, built, terms, of)
 
-    def _restriction(self, leaf: Leaf, above: Path, terms: list[str]) -> str:
+    def _restriction(self, number: int, leaf: Leaf, above: Path, terms: list[str]) -> str:
         if not terms:
             return "true"
         keys = self._keys_in(above, leaf)
         if keys is None or not all(map(literals.comparable, arrow_types(keys))):
             return "true"
-        return has_key(self._session, f"lineage_keys_{leaf.of}", terms, keys)
+        return has_key(self._session, f"lineage_keys_{number}", terms, keys)
 
     def _keys_in(self, above: Path, leaf: Leaf) -> pa.Table | None:
         """The keys that the rows of a query name, each once; None where they are many.
@@ -183,14 +201,18 @@ class Relations:
         Raises:
             RefusedError: the keys don't tell groups apart, run for run.
         """
-        frame = self._session.read.parquet(str(above)).where(leaf.columns[0])
-        keys = frame.select(*self._keys_of(leaf)).distinct()
-        kinds = [one.dataType.simpleString() for one in keys.schema]
+        names = self._keys_of(leaf)
+        types = types_in(above)
+        kinds = [types[name] for name in names]
         if literals.DOUBLES & set(kinds) and self._computed(self._recipe.plan[leaf.of]):
             raise RefusedError("groups are named by numbers that come out differently each time")
         if any("collate" in kind for kind in kinds):
             raise RefusedError("groups are named by texts with a collation")
-        found = keys.limit(RESTRICTED_MAX + 1).toArrow()
+        if all(map(literals.comparable, kinds)):
+            return keys_in(above, leaf.columns[0], names, RESTRICTED_MAX)
+        # Types that Parquet has no form of its own for: Spark reads what it wrote.
+        frame = self._session.read.parquet(str(above)).where(leaf.columns[0])
+        found = frame.select(*names).distinct().limit(RESTRICTED_MAX + 1).toArrow()
         return None if found.num_rows > RESTRICTED_MAX else found
 
     def _computed(self, node: Node) -> bool:
@@ -203,40 +225,50 @@ class Relations:
             todo.extend(inputs_of(below))
         return False
 
-    def _matches(self, builder: Builder, leaf: Leaf, node: Join, above: Path) -> None:
+    def _matches(self, number: int, builder: Builder, leaf: Leaf, node: Join, above: Path) -> Stage:
         made, built = groups_of(leaf), builder.build(node.right, ids=True)
         columns = matched_by(self._recipe, node)
         if node.condition is None or not columns:
             where = "true" if node.condition is None else builder.text().of(node.condition)
-            self._run_groups(made, builder, built, [], f"{built.name} AS r WHERE {where}")
-            return
+            of = f"{built.name} AS r WHERE {where}"
+            return self._run_groups(number, made, builder, built, [], of)
         keys = self._keys_in(above, leaf)
         if keys is None:
             raise RefusedError(f"more than {RESTRICTED_MAX:,} different rows are matched by others")
-        view = f"lineage_keys_{leaf.of}"
+        view = f"lineage_keys_{number}"
         key_view(self._session, view, keys)
         terms = [f"k.k{n}" for n in range(len(columns))]
         condition = builder.text(dict(zip(columns, terms, strict=True))).of(node.condition)
         of = f"{built.name} AS r JOIN {view} AS k ON {condition}"
-        self._run_groups(made, builder, built, terms, of)
+        return self._run_groups(number, made, builder, built, terms, of)
 
     def _run_groups(
-        self, made: Items, builder: Builder, built: Built, terms: Sequence[str], of: str
-    ) -> None:
+        self,
+        number: int,
+        made: Items,
+        builder: Builder,
+        built: Built,
+        terms: Sequence[str],
+        of: str,
+    ) -> Stage:
         listed = [f"{hash_of(terms)} AS {OUT_GROUP}", f"{hash_of(terms, 1)} AS {OUT_CHECK}"]
-        self._run(made, builder, built, [*listed, *self._ids(built)], of)
+        return self._run(number, made, builder, built, [*listed, *self._ids(built)], of)
 
     def _run(
-        self, made: Items, builder: Builder, built: Built, listed: Sequence[str], of: str
-    ) -> None:
-        folder = self._scratch / f"stage-{len(self._stages)}"
+        self,
+        number: int,
+        made: Items,
+        builder: Builder,
+        built: Built,
+        listed: Sequence[str],
+        of: str,
+    ) -> Stage:
+        folder = self._scratch / f"stage-{number}"
         with told():
             check(self._session, builder)
             select = builder.statement(f"SELECT {', '.join(listed)} FROM {of}")
             self._session.sql(select).write.parquet(str(folder))
-        for reason in builder.reasons:
-            self._because(made, reason)
-        self._stages.append(Stage(made, built, folder))
+        return Stage(made, built, folder, tuple(builder.reasons))
 
     def _ids(self, built: Built) -> list[str]:
         """What rows (called ``r``) name, groups by hashes of their keys, too."""

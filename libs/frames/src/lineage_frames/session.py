@@ -20,6 +20,8 @@ WRITTEN_FOR = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.groupByOrdinal": "false",
+    # What a query leaves in Parquet files is read by others, too.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.orderByOrdinal": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.shuffle.partitions": "4",
