@@ -20,7 +20,7 @@ spark.master local[2]
 spark.ui.enabled false
 spark.ui.showConsoleProgress false
 spark.driver.host 127.0.0.1
-spark.driver.extraClassPath {jars}/*
+spark.jars {jars}
 spark.sql.shuffle.partitions 1
 spark.sql.adaptive.enabled false
 spark.sql.codegen.wholeStage false
@@ -41,7 +41,9 @@ class Ran:
 
     def run(self) -> None:
         (self.folder / "conf").mkdir()
-        (self.folder / "conf" / "spark-defaults.conf").write_text(CONF.format(jars=table_jars()))
+        (self.folder / "conf" / "spark-defaults.conf").write_text(
+            CONF.format(jars=",".join(map(str, sorted(table_jars().glob("*.jar")))))
+        )
         shutil.copy(HERE / "delta_job.py", self.folder)
         done = run_captured(self.folder, "delta_job.py", env=self.conf)
         assert done.returncode == 0, done.stderr
