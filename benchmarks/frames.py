@@ -7,7 +7,7 @@ Each pass runs every query (``collect``), plain and noted in turn (A B A B), aft
 ``result``: exact, superset (with reasons), refused (with the reason), failed (an error of ours), wrong (a row was
 not given again by the query run on its witnesses alone, or on these and the tables of which it wants rows absent, or the plan rebuilt from the recipe alone gave other rows),
 or empty (the query gives no row at this scale). In milliseconds: ``plain`` and ``noted`` of the query (medians of the
-passes), ``noting`` of its recipe alone, ``traces`` of single rows, ``write`` of its rows to Parquet and
+passes), ``noting`` of its recipe (from the plan to its text) alone, ``traces`` of single rows, ``write`` of its rows to Parquet and
 ``materialise`` of that output. Each query is told on stderr as it is done.
 """
 
@@ -25,7 +25,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from benchmarks.frames_oracle import ParquetTables, carried, rebuilt, same, same_rows
+from benchmarks.frames_oracle import ParquetTables, rebuilt, same, same_rows
 from benchmarks.intervals import median_interval
 from benchmarks.provenance import provenance
 from benchmarks.tpc import SETTINGS, SUITES, make_tables, queries
@@ -68,14 +68,16 @@ def looked_at(
     spark: Any, tables: ParquetTables, query: str, folder: Path, rows_max: int
 ) -> dict[str, Any]:
     """Note, rebuild, trace and materialise a query."""
+    from lineage_core.recipe import Recipe
+    from lineage_emitter.frames.plans import recipe_of
     from lineage_frames.errors import FramesError
 
     tables.views(spark)
     frame = spark.sql(query)
     output = frame.collect()
-    recipe, noting = _timed(lambda: carried(frame))
-    found: dict[str, Any] = {"rows": len(output), "noting": noting}
-    found["recipe_bytes"] = len(recipe.to_json())
+    text, noting = _timed(lambda: recipe_of(frame).to_json())
+    found: dict[str, Any] = {"rows": len(output), "noting": noting, "recipe_bytes": len(text)}
+    recipe = Recipe.from_json(text)
     try:
         if not same_rows(output, rebuilt(spark, recipe)):
             return {**found, "result": "wrong", "reasons": ["the plan rebuilt gives other rows"]}
