@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -30,6 +32,7 @@ from lineage_query_api.one_spark import OneSpark
 from lineage_query_api.settings import read_settings
 from lineage_store.answers import Answer, Group
 from lineage_store.asking import Question
+from lineage_store.exports import ExportError, Options
 from lineage_store.finding import NotFoundError
 from lineage_store.noted import NotedRowError
 from lineage_store.rows import RowReader
@@ -154,6 +157,37 @@ def test_by_condition(ran: Path, access: StoredAccess) -> None:
         access.ask_where(Question(Direction.BACKWARD, ("elsewhere",)), "true")
 
 
+@pytest.mark.parametrize("name", ["csv", "parquet", "arrow"])
+def test_exported(name: str, ran: Path, access: StoredAccess, tmp_path: Path) -> None:
+    question = Question(Direction.BACKWARD, (f"{file_of(ran, 'out')}#1",))
+    file = tmp_path / "rows"
+    told = access.export(question, name, lambda: file.open("wb"), Options(way=True))
+    if name == "csv":
+        with file.open(newline="") as stream:
+            rows: list[Any] = list(csv.DictReader(stream))
+    else:
+        table = (
+            pq.read_table(file)
+            if name == "parquet"
+            else pa.ipc.open_stream(file.read_bytes()).read_all()
+        )
+        assert table.schema.metadata[b"lineage.exact"] == b"true"
+        rows = table.to_pylist()
+    shown = [(row["role"], row["name"], Path(row["location"]).name) for row in rows]
+    read = [("found", "csv", "in.csv:2"), ("found", "csv", "in.csv:5")]
+    assert shown[:2] == read
+    assert [row["role"] for row in rows[2:]] == ["start"]
+    assert (told.found, told.exact, told.format) == (2, True, name)
+
+
+def test_exports_of_derivations_are_refused(
+    ran: Path, access: StoredAccess, tmp_path: Path
+) -> None:
+    question = Question(Direction.BACKWARD, (f"{ran / 'out'}#city=Oslo",))
+    with pytest.raises(ExportError, match="give one of csv, arrow, parquet"):
+        access.export(question, "prov", lambda: (tmp_path / "rows").open("wb"), Options())
+
+
 def test_by_values(ran: Path, access: StoredAccess) -> None:
     out = str(ran / "out")
     answer = back(access, f"{out}#city=Oslo,total=5.0")
@@ -275,6 +309,10 @@ def test_over_http(ran: Path, served: httpx.Client) -> None:
     assert [item["location"] for item in told["sources"][0]["items"]] == [
         item["location"] for item in group["items"]
     ]
+    file = served.post("/v1/answers/file", json=question | {"format": "csv"}).text
+    first, _, rest = file.partition("\n")
+    assert (json.loads(first)["found"], json.loads(first)["bytes"]) == (2, len(rest))
+    assert rest == served.get(f"{again}/export").text
 
 
 def test_what_is_refused_over_http(served: httpx.Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
 
@@ -113,14 +114,20 @@ class StoredAccess:
         return verdict_of(self.store, app)
 
     def ask(self, question: Question) -> Answer:
-        for place in question.places[:1]:
-            noted = noted_by_values(self.store, place, question.direction, question.app)
-            if noted is not None:
-                return self._ask_noted(question, noted)
-        try:
-            return asker(self.store, self._url).ask(question)
-        except NotedRowError as error:
-            return self._ask_noted(question, NotedPlace.of(error))
+        noted = self._by_values(question)
+        if noted is None:
+            try:
+                return asker(self.store, self._url).ask(question)
+            except NotedRowError as error:
+                noted = NotedPlace.of(error)
+        return self._ask_noted(question, noted)
+
+    def _by_values(self, question: Question) -> NotedPlace | None:
+        """The rows of a DataFrame that a question names by their values, if it does."""
+        if not question.places:
+            return None
+        place = question.places[0]
+        return noted_by_values(self.store, place, question.direction, question.app)
 
     def ask_where(self, question: Question, where: str) -> Answer:
         if len(question.places) != 1:
@@ -145,11 +152,20 @@ class StoredAccess:
         remove_spool(self._url, app)
 
     def export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
-        from lineage_store.exports import exported
+        from lineage_store.exports import exported, exported_answer
 
-        traced = asker(self.store, self._url).trace(question)
+        noted = self._by_values(question)
+        if noted is None:
+            try:
+                traced = asker(self.store, self._url).trace(question)
+            except NotedRowError as error:
+                noted = NotedPlace.of(error)
+            else:
+                with output() as stream:
+                    return exported(traced, name, stream, options)
+        answer = self._ask_noted(replace(question, texts=options.texts), noted)
         with output() as stream:
-            return exported(traced, name, stream, options)
+            return exported_answer(answer, name, stream, options)
 
     def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
         from lineage_store.openlineage.facts import facts_of

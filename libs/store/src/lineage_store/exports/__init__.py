@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from lineage_store.exports.errors import ExportError, ExportTooLargeError
-from lineage_store.exports.exported import Exported, exported
+from lineage_store.exports.exported import Exported, exported, exported_answer
 from lineage_store.exports.options import Options
 from lineage_store.exports.registry import FORMATS, Format, export, format_for, format_of
 
@@ -23,6 +23,7 @@ __all__ = [
     "Options",
     "export",
     "exported",
+    "exported_answer",
     "format_for",
     "format_of",
 ]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from lineage_store.exports.options import Options
-from lineage_store.exports.tables import Batch, batches, facts, whole_text
-from lineage_store.traced import Traced
+from lineage_store.exports.tables import Batch, whole_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,36 +16,32 @@ GROUP_BYTES = 8 << 20
 """Bytes of Arrow columns after which a row group is written all the same: rows may be long."""
 
 
-def write_arrow(traced: Traced, stream: IO[bytes], options: Options) -> Mapping[str, None]:
-    """Write the items of a trace as an Arrow IPC stream; its schema's metadata tells of the trace."""
+def write_arrow(of: Iterable[Batch], about: Mapping[str, str], stream: IO[bytes]) -> None:
+    """Write the items of a trace as an Arrow IPC stream; its schema's metadata tells ``about`` the trace."""
     import pyarrow as pa
 
-    composer = traced.composer()
-    schema = _schema(traced)
+    schema = _schema(about)
     # Typed by what it does: the stubs know of files alone.
     sink = cast(Any, _Counted(stream))
     with pa.ipc.new_stream(sink, schema) as writer:
-        for batch in batches(traced, composer, options):
+        for batch in of:
             writer.write_batch(_columns(batch, schema))
-    return composer.warnings
 
 
-def write_parquet(traced: Traced, stream: IO[bytes], options: Options) -> Mapping[str, None]:
-    """Write the items of a trace as a Parquet file (zstd); its metadata tells of the trace."""
+def write_parquet(of: Iterable[Batch], about: Mapping[str, str], stream: IO[bytes]) -> None:
+    """Write the items of a trace as a Parquet file (zstd); its metadata tells ``about`` the trace."""
     import pyarrow.parquet as pq
 
-    composer = traced.composer()
-    schema = _schema(traced)
+    schema = _schema(about)
     sink = cast(Any, _Counted(stream))
     # Addresses and texts hardly repeat: a dictionary of them would only be held in memory.
     repeated: Any = ["role", "node", "name"]
     with pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=repeated) as writer:
-        for table in _row_groups(batches(traced, composer, options), schema):
+        for table in _row_groups(of, schema):
             writer.write_table(table)
-    return composer.warnings
 
 
-def _schema(traced: Traced) -> pa.Schema:
+def _schema(about: Mapping[str, str]) -> pa.Schema:
     import pyarrow as pa
 
     few = pa.dictionary(pa.int32(), pa.string())
@@ -61,7 +55,7 @@ def _schema(traced: Traced) -> pa.Schema:
             pa.field("text", pa.string()),
             pa.field("exact", pa.bool_(), nullable=False),
         ],
-        metadata={f"lineage.{key}": whole_text(text) for key, text in facts(traced).items()},
+        metadata={f"lineage.{key}": whole_text(text) for key, text in about.items()},
     )
 
 
@@ -97,7 +91,7 @@ def _texts(texts: list[str | None]) -> pa.Array[Any]:
         return pa.array([None if t is None else whole_text(t) for t in texts], pa.string())
 
 
-def _row_groups(parts: Iterator[Batch], schema: pa.Schema) -> Iterator[pa.Table]:
+def _row_groups(parts: Iterable[Batch], schema: pa.Schema) -> Iterator[pa.Table]:
     """Batches together until they are worth a row group."""
     import pyarrow as pa
 

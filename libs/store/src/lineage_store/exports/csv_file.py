@@ -11,20 +11,12 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import IO
 
-from lineage_store.exports.options import Options
-from lineage_store.exports.tables import COLUMNS, Batch, batches, whole_text, yes
-from lineage_store.traced import Traced
+from lineage_store.exports.tables import COLUMNS, Batch, whole_text, yes
 
 
-def write_csv(traced: Traced, stream: IO[bytes], options: Options) -> Mapping[str, None]:
-    """Write the items of a trace; see :data:`lineage_store.exports.tables.COLUMNS`."""
-    composer = traced.composer()
-    write_batches(batches(traced, composer, options), stream)
-    return composer.warnings
-
-
-def write_batches(of: Iterable[Batch], stream: IO[bytes]) -> None:
-    """Write items of any kind of trace."""
+def write_csv(of: Iterable[Batch], about: Mapping[str, str], stream: IO[bytes]) -> None:
+    """Write the items of a trace; see :data:`lineage_store.exports.tables.COLUMNS`. CSV has no place for facts."""
+    del about
     stream.write(_lines([COLUMNS]))
     for batch in of:
         of_node = (batch.role, batch.node, batch.name)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import IO, Any
 
+from lineage_store.answers import Answer
+from lineage_store.exports.errors import ExportError
 from lineage_store.exports.options import Options
-from lineage_store.exports.registry import export
+from lineage_store.exports.registry import FORMATS, export, format_of
+from lineage_store.exports.tables import batches_of, facts_of
 from lineage_store.traced import Traced
 
 
@@ -71,4 +74,28 @@ def exported(traced: Traced, name: str, stream: IO[bytes], options: Options) -> 
         reasons=traced.result.reasons,
         complete=traced.complete,
         warnings=warnings,
+    )
+
+
+def exported_answer(answer: Answer, name: str, stream: IO[bytes], options: Options) -> Exported:
+    """Write an answer that lists all of its items: a table, for it has no derivations.
+
+    Raises:
+        ExportError: no such format, or none of tables.
+    """
+    table = format_of(name).table
+    if table is None:
+        tables = ", ".join(one.name for one in FORMATS.values() if one.table is not None)
+        raise ExportError(f"a trace of DataFrames' rows has no derivations: give one of {tables}")
+    table(batches_of(answer, options), facts_of(answer), stream)
+    return Exported(
+        app=answer.app,
+        direction=answer.direction.value,
+        asked=answer.asked,
+        format=name,
+        found=sum(group.count for group in answer.groups),
+        exact=answer.exact,
+        reasons=answer.reasons,
+        complete=answer.complete,
+        warnings=answer.warnings,
     )

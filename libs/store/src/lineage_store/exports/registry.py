@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import IO
@@ -14,17 +14,29 @@ from lineage_store.exports.graphml import write_graphml
 from lineage_store.exports.mermaid_file import write_mermaid
 from lineage_store.exports.options import Options
 from lineage_store.exports.prov_json import write_prov
+from lineage_store.exports.tables import Batch, batches, facts
 from lineage_store.traced import Traced
 
 Writer = Callable[[Traced, IO[bytes], Options], Mapping[str, None]]
 """Writes a trace and gives what is to be warned of."""
+Table = Callable[[Iterable[Batch], Mapping[str, str], IO[bytes]], None]
+"""Writes items, with facts about their trace."""
+
+
+def _items(table: Table) -> Writer:
+    def write(traced: Traced, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+        composer = traced.composer()
+        table(batches(traced, composer, options), facts(traced), stream)
+        return composer.warnings
+
+    return write
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """One format: what it is called, its media type, the end of its files' names (without a dot).
 
-    ``binary``: nothing for a terminal.
+    ``binary``: nothing for a terminal. ``table``: of formats that list items, and no derivations.
     """
 
     name: str
@@ -33,27 +45,37 @@ class Format:
     what: str
     write: Writer
     binary: bool = False
+    table: Table | None = None
 
 
 FORMATS: Mapping[str, Format] = {
     one.name: one
     for one in (
-        Format("csv", "text/csv; charset=utf-8", "csv", "items, one a line", write_csv),
+        Format(
+            "csv",
+            "text/csv; charset=utf-8",
+            "csv",
+            "items, one a line",
+            _items(write_csv),
+            table=write_csv,
+        ),
         Format(
             "arrow",
             "application/vnd.apache.arrow.stream",
             "arrows",
             "items as an Arrow stream",
-            write_arrow,
+            _items(write_arrow),
             binary=True,
+            table=write_arrow,
         ),
         Format(
             "parquet",
             "application/vnd.apache.parquet",
             "parquet",
             "items as a Parquet file",
-            write_parquet,
+            _items(write_parquet),
             binary=True,
+            table=write_parquet,
         ),
         Format(
             "prov",

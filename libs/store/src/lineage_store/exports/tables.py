@@ -64,6 +64,18 @@ def facts(traced: Traced) -> dict[str, str]:
     }
 
 
+def facts_of(answer: Answer) -> dict[str, str]:
+    """The same of an answer."""
+    return {
+        "application": answer.app,
+        "direction": answer.direction.value,
+        "from": "\n".join(answer.asked),
+        "exact": yes(answer.exact),
+        "complete": yes(answer.complete),
+        "reasons": "\n".join(answer.reasons),
+    }
+
+
 def yes(fact: bool) -> str:
     """A fact as a text."""
     return "true" if fact else "false"

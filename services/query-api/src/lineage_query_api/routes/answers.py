@@ -16,7 +16,7 @@ from lineage_query_api import models
 from lineage_query_api.dependencies import AppName, Caller, RowCaller, Store
 from lineage_query_api.errors import too_much
 from lineage_query_api.models import AnyObject
-from lineage_query_api.routes.exports import parts_of, written
+from lineage_query_api.routes.exports import parts_of, written, written_answer
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.dump import dump_application
@@ -59,12 +59,16 @@ def answer_as_file(
             f"a server writes what was made from what for at most {DERIVED_ITEMS_MAX:,} items",
             "leave out --limit, or export from the store itself",
         )
-    traced = store.ask(_question(question))
-    traced = traced if question.asked is None else traced.asked_as(question.asked)
     options = Options(
         way=question.way, texts=question.texts and caller.rows, items_max=question.items_max
     )
-    file, told = written(store, traced, question.format, options)
+    found = store.ask_any(_question(question), rows=caller.rows)
+    if isinstance(found, Answer):
+        asked = found.asked if question.asked is None else tuple(question.asked)
+        file, told = written_answer(replace(found, asked=asked), question.format, options)
+    else:
+        traced = found if question.asked is None else found.asked_as(question.asked)
+        file, told = written(store, traced, question.format, options)
     first = json.dumps(told.to_json() | {"bytes": file.tell()}) + "\n"
     return StreamingResponse(chain([first.encode()], parts_of(file)), media_type=FRAMED)
 

@@ -12,14 +12,19 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from lineage_query_api.dependencies import Caller, Store
-from lineage_query_api.errors import too_much
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import FormatName
 from lineage_query_api.noted_traces import NotedTrace
 from lineage_query_api.routes.traces import TraceName, had, whole
-from lineage_store.exports import FORMATS, Exported, Options, exported, format_of
-from lineage_store.exports.csv_file import write_batches
-from lineage_store.exports.tables import batches_of
+from lineage_store.answers import Answer
+from lineage_store.exports import (
+    FORMATS,
+    Exported,
+    Options,
+    exported,
+    exported_answer,
+    format_of,
+)
 from lineage_store.traced import Traced
 
 router = APIRouter(prefix="/v1", tags=["traces"])
@@ -54,7 +59,7 @@ def export_trace(
     chosen = format_of(format_name)
     options = Options(way=way, texts=caller.rows)
     if isinstance(made, NotedTrace):
-        file = written_answer(made, format_name, options)
+        file, _ = written_answer(made.answer, format_name, options)
     else:
         file, _ = written(store, made.traced, format_name, options)
     name = f"lineage-{made.opened.app}.{chosen.extension}"
@@ -82,18 +87,17 @@ def written(
     return file, told
 
 
-def written_answer(made: NotedTrace, format_name: str, options: Options) -> IO[bytes]:
-    """A file of a trace of DataFrames' rows: a table, as an answer has no derivations.
+def written_answer(
+    answer: Answer, format_name: str, options: Options
+) -> tuple[IO[bytes], Exported]:
+    """A file of an answer about rows of DataFrames, and what was written.
 
     Raises:
-        ProblemError: another format, or not all items are known.
+        ProblemError: not all items are known.
+        ExportError: a format that is no table.
     """
-    if format_name != "csv":
-        raise too_much("a trace of DataFrames' rows is exported as csv alone", "give format=csv")
-    answer = whole(made)
     file = io.BytesIO()
-    write_batches(batches_of(answer, options), file)
-    return file
+    return file, exported_answer(whole(answer), format_name, file, options)
 
 
 def parts_of(file: IO[bytes]) -> Iterator[bytes]:

@@ -107,18 +107,18 @@ def had(store: Lineages, trace: str, caller: Principal) -> Trace | NotedTrace:
     return store.trace_any(named.app, named.request, rows=caller.rows)
 
 
-def whole(made: NotedTrace) -> Answer:
-    """The answer of a trace, if all of its items are known.
+def whole(answer: Answer) -> Answer:
+    """The answer, if all of its items are known.
 
     Raises:
         ProblemError: it has more.
     """
-    if any(group.count > len(group.items) for group in made.answer.groups):
+    if any(group.count > len(group.items) for group in answer.groups):
         raise too_much(
             f"a trace of DataFrames' rows lists at most {ITEMS_KEPT:,} items of a node here",
             "give more values, or ask `lineage back --json` where the store and Spark are",
         )
-    return made.answer
+    return answer
 
 
 def noted_lines(made: NotedTrace, *, texts: bool) -> Iterator[bytes]:
@@ -127,7 +127,7 @@ def noted_lines(made: NotedTrace, *, texts: bool) -> Iterator[bytes]:
     Raises:
         ProblemError: not all are known.
     """
-    answer = whole(made) if texts else whole(made).without_texts()
+    answer = whole(made.answer) if texts else whole(made.answer).without_texts()
     lines = (
         json.dumps({"node": group.node, **item.to_json()}, ensure_ascii=False) + "\n"
         for group in answer.groups
