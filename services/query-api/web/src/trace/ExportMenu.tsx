@@ -25,7 +25,7 @@ const WORDS: Record<ExportFormat | 'ndjson', string> = {
 
 const ALL = ['csv', 'ndjson', 'arrow', 'parquet', 'prov', 'graphml', 'mermaid'] as const;
 /** What is computed by a query is items alone. */
-const COMPUTED = ['csv', 'ndjson'] as const;
+const COMPUTED = ['csv', 'ndjson', 'arrow', 'parquet'] as const;
 
 /** Saves all items of a trace, in a format of one's choice. */
 export function ExportMenu({ trace, onError }: { trace: Trace; onError: (error: Error) => void }) {
