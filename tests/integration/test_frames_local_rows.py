@@ -77,10 +77,13 @@ def test_many_rows_and_nested_ones_are_not_kept(
         trace_back(spark, recipe)
 
 
-def test_values_that_spark_would_make_something_else_of_are_not_kept(spark: SparkSession) -> None:
+@pytest.mark.parametrize(("value", "kind"), [(1, "double"), (2**31, "int"), (-(2**31), "int")])
+def test_values_that_spark_would_make_something_else_of_are_not_kept(
+    spark: SparkSession, value: int, kind: str
+) -> None:
     """An int in a column of doubles becomes NULL where types are not checked."""
-    frame = spark.createDataFrame([(1,)], "a double", verifySchema=False)
-    local_rows.keep(frame, [(1,)], frame.schema)
+    frame = spark.createDataFrame([(value,)], f"a {kind}", verifySchema=False)
+    local_rows.keep(frame, [(value,)], frame.schema)
     assert isinstance(carried(frame).plan[-1], OpaqueNode)
 
 

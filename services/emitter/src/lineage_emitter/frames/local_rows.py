@@ -35,6 +35,9 @@ _CLASSES: dict[str, type] = {
 }  # fmt: skip
 """Of values by type. What Spark makes of others in such a column (NULL, a text) is not taken for granted."""
 
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+"""Of whole numbers: Spark cuts off what is larger where types are not checked."""
+
 LocalRows = tuple[tuple[str, ...], tuple[tuple[Literal, ...], ...]]
 """The types of columns, and rows."""
 
@@ -101,6 +104,8 @@ def literal(value: Any, kind: str) -> Literal | None:
     if value is None:
         return Literal(None, kind)
     if type(value) is not _CLASSES.get(kind.partition("(")[0]):
+        return None
+    if isinstance(value, int) and value.bit_length() >= _BITS.get(kind, 2):
         return None
     if isinstance(value, bool):
         return Literal(str(value).lower(), kind)
