@@ -8,14 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.pairs import RunError
 from benchmarks.stack import POLL_S, QUERYABLE_LIMIT_S
 from lineage.stack import supervisor
 from lineage.stack.kafka_server import Kafka
 from lineage.stack.ports import free_ports
+
+KAFKA_S = 30.0
+"""How long an answer of Kafka may take."""
 
 
 @contextmanager
@@ -42,20 +44,20 @@ def until_committed(bootstrap: str, group: str, topics: Sequence[str]) -> None:
     Raises:
         RunError: it does not.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    known = admin.list_topics(timeout=30).topics
-    places = [TopicPartition(topic, part) for topic in topics for part in known[topic].partitions]
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{group}-bench"})
-    ends = {(one.topic, one.partition): reader.get_watermark_offsets(one)[1] for one in places}
-    reader.close()
-    deadline = time.monotonic() + QUERYABLE_LIMIT_S
-    while time.monotonic() < deadline:
-        asked = ConsumerGroupTopicPartitions(group, places)
-        (answer,) = admin.list_consumer_group_offsets([asked]).values()
-        if all(
-            max(one.offset, 0) >= ends[one.topic, one.partition]
-            for one in answer.result().topic_partitions
-        ):
-            return
-        time.sleep(POLL_S)
+    # Not by an AdminClient: freed with an answer on its way, it may take the process with it.
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        known = reader.list_topics(timeout=KAFKA_S).topics
+        places = [
+            TopicPartition(topic, part) for topic in topics for part in known[topic].partitions
+        ]
+        ends = [reader.get_watermark_offsets(one, timeout=KAFKA_S)[1] for one in places]
+        deadline = time.monotonic() + QUERYABLE_LIMIT_S
+        while time.monotonic() < deadline:
+            found = reader.committed(places, timeout=KAFKA_S)
+            if all(max(one.offset, 0) >= end for one, end in zip(found, ends, strict=True)):
+                return
+            time.sleep(POLL_S)
+    finally:
+        reader.close()
     raise RunError(f"{group} has not committed all of {', '.join(topics)}")
