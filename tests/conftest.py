@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -116,3 +116,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     running_alone = "PYTEST_XDIST_WORKER" not in os.environ
     if report.failed and running_alone:
         print(f"\n{report.nodeid} ({report.when}): {report.longreprtext}", file=sys.__stderr__)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: Any) -> None:
+    """Tell how a process with tests ended that should not have."""
+    if error:
+        process = node.gateway._io.popen
+        print(f"\n{node.gateway.id} ended with {process.wait(10)}", file=sys.__stderr__)
