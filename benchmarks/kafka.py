@@ -44,7 +44,8 @@ def until_committed(bootstrap: str, group: str, topics: Sequence[str]) -> None:
     Raises:
         RunError: it does not.
     """
-    # Not by an AdminClient: freed with an answer on its way, it may take the process with it.
+    # Not by an AdminClient: its answers may set off a collection of garbage on a thread of Kafka's client, and a
+    # client that is freed there ends the process.
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     try:
         known = reader.list_topics(timeout=KAFKA_S).topics

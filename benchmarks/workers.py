@@ -65,8 +65,8 @@ def measured(servers: Stack, folder: Path, made: Spool, keys: int, workers: int)
     topics = Topics(f"{folder.name}-")
     shared = {topics.flow, topics.edge}
     bootstrap = servers.settings["LINEAGE_KAFKA"]
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    create_topics(admin, {one: workers if one in shared else 1 for one in topics.all()})
+    with AdminClient({"bootstrap.servers": bootstrap}) as admin:
+        create_topics(admin, {one: workers if one in shared else 1 for one in topics.all()})
     settings = {
         **servers.settings,
         "LINEAGE_TOPIC_PREFIX": topics.prefix,

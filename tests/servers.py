@@ -8,6 +8,7 @@ same: an address on loopback, `kill()` as kill -9, `start()` on the same data an
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
 import os
 import signal
@@ -175,6 +176,9 @@ class KafkaUnderTest(ServerUnderTest):
     def admin(self) -> AdminClient:
         from confluent_kafka.admin import AdminClient
 
+        # Its answers may set off a collection on a thread of Kafka's client, where to free another client that
+        # is garbage by then ends the process.
+        gc.collect()
         return AdminClient({"bootstrap.servers": self.bootstrap})
 
     def create_topics(self, partitions: int = 4, prefix: str | None = None) -> Topics:

@@ -117,13 +117,15 @@ class Kafka(Server):
         from confluent_kafka import KafkaException
 
         try:
-            self._admin().list_topics(timeout=CHECK_LIMIT_S)
+            with self._admin() as admin:
+                admin.list_topics(timeout=CHECK_LIMIT_S)
         except KafkaException as error:
             raise NotReady(f"no metadata from {self.bootstrap}: {error}") from None
 
     def after_start(self) -> None:
         if self.topics:
-            create_topics(self._admin(), self.topics)
+            with self._admin() as admin:
+                create_topics(admin, self.topics)
 
     def settings(self) -> dict[str, str]:
         return {"LINEAGE_DISPATCHER": "kafka", "LINEAGE_KAFKA": self.bootstrap}

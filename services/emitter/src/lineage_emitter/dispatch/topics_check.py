@@ -49,16 +49,18 @@ def check_topics(
     asked: dict[str, Any] = {"client.id": "lineage-emitter", "log_level": 0, **config}
     asked["error_cb"] = lambda error: errors.append(error.str())
     try:
-        admin = AdminClient(asked)
+        client = AdminClient(asked)
     except (KafkaException, ValueError) as problem:
         raise DeliveryError(kafka_problem(text_of(problem))) from problem
-    try:
-        found = _found_or_created(admin, names, timeout_s)
-    except (KafkaException, ValueError) as problem:
-        # Nothing is told before it is asked for; the cause comes first, "all brokers are down" last.
-        admin.poll(0)
-        said = "; ".join(list(dict.fromkeys([text_of(problem), *errors]))[:CAUSES])
-        raise DeliveryError(kafka_problem(said)) from problem
+    # Closed here: freed by a collection on one of its own threads, it would end the process.
+    with client as admin:
+        try:
+            found = _found_or_created(admin, names, timeout_s)
+        except (KafkaException, ValueError) as problem:
+            # Nothing is told before it is asked for; the cause comes first, "all brokers are down" last.
+            admin.poll(0)
+            said = "; ".join(list(dict.fromkeys([text_of(problem), *errors]))[:CAUSES])
+            raise DeliveryError(kafka_problem(said)) from problem
     for name in names:
         if found[name].record_bytes < RECORD_BYTES_MAX:
             logger.warning(
