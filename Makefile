@@ -21,7 +21,8 @@ PAGE_SOURCES := $(shell find $(WEB)/src $(WEB)/public) \
 
 # Tests wait for servers and JVMs much of the time. Whole files go to a process, in their order: what a file
 # shares is made once, and the long ones come first. One at a time: make test ARGS='-n 0'
-TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
+# A process that dies is not started again: what was left of its file would be waited for without end.
+TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
 # Extra words for pytest and for the benchmark: make test ARGS='-k combiner'
 ARGS ?=
