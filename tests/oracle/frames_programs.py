@@ -281,12 +281,7 @@ class _Drawing:
     def set_operation(self, below: Relation) -> Relation | None:
         """A set operation between one or two columns of each side."""
         right = self.other()
-        pairs = [
-            (column_at(below.columns, n), column_at(right.columns, m))
-            for n, one in enumerate(below.columns)
-            for m, other in enumerate(right.columns)
-            if one.kind == other.kind
-        ]
+        pairs = of_one_kind(below, right)
         if not pairs:
             return None
         chosen = self.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=2))
@@ -339,12 +334,7 @@ class _Drawing:
             # Spark 4.1.4 loses the order of a limit below a correlated subquery: it gives other rows.
             return None
         inner = self.self_or_other(below)
-        pairs = [
-            (column_at(below.columns, n), column_at(inner.columns, m))
-            for n, one in enumerate(below.columns)
-            for m, other in enumerate(inner.columns)
-            if one.kind == other.kind
-        ]
+        pairs = of_one_kind(below, inner)
         if not pairs:
             return None
         pair = self.draw(st.sampled_from(pairs))
@@ -382,6 +372,16 @@ class _Drawing:
             made.stable,
             made.monotone,
         )
+
+
+def of_one_kind(left: Relation, right: Relation) -> list[tuple[Term, Term]]:
+    """The columns of two relations that have one kind, each with each."""
+    return [
+        (column_at(left.columns, n), column_at(right.columns, m))
+        for n, one in enumerate(left.columns)
+        for m, other in enumerate(right.columns)
+        if one.kind == other.kind
+    ]
 
 
 def column_test(draw: Draw, below: Relation) -> Term:

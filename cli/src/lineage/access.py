@@ -114,20 +114,13 @@ class StoredAccess:
         return verdict_of(self.store, app)
 
     def ask(self, question: Question) -> Answer:
-        noted = self._by_values(question)
+        noted = noted_by_values(self.store, question.places, question.direction, question.app)
         if noted is None:
             try:
                 return asker(self.store, self._url).ask(question)
             except NotedRowError as error:
                 noted = NotedPlace.of(error)
         return self._ask_noted(question, noted)
-
-    def _by_values(self, question: Question) -> NotedPlace | None:
-        """The rows of a DataFrame that a question names by their values, if it does."""
-        if not question.places:
-            return None
-        place = question.places[0]
-        return noted_by_values(self.store, place, question.direction, question.app)
 
     def ask_where(self, question: Question, where: str) -> Answer:
         if len(question.places) != 1:
@@ -154,7 +147,7 @@ class StoredAccess:
     def export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
         from lineage_store.exports import exported, exported_answer
 
-        noted = self._by_values(question)
+        noted = noted_by_values(self.store, question.places, question.direction, question.app)
         if noted is None:
             try:
                 traced = asker(self.store, self._url).trace(question)

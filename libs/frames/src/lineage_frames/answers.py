@@ -219,8 +219,7 @@ class Frames:
         """The node that read a source; where it can't be told, the node itself."""
         if source is None:
             return node
-        read = recipe.sources[source]
-        named = read.name
+        named = recipe.sources[source].name
         producers = [link.src for link in self._graph.links() if link.dest == node]
         return next((one for one in producers if self._nodes[one].path == named), node)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lineage_core.address import parse_space
@@ -66,16 +66,16 @@ class NotedPlace:
 
 
 def noted_by_values(
-    store: GraphStore, place: str, direction: Direction, app: str | None
+    store: GraphStore, places: Sequence[str], direction: Direction, app: str | None
 ) -> NotedPlace | None:
-    """The rows that ``OUTPUT#column=value`` names (forward: ``SOURCE#``); None where it has another form.
+    """The rows that ``OUTPUT#column=value`` (forward: ``SOURCE#``) names, the first place; None where it has another form.
 
     Raises:
         NotFoundError: the application is not there.
     """
-    valued = parse_valued(place)
+    valued = parse_valued(places[0]) if places else None
     found = valued and noted_called(store, valued.of, direction, app)
-    return NotedPlace(*found, place, valued) if found else None
+    return NotedPlace(*found, places[0], valued) if found else None
 
 
 def noted_called(

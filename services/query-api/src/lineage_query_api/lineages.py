@@ -229,10 +229,9 @@ class Lineages:
             LineageError: what is asked for is not there.
             ProblemError: it costs more than a question may, or is not for this caller.
         """
-        for place in question.places[:1]:
-            noted = noted_by_values(self.store, place, question.direction, question.app)
-            if noted is not None:
-                return self.noted.ask(question, noted, rows=rows)
+        noted = noted_by_values(self.store, question.places, question.direction, question.app)
+        if noted is not None:
+            return self.noted.ask(question, noted, rows=rows)
         try:
             return self.ask(question)
         except NotedRowError as error:
