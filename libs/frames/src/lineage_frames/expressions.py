@@ -84,8 +84,8 @@ class Text:
                 return f"({args[0]} LIKE {args[1]} ESCAPE {args[2]})"
             case "[]":
                 return f"({args[0]}[{args[1]}])"
-            case "cast":
-                return f"CAST({args[0]} AS {call.type})"
+            case "cast" | "try_cast":
+                return f"{fn}({args[0]} AS {call.type})"
             case "case":
                 pairs = zip(args[::2], args[1::2], strict=False)
                 whens = " ".join(f"WHEN {when} THEN {then}" for when, then in pairs)

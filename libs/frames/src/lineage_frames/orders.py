@@ -32,7 +32,7 @@ from lineage_frames.expressions import Text, columns_in
 from lineage_frames.literals import DOUBLES, NEAR
 
 SUMS = {
-    "sum", "avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop", "corr", "covar_samp", "covar_pop",
+    "sum", "avg", "try_sum", "try_avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop", "corr", "covar_samp", "covar_pop",
     "skewness", "kurtosis",
 }  # fmt: skip
 

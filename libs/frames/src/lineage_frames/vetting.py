@@ -119,7 +119,7 @@ def _types(recipe: Recipe) -> Iterator[str]:
     for one in _expressions(recipe):
         if isinstance(one, Literal | OpaqueExpression | PythonCall):
             yield one.type
-        elif isinstance(one, Call) and one.fn == "cast":
+        elif isinstance(one, Call) and one.fn in {"cast", "try_cast"}:
             yield one.type or ""
 
 

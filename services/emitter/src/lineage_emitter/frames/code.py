@@ -14,7 +14,7 @@ from lineage_core.errors import FunctionsKeyError
 from lineage_core.imported import UNREADABLE, marks, modules_in
 from lineage_core.recipe import Function
 from lineage_core.recipe_functions import read_key
-from lineage_emitter.frames.json_tree import Tree
+from lineage_emitter.frames.plan_text import Tree
 
 FUNCTION_BYTES_MAX = 256 * 1024
 """Longest pickle that a recipe carries."""
@@ -60,7 +60,7 @@ class Functions:
             return f"{PLAIN} that is not deterministic"
         if tree.fields["evalType"] not in BY_ROW:
             return f"{PLAIN} over batches of rows"
-        function = tree.java().func()
+        function = tree.java.func()
         if function.broadcastVars().size():
             return f"{PLAIN} that reads a broadcast variable"
         size = function.command().length()

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FORMAT = "delta"
-_INDEX = "org.apache.spark.sql.delta.files.TahoeLogFileIndex"
-_RELATION = "org.apache.spark.sql.delta.DeltaLog$$anon$"
+PACKAGE = "org.apache.spark.sql.delta."
+_INDEX = f"{PACKAGE}files.TahoeLogFileIndex"
+_RELATION = f"{PACKAGE}DeltaLog$$anon$"
 _COMMIT = re.compile(r"/_delta_log/(\d{20})\.json\b")
 _ENCODED = re.compile(r"[^-\w./:=@,+~]")
 """Signs that a file's name has otherwise in an address: names with these are not compared."""
@@ -50,7 +51,7 @@ def is_delta(relation: Any) -> bool:
     # Until it is optimised, a table's relation is of a class of Delta Lake's own.
     if not name.endswith(".HadoopFsRelation") and not name.startswith(_RELATION):
         return False
-    return str(relation.location().getClass().getName()).startswith("org.apache.spark.sql.delta.")
+    return str(relation.location().getClass().getName()).startswith(PACKAGE)
 
 
 def reads(plan: Any) -> bool:

@@ -27,12 +27,13 @@ from lineage_emitter.frames.functions import (
     FUNCTIONS,
     GENERATORS,
     HIGHER_ORDER,
+    LENIENT,
     OPERATORS,
     ORDER_DEPENDENT,
     TRANSPARENT,
     WINDOW_FUNCTIONS,
 )
-from lineage_emitter.frames.json_tree import Tree
+from lineage_emitter.frames.plan_text import Tree
 from lineage_emitter.frames.types import ddl
 
 TRUE = Literal("true", "boolean")
@@ -48,8 +49,6 @@ BY_PLACE = {
     "MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName", "InputFileBlockStart",
     "InputFileBlockLength",
 }  # fmt: skip
-
-SEPARATOR = "\u0001"
 
 Subplan = Callable[[Tree, Tree], int]
 """Notes a subquery's plan (given with the node that holds it) and says its place in the recipe."""
@@ -85,10 +84,14 @@ class Expressions:
             made: Expression = special(tree)
             return made
         name = (
-            OPERATORS.get(kind)
-            or FUNCTIONS.get(kind)
-            or HIGHER_ORDER.get(kind)
-            or GENERATORS.get(kind)
+            LENIENT.get(kind)
+            if _is_lenient(tree)
+            else (
+                OPERATORS.get(kind)
+                or FUNCTIONS.get(kind)
+                or HIGHER_ORDER.get(kind)
+                or GENERATORS.get(kind)
+            )
         )
         if name is None:
             return self._opaque(tree)
@@ -125,10 +128,10 @@ class Expressions:
         return PythonCall(name, code, self.all(list(tree.children)), kind)
 
     def _AttributeReference(self, tree: Tree) -> Expression:
-        return Column(tree.fields["exprId"]["id"])
+        return Column(tree.fields["exprId"])
 
     def _NamedLambdaVariable(self, tree: Tree) -> Expression:
-        return Call("lambda variable", (), type=f"v{tree.fields['exprId']['id']}")
+        return Call("lambda variable", (), type=f"v{tree.fields['exprId']}")
 
     def _LambdaFunction(self, tree: Tree) -> Expression:
         body, *variables = tree.children
@@ -148,7 +151,8 @@ class Expressions:
         average = _average_in_unscaled(child)
         if average is not None:
             return self.one(average)
-        return Call("cast", (self.one(child),), type=ddl(tree.fields["dataType"]))
+        name = "try_cast" if _is_lenient(tree) else "cast"
+        return Call(name, (self.one(child),), type=ddl(tree.fields["dataType"]))
 
     def _MakeDecimal(self, tree: Tree) -> Expression:
         """``MakeDecimal(sum(UnscaledValue(x)))`` is what the optimiser makes of ``sum(x)``."""
@@ -156,8 +160,7 @@ class Expressions:
         return self._opaque(tree) if aggregate is None else self.one(aggregate)
 
     def _Like(self, tree: Tree) -> Expression:
-        # Spark's JSON has no form for a character.
-        escape = Literal(str(tree.java().escapeChar()), "string")
+        escape = Literal(tree.fields["escapeChar"], "string")
         return Call("like", (*self.all(list(tree.children)), escape))
 
     def _YearOfWeek(self, tree: Tree) -> Expression:
@@ -174,28 +177,23 @@ class Expressions:
         return Call("rtrim", self.all(list(reversed(tree.children))))
 
     def _InSet(self, tree: Tree) -> Expression:
-        """A long IN: its values are fetched, for Spark's JSON leaves them out."""
+        """A long IN. Its values have Spark's internal form."""
         value = self.one(tree.children[0])
-        kind = str(tree.java().child().dataType().simpleString())
-        held = tree.java().hset().toSeq()
-        texts = held.mkString(SEPARATOR).split(SEPARATOR)
-        if len(texts) != held.size() or not kind.startswith(PLAIN_LITERALS):
-            return self._opaque(tree, "its values can't be told apart")
-        nulls = "null" in texts and tree.java().hset().contains(None)
+        kind = ddl(tree.fields["dataType"])
+        held = tree.fields["hset"]
         literals = [
             Literal(_internal(text, kind), kind)
-            for text in sorted(texts)
-            if not (nulls and text == "null")
+            for text in sorted(one for one in held if one is not None)
         ]
-        if nulls:
-            literals.append(Literal(None, kind))
-        if None in {one.value for one in literals[: -1 if nulls else None]}:
+        if not kind.startswith(PLAIN_LITERALS) or any(one.value is None for one in literals):
             return self._opaque(tree, f"values of type {kind}")
+        if None in held:
+            literals.append(Literal(None, kind))
         return Call("in", (value, *literals))
 
     def _GetStructField(self, tree: Tree) -> Expression:
         place = Literal(str(tree.fields["ordinal"]), "int")
-        name = tree.fields.get("name") or tree.java().extractFieldName()
+        name = tree.fields["name"]
         return Call("field", (self.one(tree.children[0]), place), type=str(name))
 
     def _ReplicateRows(self, tree: Tree) -> Expression:
@@ -218,7 +216,7 @@ class Expressions:
                 return Call("max", (of,), where=where)
         if function.kind in ORDER_DEPENDENT:
             return self._opaque(function, "depends on the order of rows")
-        name = AGGREGATES.get(function.kind)
+        name = (LENIENT if _is_lenient(function) else AGGREGATES).get(function.kind)
         if name is None:
             return self._opaque(function)
         if function.fields.get("reverse") is True:
@@ -266,6 +264,12 @@ class Expressions:
         return Literal("0", "int") if tree.kind == "CurrentRow" else self.one(tree)
 
 
+def _is_lenient(tree: Tree) -> bool:
+    """Whether what is an error otherwise is NULL."""
+    mode = tree.fields.get("evalMode") or (tree.fields.get("evalContext") or {}).get("evalMode")
+    return mode == "TRY"
+
+
 def _internal(text: str, kind: str) -> str | None:
     """The text of a value in Spark's internal form, as a literal has it; None where there is no rule."""
     if kind == "date":
@@ -296,4 +300,4 @@ def _average_in_unscaled(tree: Tree) -> Tree | None:
 
 
 def _with_first(tree: Tree, child: Tree) -> Tree:
-    return Tree(tree.kind, tree.fields, (child, *tree.children[1:]), tree.java)
+    return Tree(tree.kind, tree.fields, (child, *tree.children[1:]), tree.held)

@@ -77,6 +77,12 @@ HIGHER_ORDER = {
     "MapZipWith": "map_zip_with",
 }  # fmt: skip
 
+LENIENT = {
+    "Add": "try_add", "Subtract": "try_subtract", "Multiply": "try_multiply", "Divide": "try_divide",
+    "Remainder": "try_mod", "Cast": "try_cast", "Sum": "try_sum", "Average": "try_avg",
+}  # fmt: skip
+"""Functions that are NULL where those above, of the same class, are an error."""
+
 AGGREGATES = {
     "Sum": "sum", "Average": "avg", "Count": "count", "Min": "min", "Max": "max",
     "StddevSamp": "stddev_samp", "StddevPop": "stddev_pop", "VarianceSamp": "var_samp",

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lineage_emitter.frames import delta
+from lineage_emitter.frames.plan_text import said
 
 _SEPARATOR = "\u0001"
 
@@ -35,7 +35,7 @@ def analysed_text(frame: DataFrame) -> str:
     """The frame's plan as the program said it, as text for people, nothing left out."""
     plan: Any = frame._jdf.queryExecution().analyzed()
     every_field = 2**31 - 1
-    return str(plan.treeString(True, False, every_field, False, False))
+    return said(plan, "treeString", True, False, every_field, False, False)
 
 
 def optimised(spark: SparkSession, plan: Any) -> Any:
@@ -56,25 +56,11 @@ def _optimised_plainly(spark: SparkSession, plan: Any) -> Any:
     return rules.execute(plan)
 
 
-def map_by_identity(spark: SparkSession) -> Any:
-    """A map whose keys are the same where they are one object."""
-    jvm: Any = spark._jvm
-    return jvm.java.util.IdentityHashMap()
-
-
 def frame_of(spark: SparkSession, plan: Any) -> DataFrame:
     """The rows of a plan."""
     jvm: Any = spark._jvm
     rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
     return DataFrame(rows, spark)
-
-
-def one_expression(expressions: Any) -> Any:
-    """Several expressions as the children of one, so that they travel in one call. It is never evaluated."""
-    # Not by SparkSession.getActiveSession: that may change which session is the program's.
-    context: Any = SparkContext._active_spark_context
-    jvm: Any = context._jvm
-    return jvm.org.apache.spark.sql.catalyst.expressions.Coalesce(expressions)
 
 
 def activate(spark: SparkSession) -> None:

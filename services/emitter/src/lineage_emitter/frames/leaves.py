@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -20,10 +20,9 @@ from lineage_core.recipe_plan import (
     Values,
 )
 from lineage_emitter.frames import delta
-from lineage_emitter.frames.files import STATUS
-from lineage_emitter.frames.json_tree import Tree
-from lineage_emitter.frames.jvm import frame_of, map_by_identity, optimised
+from lineage_emitter.frames.jvm import frame_of, optimised
 from lineage_emitter.frames.local_rows import ROWS_MAX, kept_rows, literals
+from lineage_emitter.frames.plan_text import Relation, Tree
 
 READ_OPTIONS = {
     "header", "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "comment", "encoding",
@@ -37,9 +36,8 @@ READ_OPTIONS = {
 }  # fmt: skip
 """Options that change what is read. No other is noted: some carry passwords."""
 
-SEPARATOR = "\u0001"
-
-NO_COLUMNS = "structtype()"
+MADE = "source"
+"""In a relation of a plan's text: the source that it is."""
 
 _LOWER = {one.lower(): one for one in READ_OPTIONS}
 
@@ -65,9 +63,6 @@ class Leaves:
         self._named = named
         self._beneath = beneath
         self._versions = versions
-        self._relations: list[Source | delta.UnknownVersionError | None] = []
-        self._places: Any = None
-        """Of relations (by identity) in ``_relations``."""
 
     def note(self, tree: Tree) -> int | None:
         """Note a leaf; None where its class is not known."""
@@ -75,17 +70,14 @@ class Leaves:
         return None if rule is None else rule(tree)
 
     def _LogicalRelation(self, tree: Tree) -> int | None:
-        node = tree.java()
-        relation = node.relation()
         try:
-            source = self._source_of(relation)
+            source = self._source_of(tree)
         except delta.UnknownVersionError as problem:
             return self._add(OpaqueNode(self._named(tree), "Delta table", str(problem), ()))
         if source is None:
             return None
-        if tree.fields.get("catalogTable") is not None:
-            name = str(node.catalogTable().get().identifier().unquotedString())
-            source = dataclasses.replace(source, table=name)
+        if tree.fields["catalogTable"] is not None:
+            source = dataclasses.replace(source, table=tree.fields["catalogTable"])
         columns = self._named(tree)
         if any(one.name == "_metadata" for one in columns):
             return None
@@ -94,31 +86,28 @@ class Leaves:
         place = self.sources.index(source)
         return self._add(Scan(columns, place, tuple(one.name for one in columns)))
 
-    def _source_of(self, relation: Any) -> Source | None:
-        """The source that a relation reads, asked for once each: a plan may read a table many times."""
-        if self._places is None:
-            self._places = map_by_identity(self._spark)
-        place: int | None = self._places.putIfAbsent(relation, len(self._relations))
-        if place is None:
-            place = len(self._relations)
+    def _source_of(self, tree: Tree) -> Source | None:
+        """The source that a relation is, made once each: a plan may read a table many times."""
+        relation = tree.relation
+        made: Source | delta.UnknownVersionError | None
+        if MADE not in relation:
             try:
-                self._relations.append(self._source(relation))
+                made = self._source(tree, relation)
             except delta.UnknownVersionError as problem:
-                self._relations.append(problem)
-        found = self._relations[place]
-        if isinstance(found, Exception):
-            raise found
-        return found
+                made = problem
+            relation[MADE] = made
+        made = relation[MADE]
+        if isinstance(made, Exception):
+            raise made
+        return made
 
-    def _source(self, relation: Any) -> Source | None:
-        if self._versions is not None and delta.is_delta(relation):
-            return delta.source(self._spark, relation, self._versions)
-        if not relation.getClass().getName().endswith(".HadoopFsRelation"):
-            return None
-        return file_source(relation)
+    def _source(self, tree: Tree, relation: Relation) -> Source | None:
+        if self._versions is not None and relation.get("location", "").startswith(delta.PACKAGE):
+            return delta.source(self._spark, tree.held.object(relation["kept"]), self._versions)
+        return file_source(relation) if "format" in relation else None
 
     def _LocalRelation(self, tree: Tree) -> int | None:
-        node = tree.java()
+        node = tree.java
         if node.data().size() > ROWS_MAX:
             return None
         frame = frame_of(self._spark, node)
@@ -130,7 +119,7 @@ class Leaves:
 
     def _LogicalRDD(self, tree: Tree) -> int | None:
         """Rows of an RDD: those that the program itself has dealt out may be kept."""
-        kept = kept_rows(self._spark.sparkContext, int(tree.java().rdd().id()))
+        kept = kept_rows(self._spark.sparkContext, int(tree.java.rdd().id()))
         return None if kept is None else self._values(tree, *kept)
 
     def _values(
@@ -144,7 +133,7 @@ class Leaves:
 
     def _InMemoryRelation(self, tree: Tree) -> int | None:
         """A cached frame: what it was made from."""
-        plan = tree.java().cacheBuilder().logicalPlan()
+        plan = tree.java.cacheBuilder().logicalPlan()
         below, inner = self._beneath(optimised(self._spark, plan))
         columns = self._named(tree)
         if len(inner) != len(columns):
@@ -152,30 +141,18 @@ class Leaves:
         return self._add(Project(columns, below, tuple(Column(one.id) for one in inner)))
 
 
-def file_source(relation: Any) -> Source:
-    """The source that a file relation reads, with its files as they are now."""
-    location = relation.location()
-    # The relation's own parts as text: a call for them all.
-    said = str(relation.productIterator().mkString(SEPARATOR)).lower()
-    _, partitions, _, _, kind, _ = said.split(SEPARATOR)
-    options = _known(relation.options()) if any(f"{key} -> " in said for key in _LOWER) else {}
-    statuses = location.allFiles().mkString("\n") if hasattr(location, "allFiles") else ""
+def file_source(relation: Relation) -> Source:
+    """The source that a relation of files is, with its files as they are now."""
     return Source(
-        format=kind,
-        paths=tuple(location.rootPaths().mkString("\n").split("\n")),
-        schema=str(relation.dataSchema().json()),
-        partitions="" if partitions == NO_COLUMNS else str(relation.partitionSchema().json()),
-        options=options,
-        files=tuple(
-            sorted(
-                (File(path, int(size), int(time)) for path, size, time in STATUS.findall(statuses)),
-                key=lambda file: file.path,
-            )
-        ),
+        format=relation["format"].lower(),
+        paths=tuple(relation["paths"]),
+        schema=relation["schema"],
+        partitions=relation["partitions"],
+        options=_known(relation["options"]),
+        files=tuple(sorted((File(*one) for one in relation["files"]), key=lambda file: file.path)),
     )
 
 
-def _known(options: Any) -> dict[str, str]:
-    """Those of a reader's options (a Scala map) that change what is read."""
-    keys = options.keys().mkString(SEPARATOR).split(SEPARATOR)
-    return {_LOWER[key.lower()]: str(options.apply(key)) for key in keys if key.lower() in _LOWER}
+def _known(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a reader's options that change what is read."""
+    return {_LOWER[key.lower()]: value for key, value in options.items() if key.lower() in _LOWER}

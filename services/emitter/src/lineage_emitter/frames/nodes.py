@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 
 from lineage_core.recipe_plan import (
@@ -27,8 +28,7 @@ from lineage_core.recipe_plan import (
 )
 from lineage_emitter.frames.code import Functions
 from lineage_emitter.frames.expressions import Expressions
-from lineage_emitter.frames.json_tree import Tree, read_tree
-from lineage_emitter.frames.jvm import one_expression
+from lineage_emitter.frames.plan_text import Tree
 
 PASSED = {
     "LocalLimit", "WindowGroupLimit", "SubqueryAlias", "View", "Repartition", "RepartitionByExpression",
@@ -40,6 +40,9 @@ JOINS: dict[str, JoinKind] = {
     "Inner": "inner", "Cross": "inner", "LeftOuter": "left", "RightOuter": "right",
     "FullOuter": "full", "LeftSemi": "semi", "LeftAnti": "anti", "ExistenceJoin": "exists",
 }  # fmt: skip
+
+KEPT = re.compile(r', "kept": \d+')
+"""Tells one object of a leaf from another: its columns do, too."""
 
 Leaf = Callable[[Tree], int | None]
 """Notes a leaf and says its place; None where it does not know the class."""
@@ -75,7 +78,7 @@ class Nodes:
 
     def attribute(self, tree: Tree) -> Attribute:
         """The column that an attribute or alias names."""
-        place = tree.fields["exprId"]["id"]
+        place = tree.fields["exprId"]
         return Attribute(place, str(tree.fields["name"]), self._types.get(place, ""))
 
     def _columns(self, place: int) -> tuple[Attribute, ...]:
@@ -83,10 +86,10 @@ class Nodes:
 
     def _expressions(self, tree: Tree) -> Expressions:
         def subplan(expression: Tree) -> int:
-            place = _plans_before(tree, expression)
-            text = json.dumps(expression.fields["plan"])
+            text = KEPT.sub("", json.dumps(expression.fields["plan"]))
             if text not in self._subplans:
-                below = read_tree(text, lambda: tree.java().subqueries().apply(place))
+                below = expression.tree("plan")
+                assert below is not None
                 self._subplans[text] = self.note(below)
             return self._subplans[text]
 
@@ -115,7 +118,7 @@ class Nodes:
     def _Join(self, tree: Tree) -> Node:
         left, right = (self.note(child) for child in tree.children)
         kind = tree.fields["joinType"]
-        name = str(kind.get("object") or kind.get("product-class")).rpartition(".")[2].rstrip("$")
+        name = kind if isinstance(kind, str) else kind["class"]
         held = tree.tree("condition")
         condition = None if held is None else self._expressions(tree).one(held)
         shared = {one.id for one in self._columns(left)} & {one.id for one in self._columns(right)}
@@ -125,7 +128,7 @@ class Nodes:
         how = JOINS[name]
         columns = self._columns(left)
         if how == "exists":
-            found = kind["exists"][0]["exprId"]["id"]
+            found = kind["exists"]["exprId"]
             columns = (*columns, Attribute(found, "exists", "boolean"))
         elif how not in {"semi", "anti"}:
             columns = (*columns, *self._columns(right))
@@ -151,7 +154,7 @@ class Nodes:
         if "gid" not in {one.fields["name"] for one in lower.children[0].trees("output")}:
             return set()
         results = lower.trees("aggregateExpressions")
-        return {one.fields["exprId"]["id"] for one in results if one.kind == "Alias"}
+        return {one.fields["exprId"] for one in results if one.kind == "Alias"}
 
     def _Window(self, tree: Tree) -> Node:
         below = self.note(tree.children[0])
@@ -187,13 +190,10 @@ class Nodes:
         return Range(columns, start, end, step)
 
     def _Expand(self, tree: Tree) -> Node:
-        """Spark's JSON leaves the projections out; all of them come in one more call."""
         below = self.note(tree.children[0])
         columns = self._named(tree.trees("output"))
-        held = tree.java().expressions()
-        listed = read_tree(one_expression(held).toJSON(), lambda: one_expression(held)).children
-        made = self._expressions(tree).all(list(listed[: -len(columns)]))
-        rows = tuple(made[at : at + len(columns)] for at in range(0, len(made), len(columns)))
+        expressions = self._expressions(tree)
+        rows = tuple(expressions.all(row) for row in tree.rows("projections"))
         return Expand(columns, below, rows)
 
     def _Generate(self, tree: Tree) -> Node:
@@ -202,9 +202,8 @@ class Nodes:
         function = tree.tree("generator")
         assert function is not None
         # Made columns may take the place of what they were made from, under the same number. Others are
-        # left out since nothing above reads them; Spark's JSON does not say which.
-        places = tree.java().unrequiredChildIndex().mkString(",")
-        dropped = {int(one) for one in places.split(",") if one}
+        # left out since nothing above reads them.
+        dropped = set(tree.fields["unrequiredChildIndex"])
         taken = {one.id for one in made}
         columns = (
             *(
@@ -274,23 +273,3 @@ def _number(tree: Tree, field: str) -> int:
     held = tree.tree(field)
     assert held is not None
     return int(held.fields["value"])
-
-
-def _plans_before(node: Tree, subquery: Tree) -> int:
-    """How many plans stand before ``subquery`` among those within the node's expressions."""
-    wanted = subquery.fields["exprId"]["id"]
-    found: list[int] = []
-
-    def search(raw: object) -> None:
-        if isinstance(raw, list):
-            for one in raw:
-                search(one)
-        elif isinstance(raw, dict) and ("plan" in raw or "buildQuery" in raw):
-            # An expression's own fields repeat its children, which stand in the list by themselves.
-            held = raw.get("exprId")
-            found.append(held["id"] if isinstance(held, dict) else -1)
-
-    for name, field in node.fields.items():
-        if name not in {"class", "output"}:
-            search(field)
-    return found.index(wanted)

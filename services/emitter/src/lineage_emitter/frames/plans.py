@@ -8,7 +8,6 @@ filters, limits ahead of a shuffle, hints, the number of partitions): it changes
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,9 +19,7 @@ from lineage_core.recipe_functions import signed
 from lineage_core.recipe_plan import Attribute
 from lineage_emitter.frames import delta
 from lineage_emitter.frames.code import Functions
-from lineage_emitter.frames.json_tree import Tree, read_json, tree_of
 from lineage_emitter.frames.jvm import (
-    analysed_text,
     default_setting,
     explicit_settings,
     optimised_plainly,
@@ -32,15 +29,12 @@ from lineage_emitter.frames.jvm import (
 from lineage_emitter.frames.leaves import Leaves
 from lineage_emitter.frames.moment import OWN_PLAN, columns_of_moment, without
 from lineage_emitter.frames.nodes import Nodes
+from lineage_emitter.frames.plan_text import Tree, read_plan
 from lineage_emitter.frames.pruning import pruned
 from lineage_emitter.frames.types import ddl
 
-ANSI = "spark.sql.ansi.enabled"
-LENIENT = re.compile(r"\btry_(add|subtract|multiply|divide|mod|cast|sum|avg)\(")
-"""Functions that are NULL where plain ones are an error: the plan's JSON does not say which."""
-
 SETTINGS = (
-    ANSI,
+    "spark.sql.ansi.enabled",
     "spark.sql.caseSensitive",
     "spark.sql.decimalOperations.allowPrecisionLoss",
     "spark.sql.mapKeyDedupPolicy",
@@ -85,7 +79,7 @@ def recipe_of(
     tables of Delta Lake had after it, as far as other than this action made them (None: those of now).
 
     Raises:
-        ValueError: what the plan says of errors, or of the current time, can't be noted.
+        ValueError: the current time decides on rows.
     """
     spark = frame.sparkSession
     explicit = explicit_settings(spark) if settings is None else settings
@@ -96,13 +90,7 @@ def recipe_of(
     if versions is None:
         versions = delta.latest(frame) if anew else {}
     plan = optimised_plainly(frame) if anew else optimised_plan(frame)
-    recipe = recipe_of_plan(spark, plan, output, site, explicit, versions, unknown)
-    # Where plain arithmetic raises, a trace that meets such a value is refused; elsewhere it would be wrong.
-    if recipe.settings.get(ANSI) != "true" and LENIENT.search(analysed_text(frame)):
-        raise ValueError(
-            f"where {ANSI} is off, the plan does not tell try_ functions from plain ones"
-        )
-    return recipe
+    return recipe_of_plan(spark, plan, output, site, explicit, versions, unknown)
 
 
 def recipe_of_plan(
@@ -116,15 +104,15 @@ def recipe_of_plan(
 ) -> Recipe:
     """The recipe of the rows of an optimised plan (Spark's object), of which some columns are not known."""
     types: dict[int, str] = {}
-    raw = read_json(plan.toJSON(), types, ddl)
     columns = json.loads(plan.schema().json())["fields"]
     explicit = explicit_settings(spark) if settings is None else settings
     functions = Functions.asked_for()
     nodes = Nodes(types, functions)
 
     def beneath(inner: Any) -> tuple[int, tuple[Attribute, ...]]:
-        inner_raw = read_json(inner.toJSON(), types, ddl)
-        place = nodes.note(tree_of(inner_raw, lambda: inner, inner.collectLeaves))
+        tree, found = read_plan(inner)
+        types.update((number, ddl(kind)) for number, kind in found.items())
+        place = nodes.note(tree)
         return place, nodes.plan[place].columns
 
     def named(tree: Tree) -> tuple[Attribute, ...]:
@@ -133,7 +121,7 @@ def recipe_of_plan(
     known = (versions or {}) if delta.is_used(explicit) else None
     leaves = Leaves(spark, nodes.add, named, beneath, known)
     nodes.leaf = leaves.note
-    nodes.note(tree_of(raw, lambda: plan, plan.collectLeaves))
+    beneath(plan)
     last = nodes.plan[-1]
     typed = tuple(
         Attribute(one.id, one.name, ddl(field["type"]))

@@ -1,0 +1,123 @@
+"""Plans of Catalyst as trees.
+
+``PlanText.java`` writes a whole plan as one JSON text; a call per node would cost a hundred times as much. Spark's own
+``TreeNode.toJSON`` leaves out much of what decides rows (sets, nested lists, what is evaluated how), looks up the names
+of fields by reflection each time, and its texts are long: py4j's socket holds the end of any answer of more than 8 KB
+back for up to 40 ms (Nagle's algorithm meets delayed acknowledgements).
+
+The text is ``{"plan": node, "types": {column: type}, "relations": [...]}``. A node has its ``class``, its ``children``, and
+its class's arguments by name; of these, a child is its place among the children. A column is its number (``exprId``), an
+object of Scala its name, an option what it holds. What has no form here is null. Leaves and Python functions have
+``kept``, the place of the object itself.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+from pyspark import SparkContext
+
+CLASS = "lineage.PlanText"
+
+Relation = dict[str, Any]
+"""What a leaf reads: ``class``, ``kept``, and of files their ``format``, ``schema`` ... (see ``PlanText.java``)."""
+
+
+class Held:
+    """Objects of the JVM that a text names, and relations of the plan."""
+
+    def __init__(self, text: Any, relations: list[Relation]) -> None:
+        self._text = text
+        self.relations = relations
+
+    def object(self, place: int) -> Any:
+        """The object at a place."""
+        return self._text.kept(place)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A plan's or expression's node: its class without the package, its fields, what the JVM holds of it."""
+
+    kind: str
+    fields: dict[str, Any]
+    children: tuple[Tree, ...]
+    held: Held
+
+    def tree(self, field: str) -> Tree | None:
+        """The expression or plan in ``field``; None where it is empty."""
+        raw = self.fields.get(field)
+        return None if raw is None else _tree(raw, self.held)
+
+    def trees(self, field: str) -> list[Tree]:
+        """The expressions in ``field``, a list."""
+        return [_tree(one, self.held) for one in self.fields.get(field) or ()]
+
+    def rows(self, field: str) -> list[list[Tree]]:
+        """The expressions in ``field``, a list of lists."""
+        return [[_tree(one, self.held) for one in row] for row in self.fields[field]]
+
+    @cached_property
+    def java(self) -> Any:
+        """The object itself; leaves and Python functions have one."""
+        return self.held.object(self.fields["kept"])
+
+    @property
+    def relation(self) -> Relation:
+        """What a leaf reads."""
+        found: Relation = self.held.relations[self.fields["relation"]]
+        return found
+
+
+def _tree(raw: dict[str, Any], held: Held) -> Tree:
+    below = tuple([_tree(one, held) for one in raw["children"]])
+    return Tree(raw["class"], raw, below, held)
+
+
+def read_plan(plan: Any) -> tuple[Tree, dict[int, Any]]:
+    """A plan (Spark's object) as a tree, and the types (Spark's JSON) of the columns that it names, by number."""
+    made = _texts().of(plan)
+    text = json.loads(zlib.decompress(made.packed()))
+    types = {int(place): kind for place, kind in text["types"].items()}
+    return _tree(text["plan"], Held(made, text["relations"])), types
+
+
+def said(by: Any, method: str, *given: Any) -> str:
+    """The text that a method of a Spark object gives, in which a long one is quick (see above)."""
+    gateway: Any = _context()._gateway
+    array = gateway.new_array(gateway.jvm.java.lang.Object, len(given))
+    for place, one in enumerate(given):
+        array[place] = one
+    return zlib.decompress(_texts().said(by, method, array)).decode("utf-8", "replace")
+
+
+def _context() -> Any:
+    # Not by SparkSession.getActiveSession: that may change which session is the program's.
+    return SparkContext._active_spark_context
+
+
+_compiled: tuple[Any, Any] | None = None
+"""The gateway, and the writer of texts in its JVM."""
+
+
+def _texts() -> Any:
+    """The writer of texts; compiled once a JVM, in some tenths of a second."""
+    global _compiled  # noqa: PLW0603 - the JVM is the process's, too
+    gateway: Any = _context()._gateway
+    if _compiled is None or _compiled[0] is not gateway:
+        jvm = gateway.jvm
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(
+            jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+        )
+        compiler.cook(files(__package__).joinpath("PlanText.java").read_text("utf-8"))
+        made = compiler.getClassLoader().loadClass(CLASS)
+        nothing = gateway.new_array(jvm.java.lang.Class, 0)
+        none = gateway.new_array(jvm.java.lang.Object, 0)
+        _compiled = gateway, made.getConstructor(nothing).newInstance(none)
+    return _compiled[1]
