@@ -6,6 +6,7 @@ BIN := .venv/bin
 STAMP := .venv/.setup.stamp
 SPARK_CLASSES := .venv/spark-classes.jsa
 WITH_JAVA := scripts/java.sh exec
+SPARK35 := .venv-spark35
 WITH_NODE := $(abspath scripts/node.sh) exec
 MEMBERS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml cli/pyproject.toml)
 TYPED := $(wildcard libs/*/src services/*/src services/*/hatch_build.py cli/src infra/grafana scripts tests benchmarks)
@@ -24,18 +25,32 @@ PAGE_SOURCES := $(shell find $(WEB)/src $(WEB)/public) \
 # A process that dies is not started again: what was left of its file would be waited for without end.
 TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
+# What depends on Spark: all of it, and what is enough to see that nothing broke.
+SPARK35_TESTS := tests/spark35 tests/unit tests/property tests/e2e tests/faults/test_recomputation.py tests/faults/test_speculation.py \
+	tests/faults/test_capture_failures.py $(wildcard tests/integration/test_frames*.py) tests/integration/test_relations.py \
+	--ignore tests/e2e/test_page.py --ignore tests/integration/test_frames_kafka.py
+SPARK35_FEW := tests/integration/test_frames_functions.py tests/e2e/test_frames_noted.py tests/e2e/test_explicit.py
+
 # Extra words for pytest and for the benchmark: make test ARGS='-k combiner'
 ARGS ?=
 
 .PHONY: help
 help: ## Say what each target does
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 .PHONY: setup
 setup: $(STAMP) ## Make .venv ready (Java and uv where missing, locked packages, members)
 
 $(STAMP): pyproject.toml requirements.lock $(MEMBERS) scripts/setup.sh scripts/java.sh scripts/apt.sh scripts/uv.lock.txt
 	@scripts/setup.sh
+	@touch $@
+
+.PHONY: setup-spark35
+setup-spark35: $(SPARK35)/.setup.stamp ## Make .venv-spark35 ready: the same, with PySpark 3.5
+
+$(SPARK35)/.setup.stamp: $(STAMP) requirements-spark35.lock
+	@$(BIN)/python scripts/lock.py spark35 > $(STAMP).spark35
+	@scripts/setup.sh $(SPARK35) $(STAMP).spark35
 	@touch $@
 
 .PHONY: demo
@@ -50,6 +65,16 @@ test: setup page $(SPARK_CLASSES) ## Run the tests (gets Maven, Redis, Prometheu
 # Drivers of tests start a third quicker with it.
 $(SPARK_CLASSES): $(STAMP) tests/jvm.py
 	@$(WITH_JAVA) $(BIN)/python -m tests.jvm $@
+
+IN_SPARK35 = PATH="$(abspath $(SPARK35))/bin:$$PATH" $(WITH_JAVA) $(SPARK35)/bin/pytest -q $(TWO_AT_ONCE)
+
+.PHONY: test-spark35
+test-spark35: setup-spark35 ## Run the tests of capture and of DataFrames in Spark 3.5
+	@$(IN_SPARK35) $(SPARK35_TESTS) $(ARGS)
+
+.PHONY: check-spark35
+check-spark35: setup-spark35 ## Run a few of them
+	@$(IN_SPARK35) $(SPARK35_FEW) $(ARGS)
 
 # Another seed: make soak SEED=7. ARGS may name fewer seconds: --soak 600
 SEED ?= 1
@@ -148,7 +173,7 @@ lock-upgrade: setup ## Resolve requirements.lock anew, to the newest versions th
 
 .PHONY: clean
 clean: ## Remove the environment, caches and what runs left behind
-	rm -rf .venv .tools .lineage uv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(SPARK35) .tools .lineage uv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf $(WEB)/node_modules $(WEB)/e2e/out $(dir $(PAGE))
 	rm -rf spark-warehouse metastore_db derby.log benchmarks/out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,5 +1,7 @@
 """Write or check requirements.lock: universal, with hashes, free of addresses.
 
+requirements-spark35.lock holds the pins that stand in the place of others where Spark is 3.5.
+
 Needs nothing but the standard library and uv (the one under .tools), so it runs before any package is
 installed. The members and their names are read from the workspace; nothing is listed twice.
 """
@@ -18,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
+SPARK_35 = ROOT / "requirements-spark35.lock"
 UV = ROOT / ".tools" / "bin" / "uv"
 OLDEST_PYTHON = "3.11"
 
@@ -54,41 +57,71 @@ def upgrade() -> None:
         "export", "--quiet", "--all-packages", "--all-groups", "--no-emit-workspace",
         "--format", "requirements-txt", *BARE, "--output-file", str(LOCK),
     )  # fmt: skip
+    SPARK_35.write_text(wanted_35(LOCK.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def resolve(lock: Path, members: Sequence[str], groups: Sequence[str]) -> None:
-    """Bring a lock in line with what members and groups require, keeping every pin that still fits."""
+def resolve(lock: Path, members: Sequence[str], groups: Sequence[str], *more: str) -> None:
+    """Bring a lock in line with what members and groups require, keeping every pin that still fits.
+
+    ``more``: further words for ``uv pip compile``.
+    """
     uv(
         "pip", "compile", "--quiet", "--universal", "--python-version", OLDEST_PYTHON,
         "--generate-hashes", *BARE,
         *(f"--group=pyproject.toml:{group}" for group in groups),
         *(f"--no-emit-package={name}" for name in workspace()["names"]),
-        *(f"{member}/pyproject.toml" for member in members),
+        *(f"{member}/pyproject.toml" for member in members), *more,
         "--output-file", str(lock),
     )  # fmt: skip
 
 
 def keep() -> None:
-    """Bring the lock in line with the whole workspace."""
+    """Bring the locks in line with the whole workspace."""
     resolve(LOCK, workspace()["members"], workspace()["groups"])
+    SPARK_35.write_text(wanted_35(with_spark_35()), encoding="utf-8")
+
+
+def with_spark_35() -> str:
+    """The lock where Spark is 3.5."""
+    pins = _by_package(LOCK) | (_by_package(SPARK_35) if SPARK_35.exists() else {})
+    return "".join(pins[name] for name in sorted(pins))
+
+
+def wanted_35(locked: str) -> str:
+    """The pins that differ from the lock's where Spark is 3.5; those of ``locked`` are kept that still fit."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy, bound = Path(folder) / LOCK.name, Path(folder) / "spark35.txt"
+        copy.write_text(locked, encoding="utf-8")
+        bound.write_text("pyspark<3.6", encoding="utf-8")
+        found = workspace()
+        resolve(copy, found["members"], found["groups"], "--constraints", str(bound))
+        wanted, usual = _by_package(copy), _by_package(LOCK)
+    return "".join(pins for name, pins in wanted.items() if pins != usual.get(name))
 
 
 def check() -> None:
-    """Exit with an error when the lock no longer fits the members, or holds an address."""
+    """Exit with an error when a lock no longer fits the members, or holds an address."""
     locked = LOCK.read_text(encoding="utf-8")
-    if "://" in locked:
-        sys.exit("requirements.lock holds an address; make it again: make lock")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / LOCK.name
         copy.write_text(locked, encoding="utf-8")
         resolve(copy, workspace()["members"], workspace()["groups"])
         wanted = copy.read_text(encoding="utf-8")
+    _compare(LOCK, wanted)
+    _compare(SPARK_35, wanted_35(with_spark_35()))
+
+
+def _compare(lock: Path, wanted: str) -> None:
+    """Exit with an error when a lock is not what is wanted, or holds an address."""
+    locked = lock.read_text(encoding="utf-8")
+    if "://" in locked:
+        sys.exit(f"{lock.name} holds an address; make it again: make lock")
     if wanted != locked:
         changes = difflib.unified_diff(
-            locked.splitlines(), wanted.splitlines(), LOCK.name, "wanted", n=0, lineterm=""
+            locked.splitlines(), wanted.splitlines(), lock.name, "wanted", n=0, lineterm=""
         )
         print("\n".join(changes))
-        sys.exit("requirements.lock does not fit what the members require; renew it: make lock")
+        sys.exit(f"{lock.name} does not fit what the members require; renew it: make lock")
 
 
 def closure(member: str) -> list[str]:
@@ -124,6 +157,16 @@ def subset(member: str, groups: Sequence[str]) -> None:
     print(part, end="")
 
 
+def _by_package(lock: Path) -> dict[str, str]:
+    """The lock's text in parts: for each package its pins, of several Pythons there may be several."""
+    parts: dict[str, str] = {}
+    for part in re.split(r"(?m)^(?=\S)", lock.read_text(encoding="utf-8")):
+        name = part.partition("==")[0]
+        parts[name] = parts.get(name, "") + part
+    parts.pop("", None)
+    return parts
+
+
 def _pins(lock: str) -> set[str]:
     """Name and version of each package, and each hash."""
     return set(re.findall(r"^[^\s#-]\S*==\S+|--hash=\S+", lock, re.MULTILINE))
@@ -132,7 +175,9 @@ def _pins(lock: str) -> set[str]:
 def main() -> None:
     """Do what the words say."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=["check", "keep", "upgrade", "members", "subset"])
+    parser.add_argument(
+        "action", choices=["check", "keep", "upgrade", "members", "subset", "spark35"]
+    )
     parser.add_argument(
         "member",
         nargs="?",
@@ -149,6 +194,8 @@ def main() -> None:
         keep()
     elif action == "upgrade":
         upgrade()
+    elif action == "spark35":
+        print(with_spark_35(), end="")
     elif action == "subset":
         subset(given.member, given.groups)
     else:

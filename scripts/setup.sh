@@ -1,9 +1,13 @@
 #!/bin/sh
 # Makes .venv ready: Java and uv where they are missing, the locked packages, the members as editables.
+#   setup.sh [FOLDER LOCK]    another environment, of another lock
 # Safe to repeat; `make setup` skips it while its inputs stand as they were.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/apt.sh
+
+env=${1:-.venv}
+lock=${2:-requirements.lock}
 
 fail() {
     printf 'setup: %s\n' "$1" >&2
@@ -38,19 +42,19 @@ if [ "$("$uv" --version 2>/dev/null | cut -d' ' -f2)" != "$uv_version" ]; then
         --require-hashes --only-binary :all: -r scripts/uv.lock.txt
 fi
 
-# The environment is always .venv, whichever one the caller has active; no Python is downloaded.
+# The environment is the one that is named, whichever the caller has active; no Python is downloaded.
 unset VIRTUAL_ENV CONDA_PREFIX
 export UV_PYTHON_DOWNLOADS=never
 
-if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-    "$uv" venv --quiet --clear --python "$python" .venv
+if ! "$env/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    "$uv" venv --quiet --clear --python "$python" "$env"
 fi
 # Build constraints: what builds a package that comes as source is locked too.
-"$uv" pip sync --quiet --python .venv/bin/python --require-hashes \
-    --build-constraints requirements.lock requirements.lock
+"$uv" pip sync --quiet --python "$env/bin/python" --require-hashes \
+    --build-constraints "$lock" "$lock"
 
 set --
-for member in $(.venv/bin/python scripts/lock.py members); do
+for member in $("$env/bin/python" scripts/lock.py members); do
     set -- "$@" --editable "$member"
 done
-"$uv" pip install --quiet --python .venv/bin/python --offline --no-deps --no-build-isolation "$@"
+"$uv" pip install --quiet --python "$env/bin/python" --offline --no-deps --no-build-isolation "$@"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from pyspark import RDD, SparkContext, StorageLevel
-from pyspark.core.rdd import portable_hash
 
 from lineage_emitter import LineageContext, LineageRDD
+from lineage_emitter.pyspark_parts import portable_hash
 from tests.job_runs import contents
 
 pytestmark = pytest.mark.e2e

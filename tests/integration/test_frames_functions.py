@@ -209,7 +209,7 @@ SCALARS: dict[str, list[str]] = {
     "CreateArray": ["array(n, m, null)", "array(s, t)"],
     "CreateMap": ["map(p, s, p + 9, t)"],
     "CreateNamedStruct": ["named_struct('one', n, 'two', s)", "struct(n, d)"],
-    "Size": ["size(x)", "cardinality(w)"],
+    "Size": ["size(x)", "cardinality(w)", "array_size(x)", "regexp_count(s, 'l')"],
     "ArrayContains": ["array_contains(x, p)"],
     "ElementAt": ["element_at(array(n, m), p % 2 + 1)", "element_at(map(p, s), p)"],
     "ArraysOverlap": ["arrays_overlap(x, v)"],

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark import RDD
-from pyspark.core.rdd import portable_hash
 from pyspark.serializers import CPickleSerializer
 
 from lineage_emitter import buckets
 from lineage_emitter.buckets import Buckets, hashing
+from lineage_emitter.pyspark_parts import portable_hash
 
 SERIALIZER = CPickleSerializer()
 plain_keys = st.one_of(
@@ -62,7 +62,7 @@ def test_memory_in_use_cuts_batches_where_pyspark_cuts_them(
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     monkeypatch.setattr(buckets, "get_used_memory", lambda: used)
-    monkeypatch.setattr(sys.modules["pyspark.core.rdd"], "get_used_memory", lambda: used)
+    monkeypatch.setattr(sys.modules[RDD.__module__], "get_used_memory", lambda: used)
     records = [(number % 97, "x" * (number % 500)) for number in range(30_000)]
     ours = Buckets(3, portable_hash, 512, SERIALIZER)
     assert list(ours(0, records)) == by_pyspark(records, 3, portable_hash)

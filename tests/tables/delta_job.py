@@ -36,7 +36,10 @@ spark.sql(
 )
 spark.sql("INSERT INTO marked SELECT id, concat('c', id) FROM range(0, 8, 1, 1)")
 spark.sql("DELETE FROM marked WHERE id IN (0, 3)")
-kept = spark.table("marked").cache()
+kept = spark.table("marked")
+if not spark.version.startswith("3."):
+    # Spark 3.5 does not keep what a cached frame was made from.
+    kept.cache()
 kept.where("id > 2").coalesce(1).write.saveAsTable("kept", format="delta")
 spark.sql("DELETE FROM marked WHERE id = 5")
 

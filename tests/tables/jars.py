@@ -6,8 +6,11 @@ import hashlib
 from pathlib import Path
 
 from lineage.stack.downloads import jars_of
+from tests.versions import IN_35
 
 HERE = Path(__file__).parent
+LISTED = HERE / "tables-spark35" if IN_35 else HERE
+"""Has what is to be fetched for this Spark."""
 
 
 def table_jars() -> Path:
@@ -16,12 +19,12 @@ def table_jars() -> Path:
     Raises:
         ValueError: they are not those that SHA256SUMS names.
     """
-    folder = jars_of(HERE / "pom.xml")
+    folder = jars_of(LISTED / "pom.xml")
     wanted = {}
-    for line in (HERE / "SHA256SUMS").read_text().splitlines():
+    for line in (LISTED / "SHA256SUMS").read_text().splitlines():
         digest, name = line.split()
         wanted[name] = digest
     found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
     if found != wanted:
-        raise ValueError(f"{folder} holds other jars than {HERE / 'SHA256SUMS'} names")
+        raise ValueError(f"{folder} holds other jars than {LISTED / 'SHA256SUMS'} names")
     return folder

@@ -6,12 +6,12 @@ import datetime
 import re
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe import File, Source
 from lineage_frames.errors import ChangedSourceError
+from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of
 from lineage_store.paths import split_scheme
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
@@ -55,8 +55,10 @@ def _check_remote(spark: SparkSession, source: Source, files: list[File]) -> Non
     try:
         listed = spark.read.format("binaryFile").load([literal_path(file.path) for file in files])
         found = listed.select("path", "length", F.unix_millis("modificationTime")).collect()
-    except PySparkException as problem:
-        raise ChangedSourceError(f"files of a source can't be read: {problem}") from problem
+    except SPARK_ERRORS as problem:
+        raise ChangedSourceError(
+            f"files of a source can't be read: {reason_of(problem)}"
+        ) from problem
     there = {path: (size, mtime) for path, size, mtime in found}
     for file in files:
         if file.path not in there:

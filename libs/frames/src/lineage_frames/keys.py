@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from lineage_core.recipe_plan import Expression
 from lineage_frames import literals
 from lineage_frames.building import Builder
+from lineage_frames.pyspark_parts import frame_of
 
 LITERAL_KEYS_MAX = 40
 """Up to this many keys stand in the query as constants, which Spark pushes down to the files."""
@@ -101,7 +102,7 @@ def matches_key(
 def key_view(session: SparkSession, view: str, keys: pa.Table) -> None:
     """Make a view of keys, with the columns ``k0``, ``k1`` ..."""
     numbered = keys.rename_columns([f"k{n}" for n in range(keys.num_columns)])
-    session.createDataFrame(numbered).createOrReplaceTempView(view)
+    frame_of(session, numbered).createOrReplaceTempView(view)
 
 
 def _in_view(session: SparkSession, view: str, keys: pa.Table, condition: str) -> str:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from lineage_core.recipe import Recipe, Source
 from lineage_frames.changed import literal_path, local_path
 from lineage_frames.errors import RowError
+from lineage_frames.pyspark_parts import table_of
 from lineage_frames.sources import WHOLE_FILES
 from lineage_frames.witnesses import Witnesses
 
@@ -74,7 +75,7 @@ def lines_of_file(spark: SparkSession, source: Source, path: str) -> NDArray[np.
     if source.format == "text":
         return None
     _, records = _records(spark, source, path)
-    found = records.select("line").toArrow()["line"].to_numpy()
+    found = table_of(records.select("line"))["line"].to_numpy()
     return (np.sort(found)[_headers(source) :] + 1).astype(np.uint64)
 
 

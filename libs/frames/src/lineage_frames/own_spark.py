@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lineage_frames.errors import NoSparkError
+from lineage_frames.pyspark_parts import SPARK_ERRORS
 
 
 def start_spark(master: str, folder: Path) -> SparkSession:
@@ -24,7 +24,7 @@ def start_spark(master: str, folder: Path) -> SparkSession:
             builder = builder.config(map=dict.fromkeys(LOCAL, "127.0.0.1"))
     try:
         return builder.getOrCreate()
-    except (PySparkException, OSError) as problem:
+    except (*SPARK_ERRORS, OSError) as problem:
         raise NoSparkError(str(problem)) from problem
 
 

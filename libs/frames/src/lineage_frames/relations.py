@@ -46,6 +46,7 @@ from lineage_frames.pairs import (
     keys_in,
     types_in,
 )
+from lineage_frames.pyspark_parts import table_of
 from lineage_frames.rows import OUTPUT, output_of
 from lineage_frames.session import check, told, trace_session
 from lineage_frames.sources import FILE, ROW, view_of
@@ -212,7 +213,7 @@ class Relations:
             return keys_in(above, leaf.columns[0], names, RESTRICTED_MAX)
         # Types that Parquet has no form of its own for: Spark reads what it wrote.
         frame = self._session.read.parquet(str(above)).where(leaf.columns[0])
-        found = frame.select(*names).distinct().limit(RESTRICTED_MAX + 1).toArrow()
+        found = table_of(frame.select(*names).distinct().limit(RESTRICTED_MAX + 1))
         return None if found.num_rows > RESTRICTED_MAX else found
 
     def _computed(self, node: Node) -> bool:

@@ -18,6 +18,7 @@ from lineage_frames import literals
 from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import RefusedError, RowError
 from lineage_frames.locations import has_lines, ordinal_of
+from lineage_frames.pyspark_parts import frame_of
 from lineage_frames.session import session_of
 from lineage_frames.sources import FILE, ROW, view_of
 from lineage_frames.values import Named, Values, chosen, condition
@@ -127,7 +128,7 @@ def rows_at(
             "wanted_row": pa.array(np.concatenate(list(wanted.values())).astype(np.int64)),
         }
     )
-    held = F.broadcast(session.createDataFrame(keys))
+    held = F.broadcast(frame_of(session, keys))
     same = (F.col(FILE) == F.col("wanted_file")) & (F.col(ROW) == F.col("wanted_row"))
     return view_of(session, replace(source, files=files)).join(held, same, "leftsemi")
 

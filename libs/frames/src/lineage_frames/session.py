@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe import Recipe, Source
@@ -14,7 +13,9 @@ from lineage_core.recipe_plan import Scan
 from lineage_frames.building import Builder, view_name
 from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import NotComputedError, RefusedError
+from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of, table_of
 from lineage_frames.sources import WHOLE_FILES, view_of, whole_files
+from lineage_frames.versions import check_spark
 
 WRITTEN_FOR = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
@@ -38,9 +39,10 @@ def trace_session(spark: SparkSession, recipe: Recipe, also: Sequence[Source] = 
     Rows of ``also`` may be read in it, too.
 
     Raises:
-        RefusedError: rows of a source have no names.
+        RefusedError: rows of a source have no names, or the plan may mean something else to this Spark.
         ChangedSourceError: a source is not what it was.
     """
+    check_spark(recipe, spark.version)
     session = session_of(spark, recipe, [*recipe.sources, *also])
     for place in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
         check_unchanged(session, recipe.sources[place])
@@ -66,7 +68,7 @@ def run(session: SparkSession, builder: Builder, select: str) -> pa.Table:
     """
     with told():
         check(session, builder)
-        return session.sql(builder.statement(select)).toArrow()
+        return table_of(session.sql(builder.statement(select)))
 
 
 def check(session: SparkSession, builder: Builder) -> None:
@@ -89,6 +91,6 @@ def told() -> Iterator[None]:
     """
     try:
         yield
-    except PySparkException as problem:
-        first = str(problem).strip().split("\n", 1)[0][:PROBLEM_MAX]
+    except SPARK_ERRORS as problem:
+        first = reason_of(problem)[:PROBLEM_MAX]
         raise NotComputedError(f"Spark can't compute the plan anew: {first}") from problem

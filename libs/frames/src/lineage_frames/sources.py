@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -21,6 +20,7 @@ from pyspark.sql.types import StructType
 from lineage_core.recipe import Source
 from lineage_frames.changed import literal_path
 from lineage_frames.errors import ChangedSourceError, RefusedError
+from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
 
 FILE = "__lineage_file"
 ROW = "__lineage_row"
@@ -74,10 +74,12 @@ def _table(spark: SparkSession, source: Source) -> DataFrame:
     table = source.paths[0]
     reader = spark.read.format(source.format).option("versionAsOf", source.version or "")
     try:
-        frame = reader.load(table)
-        files = set(frame.inputFiles())
-    except PySparkException as problem:
-        said = str(problem).strip().split("\n", 1)[0]
+        # The settings by which Delta Lake reads are those of the active session.
+        with active(spark):
+            frame = reader.load(table)
+            files = set(frame.inputFiles())
+    except SPARK_ERRORS as problem:
+        said = reason_of(problem)
         if "DATA_SOURCE_NOT_FOUND" in said:
             raise RefusedError(
                 f"{table} is a Delta table: Spark needs Delta Lake's jars and settings to read it"
@@ -91,6 +93,8 @@ def _table(spark: SparkSession, source: Source) -> DataFrame:
     # Without deletion vectors every row of a file is read, and Delta Lake does not tell which it is.
     told = "row_index" in frame.select("_metadata.*").columns
     row = F.col("_metadata.row_index") if told else running_number()
+    if not told and frame._jdf.rdd().getNumPartitions() != len(files):
+        raise RefusedError(f"Spark reads files of {table} together: their rows can't be told apart")
     named = [f"`{one['name'].replace('`', '``')}`" for one in json.loads(source.schema)["fields"]]
     rows = frame.select(*named, file_path(source).alias(FILE), row.alias(ROW))
     return rows if noted == files else rows.where(F.col(FILE).isin(sorted(noted)))

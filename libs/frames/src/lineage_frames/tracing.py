@@ -20,6 +20,7 @@ from lineage_frames.errors import RefusedError, RowError
 from lineage_frames.functions import register, runnable
 from lineage_frames.grouping import Grouping, grouping_of
 from lineage_frames.keys import distinct
+from lineage_frames.pyspark_parts import table_of
 from lineage_frames.session import run, trace_session
 from lineage_frames.stages import Stage, stage_of
 from lineage_frames.values import Named, Values, chosen, condition
@@ -105,7 +106,7 @@ class _Tracer:
         )
         held = [(True, *(row[place] for place in grouping.places)) for row in rows]
         marked = f"{names[0]} boolean, {schema}" if schema else f"{names[0]} boolean"
-        keys = self.session.createDataFrame(held, marked).toArrow()
+        keys = table_of(self.session.createDataFrame(held, marked))
         if not self._stage(grouping.leaf, keys) and columns:
             raise RowError("no row of the output, computed anew, has these values")
         return len(rows)

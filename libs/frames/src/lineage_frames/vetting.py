@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pyspark.errors import PySparkException
-from pyspark.sql.types import DataType
+from pyspark.sql.types import _parse_datatype_string
 
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import (
@@ -26,6 +25,7 @@ from lineage_core.recipe_plan import (
 )
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import INFIX
+from lineage_frames.pyspark_parts import SPARK_ERRORS
 from lineage_frames.sources import VERSIONED
 from lineage_store.rows import ForbiddenRowsError, RowReader
 
@@ -131,6 +131,7 @@ def _vet_type(kind: str) -> None:
     if not _TYPE.fullmatch(kind):
         raise refused
     try:
-        DataType.fromDDL(kind)
-    except PySparkException as problem:
+        # DataType.fromDDL, which 3.5 does not have.
+        _parse_datatype_string(kind)
+    except SPARK_ERRORS as problem:
         raise refused from problem

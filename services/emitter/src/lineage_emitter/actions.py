@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
-from pyspark.util import _load_from_socket
 
 from lineage_emitter import driver_sinks, scope
 from lineage_emitter.operators import Absorb, Collect, SaveText, Take
 from lineage_emitter.pairs import errors_of_the_driver
+from lineage_emitter.pyspark_parts import _load_from_socket
 
 if TYPE_CHECKING:
     from lineage_emitter.rdd import LineageRDD

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkConf, SparkContext
 
-from lineage_emitter import scope
+from lineage_emitter import connect, scope
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.executors import are_local, is_our_python
 from lineage_store.run_notes import note_uncaptured
@@ -46,6 +46,7 @@ def install() -> None:
     os.environ.setdefault("LINEAGE_UNSUPPORTED", "continue")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _wrap_init()
+    connect.notice_connect(_active_session)
     for name in SOURCES:
         _wrap(name, _source(name))
     for name in OF_RDDS:
@@ -77,9 +78,10 @@ def _load_libraries() -> None:
     import lineage_emitter.dataframes
     import lineage_emitter.session  # noqa: F401
     import lineage_store.ingest  # noqa: F401
+    from lineage_emitter.pyspark_parts import load_early
 
     with contextlib.suppress(Exception):
-        import pyspark.testing  # noqa: F401  pandas, where it is installed
+        load_early()
 
 
 def _wrap_init() -> None:
@@ -92,7 +94,9 @@ def _wrap_init() -> None:
         _preload(bound.arguments)
         stock(*bound.args, **bound.kwargs)
         _notice_frames()
-        _session(bound.arguments["self"])
+        session = _session(bound.arguments["self"])
+        if session is not None:
+            connect.tell(session)
 
     SparkContext._do_init = initialise  # type: ignore[method-assign]
 
@@ -146,7 +150,9 @@ def _source(name: str) -> Callable[..., Any]:
             return stock(sc, *arguments, **named)
         caller = scope.called_from_pyspark()
         if caller:
-            if not caller.startswith("pyspark.core."):
+            from lineage_emitter.pyspark_parts import is_rdd_api
+
+            if not is_rdd_api(caller):
                 session.unknown(
                     f"{caller} ({stock.__name__})", "PySpark makes an RDD by itself", ()
                 )
@@ -260,6 +266,11 @@ def main() -> None:
     """Entry point of ``python -m lineage_emitter.autorun``."""
     if len(sys.argv) < 2:
         _say("usage: python -m lineage_emitter.autorun job.py [ARGS...]")
+        sys.exit(2)
+    try:
+        from lineage_emitter import pyspark_parts  # noqa: F401
+    except SettingsError as problem:
+        _say(f"lineage: {problem}")
         sys.exit(2)
     path, *arguments = sys.argv[1:]
     install()

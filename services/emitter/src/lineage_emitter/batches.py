@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark import RDD
-from pyspark.core.rdd import PipelinedRDD
 from pyspark.serializers import BatchedSerializer, NoOpSerializer, Serializer
 
 from lineage_emitter import segment as segments
 from lineage_emitter.by_record import same
 from lineage_emitter.operators import Read
+from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.recorders import DenseRecorder
 from lineage_emitter.spaces import EACH_RUN, space_of_split
 from lineage_emitter.stamps import TracedSerializer, positioned, read_positioned, write_frame

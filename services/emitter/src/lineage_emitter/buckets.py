@@ -12,9 +12,10 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from pyspark.core.rdd import portable_hash
 from pyspark.serializers import pack_long
 from pyspark.shuffle import get_used_memory
+
+from lineage_emitter.pyspark_parts import portable_hash
 
 HASHED_AS_THEY_ARE = frozenset((str, bytes, int, float, bool))
 """Types of which PySpark's ``portable_hash`` is ``hash``, but for its look at the environment."""

@@ -16,9 +16,8 @@ from pyspark.errors import PySparkRuntimeError
 
 def stop_iteration_error(stop: StopIteration) -> PySparkRuntimeError:
     """What PySpark raises when a user function raises ``StopIteration``."""
-    return PySparkRuntimeError(
-        errorClass="STOP_ITERATION_OCCURRED", messageParameters={"exc": str(stop)}
-    )
+    # By place: 4.0 gave these parameters other names.
+    return PySparkRuntimeError(None, "STOP_ITERATION_OCCURRED", {"exc": str(stop)})
 
 
 def same(split: int, records: Iterable[Any]) -> Iterable[Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD, SparkContext
 
 from lineage_emitter import actions, scope, shuffles, sources
+from lineage_emitter.connect import notice_connect
 from lineage_emitter.drawing import ProgramGraph
 from lineage_emitter.errors import TracingError
 from lineage_emitter.frames import hooks
@@ -38,6 +39,7 @@ class LineageContext:
         self.sc = sc
         self.session = session_of(sc, **settings)
         hooks.install(_open_session)
+        notice_connect(_open_session)
         self.app = latest_app(sc) if self.session is None else self.session.app
         """The application's id, as ``lineage apps`` lists it."""
 

@@ -14,6 +14,7 @@ from pyspark import RDD
 
 from lineage_emitter import scope
 from lineage_emitter.frames import hooks
+from lineage_emitter.pyspark_parts import frame_class
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -28,7 +29,6 @@ READER_SOURCES = ("load", "csv", "json", "parquet", "orc", "text", "jdbc", "tabl
 def notice_dataframes(active_session: Callable[[], Session | None]) -> None:
     """Notice DataFrame work; streams, and RDDs that become DataFrames, are noted as unknown."""
     from pyspark.sql import SparkSession
-    from pyspark.sql.classic.dataframe import DataFrame
     from pyspark.sql.readwriter import DataFrameReader
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -42,7 +42,8 @@ def notice_dataframes(active_session: Callable[[], Session | None]) -> None:
             stock = owner.__dict__.get(name)
             if stock is not None:
                 setattr(owner, name, _noticing(stock, f"{label}.{name}", active_session))
-    DataFrame.rdd = _rdd(DataFrame.__dict__["rdd"], active_session)  # type: ignore[assignment]
+    frame = frame_class()
+    frame.rdd = _rdd(frame.__dict__["rdd"], active_session)
 
 
 def notice_streams(session_of: Callable[[SparkContext], Session | None]) -> None:
@@ -95,7 +96,8 @@ def _nodes(session: Session, given: tuple[Any, ...]) -> list[Node]:
 def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
     """``DataFrame.rdd``: one captured RDD over PySpark's own, which it keeps, too."""
 
-    @functools.wraps(stock.func)
+    # A cached property since 4.0.
+    @functools.wraps(getattr(stock, "func", None) or stock.fget)
     def rdd(self: Any) -> Any:
         session = None if scope.is_suspended() else active_session()
         caller = scope.called_from_pyspark()

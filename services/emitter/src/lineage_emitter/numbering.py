@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from pyspark import RDD, StorageLevel
-from pyspark.core.rdd import PipelinedRDD
 
 from lineage_core.address import ORDINAL_BITS
 from lineage_core.region import Region
@@ -20,6 +19,7 @@ from lineage_emitter import scope
 from lineage_emitter.by_record import same
 from lineage_emitter.errors import TracingError
 from lineage_emitter.picking import Kept, Names, Number, Select, as_they_are, count
+from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.recipes import Source
 
 if TYPE_CHECKING:

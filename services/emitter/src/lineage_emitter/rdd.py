@@ -12,13 +12,19 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TypeVar
 
 from pyspark import RDD
-from pyspark.core.rdd import Partitioner, PipelinedRDD, RDDBarrier, portable_hash
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerializer
 
 from lineage_emitter import actions, driver_sinks, iterating, joins, pairs, saving, scope, shuffles
 from lineage_emitter.by_record import Filter, FlatMap, Map, MapValues
 from lineage_emitter.numbering import Numbered
 from lineage_emitter.operators import Chain, EndsIn, Glom, Opaque, Read
+from lineage_emitter.pyspark_parts import (
+    Partitioner,
+    PipelinedRDD,
+    RDDBarrier,
+    is_rdd_api,
+    portable_hash,
+)
 from lineage_emitter.recipes import Call, Recipe, Source, note, noted
 from lineage_emitter.recorders import PREFIX_REASON
 from lineage_emitter.session import Node, Session
@@ -589,7 +595,7 @@ def _plain(rdd: LineageRDD, name: str) -> bool:
         return True
     if scope.outermost() is None:
         caller = scope.called_from_pyspark(3)
-        if caller and not caller.startswith("pyspark.core.rdd."):
+        if caller and not is_rdd_api(caller):
             what = f"{caller} ({name})"
             rdd.session.unknown(what, "PySpark reads the RDD by itself", [rdd.node])
             return True

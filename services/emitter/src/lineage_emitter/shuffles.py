@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
-from pyspark.core.rdd import Partitioner
 from pyspark.resultiterable import ResultIterable
 from pyspark.serializers import BatchedSerializer, NoOpSerializer
 from pyspark.shuffle import Aggregator, ExternalGroupBy, ExternalMerger
@@ -19,6 +18,7 @@ from lineage_emitter.buckets import Buckets
 from lineage_emitter.by_record import same
 from lineage_emitter.combiner import CombineMapSide, Combiners, ReadKeys
 from lineage_emitter.operators import Exchange, ReadExchange, SortExchanged, SortInPlace
+from lineage_emitter.pyspark_parts import Partitioner
 from lineage_emitter.spaces import space_of_split
 from lineage_emitter.stamps import PositionedSerializer, TracedSerializer
 

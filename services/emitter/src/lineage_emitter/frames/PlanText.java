@@ -13,6 +13,7 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.zip.DeflaterOutputStream;
 import org.apache.hadoop.fs.FileStatus;
+import org.apache.spark.sql.catalyst.ScalaReflection$;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
@@ -20,7 +21,6 @@ import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.NumericEvalContext;
 import org.apache.spark.sql.catalyst.expressions.PythonFuncExpression;
 import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -37,6 +37,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  */
 public class PlanText {
   private static final Map NAMES = new ConcurrentHashMap();
+  private static final Map FIELDS = new ConcurrentHashMap();
 
   private final StringBuilder out = new StringBuilder();
   private final Map types = new TreeMap();
@@ -124,7 +125,7 @@ public class PlanText {
       quote(((CatalogTable) value).identifier().unquotedString(), out);
     } else if (value instanceof scala.Enumeration.Value) {
       quote(value.toString(), out);
-    } else if (value instanceof JoinType && value instanceof scala.Product || value instanceof NumericEvalContext) {
+    } else if (value instanceof scala.Product && (value instanceof JoinType || isContext(value))) {
       product((scala.Product) value);
     } else if (value != null && value.getClass().getName().endsWith("$")) {
       quote(name(value.getClass()), out);
@@ -150,8 +151,9 @@ public class PlanText {
       children.put(below.next(), Integer.valueOf(i));
     }
     scala.Product fields = (scala.Product) node;
+    String[] names = fields(fields);
     for (int i = 0; i < fields.productArity(); i++) {
-      field(fields.productElementName(i));
+      field(names[i]);
       held(fields.productElement(i), children);
     }
     more(node);
@@ -182,7 +184,8 @@ public class PlanText {
       // Dates and times are numbers; Spark's own JSON has a text for each value.
       Object text = ((scala.Tuple2) ((Literal) node).jsonFields().head())._2();
       field("value");
-      write(text instanceof org.json4s.JString ? ((org.json4s.JString) text).s() : null);
+      // The class stands elsewhere in Spark 3.5.
+      write(text.getClass().getName().endsWith("JString") ? ((scala.Product) text).productElement(0) : null);
     } else if (node instanceof InSet) {
       field("dataType");
       write(((InSet) node).child().dataType());
@@ -268,8 +271,9 @@ public class PlanText {
   private void product(scala.Product product) {
     out.append("{\"class\":");
     quote(name(product.getClass()), out);
+    String[] names = fields(product);
     for (int i = 0; i < product.productArity(); i++) {
-      field(product.productElementName(i));
+      field(names[i]);
       write(product.productElement(i));
     }
     out.append('}');
@@ -310,6 +314,34 @@ public class PlanText {
       texts.put(type, text);
     }
     return (String) text;
+  }
+
+  /** How an expression is evaluated, of which Spark 3.5 just has the mode. */
+  private static boolean isContext(Object value) {
+    return value.getClass().getName().endsWith(".NumericEvalContext");
+  }
+
+  /** The names of a product's elements. Scala 2.13 tells them, before it just by a slow look at the class. */
+  private static String[] fields(scala.Product of) {
+    String[] names = (String[]) FIELDS.get(of.getClass());
+    if (names == null) {
+      names = new String[of.productArity()];
+      try {
+        Method told = of.getClass().getMethod("productElementName", new Class[] {int.class});
+        for (int i = 0; i < names.length; i++) {
+          names[i] = (String) told.invoke(of, new Object[] {Integer.valueOf(i)});
+        }
+      } catch (NoSuchMethodException before) {
+        scala.collection.Iterator all = ScalaReflection$.MODULE$.getConstructorParameterNames(of.getClass()).iterator();
+        for (int i = 0; i < names.length; i++) {
+          names[i] = (String) all.next();
+        }
+      } catch (ReflectiveOperationException problem) {
+        throw new RuntimeException(problem);
+      }
+      FIELDS.put(of.getClass(), names);
+    }
+    return names;
   }
 
   /** A class's name without its package; of an object without its sign. */

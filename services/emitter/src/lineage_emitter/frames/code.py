@@ -8,13 +8,12 @@ import os
 import sys
 from typing import Any
 
-from pyspark.util import PythonEvalType
-
 from lineage_core.errors import FunctionsKeyError
 from lineage_core.imported import UNREADABLE, marks, modules_in
 from lineage_core.recipe import Function
 from lineage_core.recipe_functions import read_key
 from lineage_emitter.frames.plan_text import Tree
+from lineage_emitter.pyspark_parts import PythonEvalType
 
 FUNCTION_BYTES_MAX = 256 * 1024
 """Longest pickle that a recipe carries."""
@@ -22,10 +21,14 @@ FUNCTIONS_BYTES_MAX = 768 * 1024
 """All pickles of a recipe together: as Base64 they fit a recipe with much else."""
 
 BY_ROW = {
-    PythonEvalType.SQL_BATCHED_UDF,
-    PythonEvalType.SQL_ARROW_BATCHED_UDF,
-    PythonEvalType.SQL_SCALAR_PANDAS_UDF,
-    PythonEvalType.SQL_SCALAR_ARROW_UDF,
+    getattr(PythonEvalType, name, None)
+    for name in (
+        "SQL_BATCHED_UDF",
+        "SQL_ARROW_BATCHED_UDF",
+        "SQL_SCALAR_PANDAS_UDF",
+        # Not in 3.5.
+        "SQL_SCALAR_ARROW_UDF",
+    )
 }
 """Functions whose value at a row is made of that row alone."""
 

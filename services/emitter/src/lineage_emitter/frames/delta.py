@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lineage_core.recipe import File, Source
+from lineage_emitter.frames.caches import cached_plan
 from lineage_emitter.frames.files import STATUS, Folder
 
 if TYPE_CHECKING:
@@ -114,7 +115,9 @@ def _relations(plan: Any, *, cached: bool) -> Iterator[Any]:
             if kind == "LogicalRelation":
                 yield leaf.relation()
             elif kind == "InMemoryRelation" and cached:
-                yield from _relations(leaf.cacheBuilder().logicalPlan(), cached=True)
+                inner_plan = cached_plan(leaf)
+                if inner_plan is not None:
+                    yield from _relations(inner_plan, cached=True)
 
 
 class Log:

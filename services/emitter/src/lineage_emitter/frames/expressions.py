@@ -163,6 +163,14 @@ class Expressions:
         escape = Literal(tree.fields["escapeChar"], "string")
         return Call("like", (*self.all(list(tree.children)), escape))
 
+    def _Size(self, tree: Tree) -> Expression:
+        """Of NULL it is -1 where the session says so, but not in what Spark makes other functions of."""
+        (of,) = self.all(list(tree.children))
+        if tree.fields["legacySizeOfNull"]:
+            return Call("size", (of,))
+        known = Call("is not null", (of,))
+        return Call("if", (known, Call("size", (of,)), Literal(None, "int")))
+
     def _YearOfWeek(self, tree: Tree) -> Expression:
         """No function has this name."""
         return Call("date_part", (Literal("YEAROFWEEK", "string"), *self.all(list(tree.children))))

@@ -29,6 +29,7 @@ from lineage_emitter.frames.outputs import (
     to_files,
     to_table,
 )
+from lineage_emitter.pyspark_parts import frame_class, merge_class
 
 if TYPE_CHECKING:
     from lineage_core.recipe import Output, Recipe
@@ -68,19 +69,20 @@ def install(sessions: Sessions) -> None:
         return
     _installed = True
     from pyspark.sql import SparkSession
-    from pyspark.sql.classic.dataframe import DataFrame
-    from pyspark.sql.merge import MergeIntoWriter
     from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
+    frame = frame_class()
     for name in ACTIONS:
-        _wrap(DataFrame, name, _noting(f"DataFrame.{name}", _of_frame, sessions))
+        _wrap(frame, name, _noting(f"DataFrame.{name}", _of_frame, sessions))
     for name in WITHOUT_RECIPE:
-        _wrap(DataFrame, name, _naming(f"DataFrame.{name}", sessions))
+        _wrap(frame, name, _naming(f"DataFrame.{name}", sessions))
     for name in WRITES:
         _wrap(DataFrameWriter, name, _noting(f"DataFrameWriter.{name}", _of_writer, sessions))
     for name in WRITES_V2:
         _wrap(DataFrameWriterV2, name, _noting(f"DataFrameWriterV2.{name}", _of_writer, sessions))
-    _wrap(MergeIntoWriter, "merge", _naming("MergeIntoWriter.merge", sessions))
+    merge = merge_class()
+    if merge is not None:
+        _wrap(merge, "merge", _naming("MergeIntoWriter.merge", sessions))
     _wrap(SparkSession, "sql", _running(sessions))
     _wrap(SparkSession, "_create_dataframe", local_rows.keeping)
     _wrap(DataFrameWriter, "format", _listening(lambda said, name: setattr(said, "format", name)))
@@ -88,12 +90,13 @@ def install(sessions: Sessions) -> None:
     for owner in (DataFrameWriter, DataFrameWriterV2):
         _wrap(owner, "option", _listening(_option))
         _wrap(owner, "options", _listening(_options))
-    DataFrame.lineage = property(lineage_property)  # type: ignore[attr-defined]
+    frame.lineage = property(lineage_property)
     _wrap(DataFrameWriterV2, "__init__", _listening(lambda said, _df, table: _named(said, table)))
 
 
 def _wrap(owner: Any, name: str, around: Callable[[Any], Any]) -> None:
-    stock = owner.__dict__.get(name)
+    """Wrap a method, its own or inherited, where this PySpark has it."""
+    stock = getattr(owner, name, None)
     if stock is not None:
         setattr(owner, name, around(stock))
 

@@ -1,17 +1,20 @@
 """The JVM's classes and methods that noting a plan leans on, in one place: their paths differ between Sparks.
 
-Tested with Spark 4.1.4 (classic). In 3.5 ``Dataset.ofRows`` is in ``org.apache.spark.sql``.
+Tested with Spark 3.5.9 and 4.1.4 (classic).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lineage_emitter.frames import delta
 from lineage_emitter.frames.plan_text import said
+from lineage_emitter.pyspark_parts import SINCE_4
+from lineage_frames.pyspark_parts import classes_of
 
 _SEPARATOR = "\u0001"
 
@@ -35,7 +38,8 @@ def analysed_text(frame: DataFrame) -> str:
     """The frame's plan as the program said it, as text for people, nothing left out."""
     plan: Any = frame._jdf.queryExecution().analyzed()
     every_field = 2**31 - 1
-    return said(plan, "treeString", True, False, every_field, False, False)
+    more = (False, False) if SINCE_4 else (False,)
+    return said(plan, "treeString", True, False, every_field, *more)
 
 
 def optimised(spark: SparkSession, plan: Any) -> Any:
@@ -58,15 +62,13 @@ def _optimised_plainly(spark: SparkSession, plan: Any) -> Any:
 
 def frame_of(spark: SparkSession, plan: Any) -> DataFrame:
     """The rows of a plan."""
-    jvm: Any = spark._jvm
-    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
+    rows = classes_of(spark).Dataset.ofRows(spark._jsparkSession, plan)
     return DataFrame(rows, spark)
 
 
 def activate(spark: SparkSession) -> None:
     """Make the session the one that Spark takes for this thread's."""
-    jvm: Any = spark._jvm
-    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+    classes_of(spark).SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def explicit_settings(spark: SparkSession) -> dict[str, str]:
@@ -82,5 +84,5 @@ def default_setting(spark: SparkSession, name: str) -> str | None:
     try:
         # A configuration of its own holds nothing that anybody has set.
         return str(jvm.org.apache.spark.sql.internal.SQLConf().getConfString(name))
-    except PySparkException:
+    except (PySparkException, Py4JJavaError):
         return None

@@ -20,6 +20,7 @@ from lineage_core.recipe_plan import (
     Values,
 )
 from lineage_emitter.frames import delta
+from lineage_emitter.frames.caches import cached_plan
 from lineage_emitter.frames.jvm import frame_of, optimised
 from lineage_emitter.frames.local_rows import ROWS_MAX, kept_rows, literals
 from lineage_emitter.frames.plan_text import Relation, Tree
@@ -133,7 +134,9 @@ class Leaves:
 
     def _InMemoryRelation(self, tree: Tree) -> int | None:
         """A cached frame: what it was made from."""
-        plan = tree.java.cacheBuilder().logicalPlan()
+        plan = cached_plan(tree.java)
+        if plan is None:
+            return None
         below, inner = self._beneath(optimised(self._spark, plan))
         columns = self._named(tree)
         if len(inner) != len(columns):

@@ -1,0 +1,87 @@
+"""Parts of PySpark that are not the same in all of its versions, in one place. Tested with 3.5.9 and 4.1.4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
+"""What PySpark raises when Spark refuses or fails; before 4.0 a job that fails is told by py4j's error."""
+
+SINCE_4 = hasattr(DataFrame, "toArrow")
+"""Whether frames go to Arrow tables and back by methods of PySpark: 3.5 has but the parts of these."""
+
+ROWS_A_BATCH = 10_000
+"""What Spark makes a partition of."""
+
+
+def reason_of(problem: Exception) -> str:
+    """The first line of what Spark says of one of `SPARK_ERRORS`."""
+    said = str(problem)
+    if isinstance(problem, Py4JJavaError):
+        cause = problem.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        said = str(cause.getMessage() or cause.toString())
+    return said.strip().split("\n", 1)[0]
+
+
+def classes_of(spark: SparkSession) -> Any:
+    """The package of the JVM with the classes of sessions that run there: since 4.0 there are others."""
+    jvm: Any = spark._jvm
+    sql = jvm.org.apache.spark.sql
+    return sql.classic if SINCE_4 else sql
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """In the body the session is the one that Spark takes for this thread's."""
+    sessions = classes_of(spark).SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def table_of(frame: DataFrame) -> pa.Table:
+    """The frame's rows."""
+    if SINCE_4:
+        return frame.toArrow()
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    rows: Any = frame
+    batches: list[pa.RecordBatch] = rows._collect_as_arrow()
+    return (
+        pa.Table.from_batches(batches) if batches else to_arrow_schema(frame.schema).empty_table()
+    )
+
+
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A frame of the table's rows."""
+    if SINCE_4:
+        return spark.createDataFrame(table)
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    batches = table.cast(to_arrow_schema(schema)).to_batches(ROWS_A_BATCH)
+    jvm: Any = spark._jvm
+    sent = spark.sparkContext._serialize_to_jvm(
+        batches,
+        ArrowStreamSerializer(),
+        jvm.PythonSQLUtils.readArrowStreamFromFile,
+        jvm.ArrowIteratorServer,
+    )
+    rows = jvm.PythonSQLUtils.toDataFrame(sent, schema.json(), spark._jsparkSession)
+    return DataFrame(rows, spark)

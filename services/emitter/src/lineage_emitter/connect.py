@@ -1,0 +1,85 @@
+"""Sessions of Spark Connect: what they do runs in another process, where nothing is noted. The verdict says so.
+
+PySpark's module is watched for, not loaded: few programs use it, and it needs packages that few have.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from collections.abc import Callable
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from typing import TYPE_CHECKING, Any
+
+from lineage_store.run_notes import note_uncaptured
+
+if TYPE_CHECKING:
+    from lineage_emitter.session import Session
+
+MODULE = "pyspark.sql.connect.session"
+WHAT = "Spark Connect"
+REASON = "a session of Spark Connect runs in another process: nothing that it does is noticed"
+
+
+class _Watch(MetaPathFinder):
+    """Calls ``loaded`` with the module when it has been loaded."""
+
+    def __init__(self, loaded: Callable[[Any], None]) -> None:
+        self._loaded = loaded
+        self._looking = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != MODULE or self._looking:
+            return None
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking = False
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def then_loaded(module: Any) -> None:
+                execute(module)
+                self._loaded(module)
+
+            spec.loader.exec_module = then_loaded  # type: ignore[method-assign]
+        return spec
+
+
+_used = False
+"""Whether the program has made such a session."""
+
+
+@functools.cache
+def notice_connect(sessions: Callable[[], Session | None]) -> None:
+    """Notice sessions of Spark Connect from now on. ``sessions``: gives that of the active SparkContext."""
+
+    def loaded(module: Any) -> None:
+        stock = module.SparkSession.__init__
+
+        @functools.wraps(stock)
+        def begin(self: Any, *given: Any, **named: Any) -> None:
+            global _used  # noqa: PLW0603 - of the process, as PySpark's classes are
+            stock(self, *given, **named)
+            _used = True
+            session = sessions()
+            if session is None:
+                note_uncaptured(REASON)
+            else:
+                tell(session)
+
+        module.SparkSession.__init__ = begin
+
+    if MODULE in sys.modules:
+        loaded(sys.modules[MODULE])
+    else:
+        sys.meta_path.insert(0, _Watch(loaded))
+
+
+def tell(session: Session) -> None:
+    """Have the verdict say so, where the program has made such a session."""
+    if _used:
+        session.unknown(WHAT, REASON, ())

@@ -1,0 +1,87 @@
+"""Spark 3.5 and 4.1 side by side: these run in 3.5, and start 4.1 (`.venv`) in processes of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from lineage_frames.versions import OTHERWISE
+from tests.job_runs import CLI, run_program, write_job
+from tests.spark35.values import values
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHER = str(ROOT / ".venv" / "bin" / "python")
+JOB = """
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+spark.conf.set("spark.sql.shuffle.partitions", "1")
+typed = "id int, city string, at timestamp, amount decimal(7,2)"
+csv = spark.read.schema(typed).option("header", True).csv("in.csv")
+json = spark.read.schema(typed).json("in.json")
+parquet = spark.read.parquet("in.parquet")
+both = csv.union(json).where("amount > 1 and at > '2024-01-01'").join(parquet, "city")
+totals = both.groupBy("country").agg(F.sum("amount").alias("total"), F.count("*").alias("n"))
+totals.write.option("header", True).csv("totals")
+both.orderBy("id", "country").coalesce(1).write.parquet("joined")
+both.select("id", F.array_distinct(F.array("id")).alias("one")).coalesce(1).write.json("distinct")
+"""
+ROWS = (
+    (1, "Oslo", "2024-03-31T02:30:00.000+02:00", "1.50"),
+    (2, "Rome", "2023-12-31T23:30:00.000Z", "20.00"),
+    (3, "Oslo", "2024-06-01T00:00:00.000Z", "3.25"),
+    (4, "Bonn", "2024-06-02T12:00:00.000Z", "0.75"),
+    (5, "Rome", "2024-06-03T12:00:00.000Z", "7.00"),
+)
+
+
+def test_functions_mean_the_same(spark_context: SparkContext, tmp_path: Path) -> None:
+    done = run_program(ROOT, [OTHER, "-m", "tests.spark35.values", str(tmp_path / "values")])
+    assert done.returncode == 0, done.stderr
+    theirs = json.loads((tmp_path / "values").read_text())
+    ours = values(SparkSession(spark_context).newSession(), tmp_path / "tables")
+    differ = {text for text in ours if ours[text] != theirs[text]}
+    assert ours.keys() == theirs.keys()
+    assert differ
+    assert {text for text in differ if not any(f"{name}(" in text for name in OTHERWISE)} == set()
+
+
+@pytest.mark.parametrize("made_in", ["3.5", "4.1"])
+def test_a_recipe_of_one_is_traced_in_the_other(made_in: str, tmp_path: Path) -> None:
+    lines = [f"{id},{city},{at},{amount}" for id, city, at, amount in ROWS]
+    (tmp_path / "in.csv").write_text("\n".join(["id,city,at,amount", *lines]) + "\n")
+    texts = [
+        json.dumps({"id": id + 10, "city": city, "at": at, "amount": float(amount)})
+        for id, city, at, amount in ROWS
+    ]
+    (tmp_path / "in.json").write_text("\n".join(texts) + "\n")
+    countries = {"city": ["Oslo", "Rome", "Bonn"], "country": ["NO", "IT", "DE"]}
+    pq.write_table(pa.table(countries), tmp_path / "in.parquet")
+    write_job(tmp_path, JOB)
+    in_35, in_41 = CLI, [OTHER, *CLI[1:]]
+    here, there = (in_35, in_41) if made_in == "3.5" else (in_41, in_35)
+    done = run_program(tmp_path, [*here, "run", "job.py"])
+    assert done.returncode == 0, done.stderr
+    assert ": complete, 3 recipes" in done.stderr
+    for question in (
+        ["back", "totals#country=NO"],
+        ["back", "joined", "--where", "id = 15"],
+        ["forward", "in.csv:4"],
+    ):
+        answers = [run_program(tmp_path, [*cli, *question]) for cli in (here, there)]
+        assert [one.returncode for one in answers] == [0, 0], answers[1].stderr
+        assert answers[0].stdout == answers[1].stdout
+        assert answers[0].stdout.count("in.") > 1
+    refused = run_program(tmp_path, [*there, "back", "distinct", "--where", "id = 5"])
+    assert refused.returncode == 2
+    assert "array_distinct gives other values" in refused.stderr
