@@ -3,7 +3,8 @@
     python -m benchmarks.frames --suite tpcds --scale 0.1 --passes 3 --json-out benchmarks/results/frames.jsonl
 
 Each pass runs every query (``collect``), plain and noted in turn (A B A B), after one that only warms up:
-``job_ratio`` is noted over plain, pass by pass, until all is noted. Then each query is looked at by itself.
+``job_ratio`` is noted over plain, pass by pass, until all is noted, ``cpu_ratio`` the same in CPU seconds of Spark and the
+program. Then each query is looked at by itself, unless ``--rows 0``.
 ``result``: exact, superset (with reasons), refused (with the reason), failed (an error of ours), wrong (a row was
 not given again by the query run on its witnesses alone, or on these and the tables of which it wants rows absent, or the plan rebuilt from the recipe alone gave other rows),
 or empty (the query gives no row at this scale). In milliseconds: ``plain`` and ``noted`` of the query (medians of the
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -27,6 +29,7 @@ from typing import Any
 
 from benchmarks.frames_oracle import ParquetTables, rebuilt, same, same_rows
 from benchmarks.intervals import median_interval
+from benchmarks.meter import cpu_s
 from benchmarks.provenance import provenance
 from benchmarks.tpc import SETTINGS, SUITES, make_tables, queries
 
@@ -39,11 +42,12 @@ def passes(spark: Any, texts: Mapping[int, str], many: int, folder: Path) -> dic
         kind: defaultdict(list) for kind in ("plain", "noted")
     }
     totals: dict[str, list[float]] = {"plain": [], "noted": []}
+    spent: dict[str, list[float]] = {"plain": [], "noted": []}
     store = f"sqlite:///{folder / 'passes.db'}"
     for number in range(many + 1):
         for kind in ("plain", "noted") if number else ("plain",):
             context = LineageContext(spark.sparkContext, store=store) if kind == "noted" else None
-            begun = time.perf_counter()
+            begun, before = time.perf_counter(), cpu_s(os.getpid())
             with context or nullcontext():
                 for query, text in texts.items():
                     _, taken = _timed(lambda text=text: spark.sql(text).collect())
@@ -53,15 +57,21 @@ def passes(spark: Any, texts: Mapping[int, str], many: int, folder: Path) -> dic
                     context.session.frames.settle()
                 if number:
                     totals[kind].append(time.perf_counter() - begun)
-    ratios = [noted / plain for noted, plain in zip(totals["noted"], totals["plain"], strict=True)]
+                    spent[kind].append(cpu_s(os.getpid()) - before)
     return {
-        "job_ratio": median_interval(ratios) if ratios else None,
+        "job_ratio": _ratio(totals),
+        "cpu_ratio": _ratio(spent),
         "pass_s": {kind: [round(one, 1) for one in found] for kind, found in totals.items()},
         "times": {
             kind: {query: statistics.median(found) for query, found in of.items()}
             for kind, of in times.items()
         },
     }
+
+
+def _ratio(found: Mapping[str, Sequence[float]]) -> dict[str, Any] | None:
+    ratios = [noted / plain for noted, plain in zip(found["noted"], found["plain"], strict=True)]
+    return median_interval(ratios) if ratios else None
 
 
 def looked_at(
@@ -189,7 +199,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", type=float, default=0.05)
     parser.add_argument("--folder", type=Path, default=Path("build/tpc"), help="for the tables")
     parser.add_argument("--queries", help="their numbers, with commas between; all")
-    parser.add_argument("--rows", type=int, default=3, help="output rows to trace of each query")
+    parser.add_argument(
+        "--rows", type=int, default=3, help="output rows to trace of each query; 0: passes alone"
+    )
     parser.add_argument("--passes", type=int, default=1, help="pairs of runs of all queries")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--json-out", type=Path, help="append the line to this file, too")
@@ -213,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         ran = passes(spark, texts, asked.passes, Path(scratch))
     times = ran.pop("times")
-    for number, text in texts.items():
+    for number, text in texts.items() if asked.rows else ():
         with tempfile.TemporaryDirectory() as scratch:
             one = looked_at(spark, tables, text, Path(scratch), asked.rows)
         one = {"query": number, **one, **{kind: of.get(number) for kind, of in times.items()}}

@@ -14,20 +14,21 @@ RESULTS = ("exact", "superset", "refused", "empty", "failed", "wrong")
 def summaries(rows: Sequence[Row]) -> str:
     """A line a suite and scale."""
     heads = [
-        "suite", "scale", *RESULTS, "noted over plain", "noting, ms", "recipe, kB", "trace less query, ms",
+        "suite", "scale", *RESULTS, "noted over plain", "CPU noted over plain", "noting, ms", "recipe, kB", "trace less query, ms",
         "trace over query, p95", "materialise over write",
     ]  # fmt: skip
     lines = []
     for row in rows:
-        counts = row.at("results") or {}
+        counts, size = row.at("results") or {}, row.value("recipe_bytes")
         lines.append(
             [
                 str(row.at("suite")),
                 f"{row.value('scale'):g}",
-                *(str(counts.get(result, 0)) for result in RESULTS),
+                *(str(counts.get(result, 0)) if counts else NOTHING for result in RESULTS),
                 _with_interval(row, "job_ratio"),
+                _with_interval(row, "cpu_ratio"),
                 number(row.value("noting_ms")),
-                number((row.value("recipe_bytes") or 0) / 1000),
+                NOTHING if size is None else number(size / 1000),
                 number(row.value("trace_more_ms")),
                 number(row.value("trace_ratio.p95")),
                 number(row.value("materialise_ratio")),
@@ -39,9 +40,9 @@ def summaries(rows: Sequence[Row]) -> str:
 def queries(rows: Sequence[Row]) -> str:
     """A table a suite: its queries at the largest scale that was measured."""
     parts = []
-    for suite in sorted({str(row.at("suite")) for row in rows}):
+    for suite in sorted({str(row.at("suite")) for row in rows if row.at("queries")}):
         row = max(
-            (one for one in rows if one.at("suite") == suite),
+            (one for one in rows if one.at("suite") == suite and one.at("queries")),
             key=lambda one: one.value("scale") or 0,
         )
         lead = f"{suite}, scale {row.value('scale'):g} (`{row.command}`):"
