@@ -123,8 +123,12 @@ def test_threads_of_the_program_are_waited_for(tmp_path: Path) -> None:
         tmp_path,
         """
         import atexit, threading
+        from concurrent.futures import ThreadPoolExecutor
         main_ends = threading.Event()
         atexit.register(print, "exit")
+        # A pool that is not shut down waits for more.
+        pool = ThreadPoolExecutor(1)
+        pool.submit(int).result()
 
         def work():
             main_ends.wait()

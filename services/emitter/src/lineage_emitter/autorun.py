@@ -16,6 +16,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable
+from concurrent.futures import thread as pools
 from importlib.machinery import SourceFileLoader
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -246,9 +247,13 @@ def _report(problem: BaseException, trace: TracebackType | None) -> int:
 
 def _wait_for_threads() -> None:
     """As the interpreter does before it ends: threads of the program may still use Spark."""
+    # Those of pools wait for work without end, unless they are told that none will come.
+    pools._python_exit()
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():
             thread.join()
+    # What closes sessions has a pool of its own.
+    pools._shutdown = False
 
 
 def _say(text: object) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -30,6 +31,20 @@ def name_culprits() -> None:
         stock = getattr(worker, "handle_worker_exception", None)
         if stock is not None and not hasattr(stock, "lineage_stock"):
             worker.handle_worker_exception = _handler(stock)  # type: ignore[union-attr]
+        elif stock is None and hasattr(worker, "read_udfs"):
+            # Spark 3.5 writes the error by itself.
+            worker.traceback = _Traceback()  # type: ignore[union-attr]
+
+
+class _Traceback:
+    """Stands for the module in PySpark's worker: notes the error at hand before it is written."""
+
+    def __getattr__(self, name: str) -> Any:
+        with suppress(Exception):
+            problem = sys.exc_info()[1]
+            if problem is not None and name.startswith("format_exc"):
+                _note(problem)
+        return getattr(traceback, name)
 
 
 def _handler(stock: Callable[..., None]) -> Callable[..., None]:
