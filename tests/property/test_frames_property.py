@@ -33,7 +33,7 @@ from hypothesis import strategies as st
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, _parse_datatype_string
 
 from benchmarks.frames_oracle import carried, rebuilt, same, same_rows
 from lineage_core.recipe import Recipe
@@ -84,7 +84,9 @@ class Written:
         self.view({})
 
     def _schema(self, table: Table) -> StructType:
-        schema = StructType.fromDDL(", ".join(f"{one.name} {one.kind}" for one in table.columns))
+        schema = _parse_datatype_string(
+            ", ".join(f"{one.name} {one.kind}" for one in table.columns)
+        )
         assert isinstance(schema, StructType)
         return schema
 
