@@ -365,7 +365,7 @@ def test_records_that_stand_in_no_text_file_have_texts_in_detailed_mode(
 # -- DataFrames --------------------------------------------------------------------------------
 
 
-def test_rows_of_a_frame_are_named_by_each_run(
+def test_rows_of_a_frame_are_numbered_in_each_run_and_named(
     capture: Capture, tmp_path: Path, spark: SparkSession
 ) -> None:
     frame = spark.range(0, 100, 1, 2)
@@ -376,27 +376,25 @@ def test_rows_of_a_frame_are_named_by_each_run(
         rows.map(str).saveAsTextFile(str(tmp_path / "out"))
         assert rdd.cache().count() == rdd.count() == 100
         app = lc.app
-    verdict = judged(tmp_path, app)
-    assert [reason.partition(" at ")[0] for reason in verdict.reasons] == [
-        "unknown part: DataFrame.rdd"
-    ]
+    assert judged(tmp_path, app).complete
     found = traced(tmp_path, tmp_path / "out", app)
-    runs = set()
-    for text, (place,) in found:
-        name, run, position = place.split("#")
-        partition, _, incarnation = run.partition(".")
-        assert (name, int(partition) * 50 + int(position)) == ("df.rdd", int(text))
-        runs.add((partition, incarnation))
-    assert sum(found.values()) == 30
-    (end,) = traced_items(tmp_path, app, place, forward=True)
-    assert end.startswith("part-")
-    # Each of two partitions was read for each side of the union: four numberings.
-    assert len(runs) == 4
+    # Each row was read for each side of the union, and has one name.
+    assert sorted(int(text) for text, _ in found) == [n for n in range(100) if n % 7 == 0]
+    assert set(found.values()) == {2}
+    assert {len(places) for _, places in found} == {1}
+    assert len({places for _, places in found}) == len(found)
+    (_, (place,)), *_ = found
+    assert place.startswith("df.rdd@0#")
+    ends = traced_items(tmp_path, app, place, forward=True)
+    assert [end.partition(":")[0] for end in ends if end.startswith("part-")] != []
     with open_store(f"sqlite:///{tmp_path / STORE}") as store:
         graph = store.graph(app)
         ops = {node.node: (node.kind, node.op) for node in graph.nodes()}
         links = {(ops[link.src], ops[link.dest]) for link in graph.links()}
-    assert (("unknown", "DataFrame.rdd"), ("source", "DataFrame.rdd")) in links
+        (read,) = [node for node, op in ops.items() if op == ("source", "DataFrame.rdd")]
+        # Each of two partitions was read for each side, and for each count: eight numberings.
+        assert len(graph.spaces_of(read)) == 8
+    assert (("frame", "DataFrame.rdd"), ("source", "DataFrame.rdd")) in links
 
 
 def test_each_row_handed_to_a_frame_is_an_item(

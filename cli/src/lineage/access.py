@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from lineage.options import SERVER_SCHEMES, asker
 from lineage_core.graph import LinkRecord, NodeRecord
-from lineage_core.trace_result import TraceError
+from lineage_core.trace_result import Direction, TraceError
 from lineage_core.verdict import Verdict
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
@@ -18,6 +18,7 @@ from lineage_store.finding import find_application
 from lineage_store.noted import NotedPlace, NotedRowError, noted_by_values, output_called
 from lineage_store.opening import open_store
 from lineage_store.port import ApplicationRecord, GraphStore
+from lineage_store.traced import Traced
 from lineage_store.verdicts import verdict_of, with_reasons
 
 if TYPE_CHECKING:
@@ -117,10 +118,20 @@ class StoredAccess:
         noted = noted_by_values(self.store, question.places, question.direction, question.app)
         if noted is None:
             try:
-                return asker(self.store, self._url).ask(question)
+                traced = asker(self.store, self._url).trace(question)
             except NotedRowError as error:
                 noted = NotedPlace.of(error)
+            else:
+                return self._answer(question, traced)
         return self._ask_noted(question, noted)
+
+    def _answer(self, question: Question, traced: Traced) -> Answer:
+        """The answer, through DataFrames whose rows are among the records that were found."""
+        if question.direction is Direction.FORWARD or not traced.named_rows():
+            return traced.answer(question.limit, texts=question.texts)
+        from lineage.frame_traces import traced_through
+
+        return traced_through(self.store, question, traced)
 
     def ask_where(self, question: Question, where: str) -> Answer:
         if len(question.places) != 1:

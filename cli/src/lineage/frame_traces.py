@@ -12,12 +12,14 @@ from typing import IO, TYPE_CHECKING
 
 from lineage_core.trace_result import TraceError
 from lineage_frames.asking import trace_noted
+from lineage_frames.crossing import answer_through
 from lineage_frames.errors import NoSparkError
 from lineage_frames.own_spark import start_spark
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.noted import NotedPlace
 from lineage_store.rows import RowReader
+from lineage_store.traced import Traced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +41,12 @@ def traced(store: GraphStore, question: Question, noted: NotedPlace, where: str 
     """
     with spark_session() as spark:
         return trace_noted(spark, store, RowReader(), question, noted, where)
+
+
+def traced_through(store: GraphStore, question: Question, traced_records: Traced) -> Answer:
+    """Answer a question about records of which some are rows of DataFrames; raises as :func:`traced`."""
+    with spark_session() as spark:
+        return answer_through(spark, store, RowReader(), question, traced_records)
 
 
 @contextmanager

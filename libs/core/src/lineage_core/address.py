@@ -8,6 +8,7 @@ kind                    text             position
 partition               ``4#0``          row ordinal; a source or sink partition
 partition, incarnation  ``4#0.17``       row ordinal as numbered by task attempt 17
 keys                    ``4@3``          64-bit hash of the key, in reduce partition 3
+names                   ``4@0``          64-bit hash of a DataFrame's row, of a source of its rows
 exchange                ``4#*``          ``incarnation << 36 | ordinal``: a record that
                                          carries its address through a shuffle
 opaque                  ``*@0``          64-bit hash of an opaque string of the SDK
@@ -88,6 +89,11 @@ def parse_space(text: str) -> Space:
         return Space(name, SpaceKind.KEYS, int(found["keys"]))
     incarnation = None if found["incarnation"] is None else int(found["incarnation"])
     return Space(name, SpaceKind.PARTITION, int(found["partition"]), incarnation)
+
+
+def named_space(source: str) -> str:
+    """The space of a source whose records are rows of a DataFrame: they are told by hashes of the rows."""
+    return f"{source}@0"
 
 
 def parse_position(text: str) -> int:

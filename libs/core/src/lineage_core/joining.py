@@ -112,10 +112,14 @@ def entry_of(block: FlowBlock, is_source: Callable[[str], bool] = lambda node: F
             parts.setdefault(section.space, []).append(section)
     for space, sections in parts.items():
         outputs[space] = _outputs(block, sections)
-    source = parse_space(block.in_space)
-    of_source = source.kind is SpaceKind.PARTITION and is_source(source.name)
-    inputs = None if of_source else _inputs(block)
+    inputs = None if is_of_source(block.in_space, is_source) else _inputs(block)
     return JoinEntry(block.block_id, block.in_space, inputs, outputs)
+
+
+def is_of_source(space: str, is_source: Callable[[str], bool]) -> bool:
+    """Whether items of a space come from outside: rows of a source, by their place or by their name."""
+    parsed = parse_space(space)
+    return parsed.kind in (SpaceKind.PARTITION, SpaceKind.KEYS) and is_source(parsed.name)
 
 
 def may_be_root(space: str) -> bool:

@@ -33,6 +33,10 @@ VERSION = 2
 """Version of the document as it is written. 2 added Python functions: ``python``, ``python rows``, ``functions``."""
 READABLE = (1, VERSION)
 """Versions that readers accept."""
+TO_RDD = "DataFrame.rdd"
+"""The action whose rows become records of an RDD."""
+ROW_NAME = "lineage_row"
+"""The last column of a recipe of rows that became records of an RDD: a hash of the row, which names the record."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,11 @@ class Recipe:
     def columns(self) -> tuple[Attribute, ...]:
         """The output's columns."""
         return self.plan[-1].columns
+
+    @property
+    def names_rows(self) -> bool:
+        """Whether the last column names the rows (`ROW_NAME`)."""
+        return self.output.action == TO_RDD and self.columns[-1].name == ROW_NAME
 
     def reads(self) -> tuple[Source, ...]:
         """The sources that the plan reads."""

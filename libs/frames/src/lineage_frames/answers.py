@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
+from lineage_core.address import named_space
 from lineage_core.graph import NodeRecord
 from lineage_core.recipe import File, Recipe, Source
 from lineage_core.recipe_plan import Literal, Node, Range, Values
+from lineage_core.region import Region
 from lineage_core.trace_result import Direction, TraceError
 from lineage_frames.changed import local_path
 from lineage_frames.errors import FramesError, RefusedError, RowError
@@ -38,7 +40,7 @@ from lineage_frames.tracing import trace_back
 from lineage_frames.vetting import vet
 from lineage_frames.witnesses import Witnesses
 from lineage_store.answers import Answer, Group, Item
-from lineage_store.asking import Question, said_end, said_incomplete
+from lineage_store.asking import Asker, Question, said_end, said_incomplete
 from lineage_store.names import Names
 from lineage_store.paths import plain_path, shown_path
 from lineage_store.places import Location, ValuedPlace
@@ -71,6 +73,7 @@ class Frames:
         self._graph = self.store.graph(self.app)
         self._nodes = {node.node: node for node in self._graph.nodes()}
         self._names = Names(list(self._nodes.values()))
+        self._asker = Asker(self.store, self.reader)
         self._warnings: list[str] = []
 
     def row(self, node: str, place: Location) -> Answer:
@@ -141,6 +144,7 @@ class Frames:
         groups: list[Group] = []
         reasons: list[str] = []
         refused: list[RefusedError] = []
+        became: dict[str, Region] = {}
         told = 0
         for user in [link.dest for link in self._graph.links() if link.src == node]:
             record = self._nodes[user]
@@ -162,9 +166,23 @@ class Frames:
             reasons += outcome.reasons
             if outcome.rows:
                 groups.append(self._outcome(user, recipe, outcome, reasons))
+            if outcome.rows and recipe.names_rows:
+                became |= self._records(user, outcome)
         if refused and not told:
             raise refused[0]
+        if became:
+            beyond = self._asker.ask(
+                replace(self.question, places=(), app=self.app, regions=became)
+            )
+            groups += beyond.groups
+            reasons += beyond.reasons
         return self._answer(start, groups, reasons)
+
+    def _records(self, node: str, outcome: Outcome) -> dict[str, Region]:
+        """The records that rows of a DataFrame became, by space."""
+        names = np.array([row[-1] for row in outcome.rows], np.int64).view(np.uint64)
+        region = Region.from_positions(names)
+        return {named_space(link.dest): region for link in self._graph.links() if link.src == node}
 
     def _at(self, recipe: Recipe, place: Location) -> Rows:
         source, file = source_with(recipe, place)
@@ -285,7 +303,8 @@ class Frames:
         except FramesError as problem:
             if recipe.output.files:
                 self._warnings.append(f"rows are told by their values: {problem}")
-            texts = [_text(outcome.columns, row) for row in outcome.rows]
+            columns = outcome.columns[:-1] if recipe.names_rows else outcome.columns
+            texts = [_text(columns, row[: len(columns)]) for row in outcome.rows]
             shown = texts[: self.question.limit]
             label = self._names.label(node)
             return self._grouped(record, len(texts), [Item(label, None, text) for text in shown])

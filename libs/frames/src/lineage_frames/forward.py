@@ -21,10 +21,12 @@ from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import columns_in
 from lineage_frames.functions import Runnable, register, runnable
-from lineage_frames.keys import arrow_types, has_key, matches_key
+from lineage_frames.keys import arrow_types, distinct, has_key, matches_key
 from lineage_frames.session import run, trace_session
 from lineage_frames.stages import inputs_built
 from lineage_frames.windows import looks_at_some, overs, running, window_rank
+
+EQUAL_ROWS = "equal rows, of which some were made from others, became records of an RDD"
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ class _Forward:
             )
             raise RefusedError(f"any row of the output may have been made from it by {said}")
         found = found.drop_columns(["many"])
+        if self.recipe.names_rows:
+            self._look_for_equals(builder, built, found)
         values = tuple(zip(*(column.to_pylist() for column in found.columns), strict=True))
         if self.recipe.output.limit is not None:
             self.reasons.append(f"the program was given {self.recipe.output.limit} rows at most")
@@ -112,6 +116,15 @@ class _Forward:
             values,
             code.widened(tuple(dict.fromkeys(self.reasons))),
         )
+
+    def _look_for_equals(self, builder: Builder, built: Built, found: pa.Table) -> None:
+        """Rows that share their name with affected ones: what was made of these can't be told apart."""
+        name = f"c{self.recipe.columns[-1].id}"
+        names = distinct(found.select([name]))
+        alike = has_key(self.session, "lineage_rows", [name], names)
+        count = f"SELECT count(1) AS n FROM {built.name} AS r WHERE {alike}"
+        if run(self.session, builder, count)["n"][0].as_py() > found.num_rows:
+            self.reasons.append(EQUAL_ROWS)
 
     def stand_ins(self, built: Built) -> list[Leaf]:
         """What marks rows that stand for unknown many."""

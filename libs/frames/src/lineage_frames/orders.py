@@ -37,15 +37,17 @@ SUMS = {
 }  # fmt: skip
 
 
-def unsteady_columns(recipe: Recipe) -> frozenset[int]:
-    """Columns of doubles that are made from sums of doubles, whose last digits each run decides."""
+def unsteady_columns(recipe: Recipe, *, of_any_type: bool = False) -> frozenset[int]:
+    """Columns of doubles that are made from sums of doubles, whose last digits each run decides.
+
+    ``of_any_type``: and those of other types, such as texts in which the digits stand.
+    """
     types = {column.id: column.type for node in recipe.plan for column in node.columns}
     found: set[int] = set()
     for node in recipe.plan:
         for column, expressions in _made(recipe, node):
-            if types[column.id] in DOUBLES and any(
-                _unsteady(one, recipe, types, found) for one in expressions
-            ):
+            may_be = of_any_type or types[column.id] in DOUBLES
+            if may_be and any(_unsteady(one, recipe, types, found) for one in expressions):
                 found.add(column.id)
     return frozenset(found)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe import Recipe
@@ -19,7 +20,7 @@ from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError, RowError
 from lineage_frames.functions import register, runnable
 from lineage_frames.grouping import Grouping, grouping_of
-from lineage_frames.keys import distinct
+from lineage_frames.keys import distinct, has_key
 from lineage_frames.pyspark_parts import table_of
 from lineage_frames.session import run, trace_session
 from lineage_frames.stages import Stage, stage_of
@@ -69,6 +70,51 @@ def trace_back(
     return Witnesses(tracer.found.rows(), matched, reasons)
 
 
+@dataclass(frozen=True)
+class NamedWitnesses:
+    """What rows of an output were made from that are told by their names.
+
+    ``texts``: the rows' values as JSON, of as many as were asked for.
+    """
+
+    witnesses: Witnesses
+    texts: tuple[str, ...]
+
+
+def trace_named(
+    spark: SparkSession,
+    recipe: Recipe,
+    names: NDArray[np.int64],
+    *,
+    records: int | None = None,
+    shown: int | None = None,
+    key: str | None = None,
+) -> NamedWitnesses:
+    """The rows of sources that output rows were made from which became records of an RDD.
+
+    Args:
+        spark: any session; the trace runs in a new one beside it.
+        recipe: noted when the job ran; its last column names the rows (`Recipe.names_rows`).
+        names: the records' names, each once, in order.
+        records: how many records have these names, where that is known.
+        shown: of so many names the rows' values are told; None: of all.
+        key: of the recipe's Python functions, as in `trace_back`.
+
+    Raises:
+        RefusedError: the plan does not allow a sound trace, or gives no row of one of the names now.
+        ChangedSourceError: a source is not what it was.
+        FunctionsKeyError: the key can't be used.
+    """
+    code = runnable(spark, recipe, key)
+    session = trace_session(spark, recipe)
+    register(session, code.recipe)
+    tracer = _Tracer(session, code.recipe, Collected(), [])
+    with code.explained():
+        matched, texts = tracer.of_names(names, records, names if shown is None else names[:shown])
+    reasons = code.widened(tuple(dict.fromkeys(tracer.reasons)))
+    return NamedWitnesses(Witnesses(tracer.found.rows(), matched, reasons), texts)
+
+
 NOT_KNOWN = "which rows the job chose of these can't be known"
 
 
@@ -110,6 +156,39 @@ class _Tracer:
         if not self._stage(grouping.leaf, keys) and columns:
             raise RowError("no row of the output, computed anew, has these values")
         return len(rows)
+
+    def of_names(
+        self, names: NDArray[np.int64], records: int | None, shown: NDArray[np.int64]
+    ) -> tuple[int, tuple[str, ...]]:
+        """Trace output rows by their names: how many rows have them, and the values of some.
+
+        The rows were all in the output. Where as many rows have the names as there were records, they are these.
+        """
+        builder = Builder(self.recipe)
+        built = builder.build(self._last, ids=True, top=True)
+        *columns, name = self.recipe.columns
+        if name.id in built.unknown:
+            raise RefusedError("what names its rows can't be computed anew")
+        term = f"c{name.id}"
+        wanted = has_key(self.session, "lineage_rows", [term], pa.table({"name": pa.array(names)}))
+        values = [f"c{one.id} AS {literals.quoted(one.name)}" for one in columns if one.type]
+        text = "CAST(NULL AS STRING)"
+        if len(shown):
+            told = has_key(self.session, "lineage_shown", [term], pa.table({"name": pa.array(shown)}))
+            text = f"CASE WHEN {told} THEN to_json(struct({', '.join(values)})) END"
+        select = ", ".join([f"{term} AS name", f"{text} AS text", *built.ids])
+        select = f"SELECT {select} FROM {built.name} AS r WHERE {wanted}"
+        table = run(self.session, builder, select)
+        found = pc.count_distinct(table["name"]).as_py()
+        if found < len(names):
+            raise RefusedError(
+                f"of {len(names)} rows {len(names) - found} come out otherwise when they are computed anew"
+            )
+        if table.num_rows not in (len(names), records):
+            self.reasons.append(f"{table.num_rows} rows have the values of {len(names)}")
+        self.follow(built, table)
+        texts: list[Any] = table["text"].drop_null().to_pylist()
+        return int(table.num_rows), tuple(sorted(texts))
 
     def of_condition(self, where: str | None, values: Values | None) -> int:
         """Trace the output rows that fulfil a condition; how many do."""

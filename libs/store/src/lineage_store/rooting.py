@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from lineage_core.address import SpaceKind, parse_space
-from lineage_core.joining import may_be_root
+from lineage_core.joining import is_of_source, may_be_root
 
 
 def is_root(text: str, produced: bool, sources: Collection[str]) -> bool:
     """Whether items of a space need no producer. ``produced``: some visible block has one."""
-    space = parse_space(text)
-    if space.kind is SpaceKind.PARTITION and space.name in sources:
+    if is_of_source(text, sources.__contains__):
         return True
-    return may_be_root(text) and (not produced or space.kind is SpaceKind.OPAQUE)
+    return may_be_root(text) and (not produced or parse_space(text).kind is SpaceKind.OPAQUE)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lineage_core.address import parse_space
+import numpy as np
+
+from lineage_core.address import named_space, parse_space
+from lineage_core.block import I64
 from lineage_core.graph import FlowGraph, LinkRecord, NodeRecord
+from lineage_core.recipe import ROW_NAME
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceResult
 from lineage_store.answers import Answer, Composer, respelled
@@ -57,10 +61,37 @@ class Traced:
             exact=self.result.exact,
             reasons=self.result.reasons,
             groups=groups,
-            warnings=tuple(composer.warnings),
+            warnings=(*composer.warnings, *self._stops()),
             changed=self.changed or any(group.changed for group in (*starts, *groups)),
             complete=self.complete,
         )
+
+    def named_rows(self) -> list[NamedRows]:
+        """Of what was found, the records that are rows of DataFrames whose recipes were noted."""
+        frames = {one.node for one in self._records() if one.kind == "frame"}
+        above = {one.dest: one.src for one in self.graph.links() if one.src in frames}
+        return [
+            NamedRows(
+                node, above[node], items.spaces[named_space(node)], self._records_passed(node)
+            )
+            for node, items in self.result.found.items()
+            if node in above and named_space(node) in items.spaces
+        ]
+
+    def _records_passed(self, node: str) -> int | None:
+        """How many records of a source were passed; None where one may have been counted twice."""
+        spaces = {
+            parse_space(space): region.count
+            for space, region in self.result.passed[node].spaces.items()
+            if space != named_space(node)
+        }
+        once = len({space.partition for space in spaces}) == len(spaces)
+        return sum(spaces.values()) if once else None
+
+    def _stops(self) -> Iterator[str]:
+        """What the reader is told where the trace ends at a DataFrame's rows."""
+        if self.direction is Direction.BACKWARD:
+            yield from (one.stop(self.app, self.names) for one in self.named_rows())
 
     def asked_as(self, places: Sequence[str]) -> Traced:
         """The same, of places as they were typed."""
@@ -151,6 +182,33 @@ class Traced:
 
     def _records(self) -> Sequence[NodeRecord]:
         return self.graph.nodes() if self.known is None else self.known
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRows:
+    """Records of ``source`` that are rows of the DataFrame ``frame``, by their names.
+
+    ``records``: how many of them there are, for rows that are equal share a name; None: not known.
+    """
+
+    source: str
+    frame: str
+    names: Region
+    records: int | None
+
+    @property
+    def signed(self) -> I64:
+        """The names as the DataFrame's column has them."""
+        return self.names.positions().view(np.int64)
+
+    def stop(self, app: str, names: Names) -> str:
+        """The warning that a trace ends here which could go on."""
+        first = self.names.slice(0, 1).positions().view(np.int64)[0]
+        return (
+            f"the records of {names.label(self.source)} are rows of a DataFrame (node {self.frame}): where they "
+            f"come from is told by `lineage back` where the store and Spark are, or row by row by "
+            f"lineage back '{self.frame}#{ROW_NAME}={first}' --app {app}"
+        )
 
 
 def way_between(

@@ -16,6 +16,7 @@ from pyspark.serializers import BatchedSerializer, NoOpSerializer, Serializer
 
 from lineage_emitter import segment as segments
 from lineage_emitter.by_record import same
+from lineage_emitter.named_rows import NamedRows, NamedRowsSerializer
 from lineage_emitter.operators import Read
 from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.recorders import DenseRecorder
@@ -144,22 +145,31 @@ class BatchesAsRead(Serializer):
     def __init__(self, inner: Any) -> None:
         self.inner = inner
 
-    def load_stream(self, stream: Any) -> Iterator[list[Any]]:
-        """The batches."""
+    def load_stream(self, stream: Any) -> Iterator[list[Any]] | NamedRows:
+        """The batches; rows that have names come with theirs."""
+        if isinstance(self.inner, NamedRowsSerializer):
+            return self.inner.load_stream(stream)
         return map(list, self.inner._load_stream_without_unbatching(stream))
 
 
 class ReadBatches(Read):
     """As :class:`Read`, of batches."""
 
-    def __call__(self, split: int, iterator: Iterable[list[Any]]) -> Iterable[Any]:
+    def __call__(self, split: int, iterator: Iterable[list[Any]] | NamedRows) -> Iterable[Any]:
+        if isinstance(iterator, NamedRows):
+            iterator.begun = _count_batch
+            return super().__call__(split, iterator)
         return super().__call__(split, _unbatched(iterator))
 
 
 def _unbatched(batches: Iterable[list[Any]]) -> Iterator[Any]:
     for items in batches:
-        segments.current().batches += 1
+        _count_batch()
         yield from items
+
+
+def _count_batch() -> None:
+    segments.current().batches += 1
 
 
 class NameSource:

@@ -12,6 +12,7 @@ from lineage_emitter import actions, scope, shuffles, sources
 from lineage_emitter.connect import notice_connect
 from lineage_emitter.drawing import ProgramGraph
 from lineage_emitter.errors import TracingError
+from lineage_emitter.frame_records import frame_rows
 from lineage_emitter.frames import hooks
 from lineage_emitter.lookups import looking
 from lineage_emitter.rdd import LineageRDD, adopt
@@ -58,12 +59,10 @@ class LineageContext:
         return sources.parallelize(self.session, c, numSlices)
 
     def rdd(self, frame: DataFrame) -> RDD[Any]:
-        """``DataFrame.rdd`` with lineage: an item is a row; what it was made of is unknown."""
+        """``DataFrame.rdd`` with lineage: an item is a row, and a trace goes on through the DataFrame."""
         if self.session is None:
             return frame.rdd
-        with scope.suspended():
-            plain = frame.rdd
-        return sources.frame_rows(self.session, plain)
+        return frame_rows(self.session, frame, lambda of: of.rdd)
 
     def union(self, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
         """``SparkContext.union`` with lineage."""

@@ -1,6 +1,7 @@
-"""Between RDDs and DataFrames: captured on the RDDs' side, unknown beyond; streams are unknown, too.
+"""Between RDDs and DataFrames; streams are unknown.
 
-``toDF`` and ``createDataFrame`` are in :mod:`lineage_emitter.to_frame`, ``DataFrame.rdd`` is here.
+``toDF`` and ``createDataFrame`` are in :mod:`lineage_emitter.to_frame`, what ``DataFrame.rdd`` gives in
+:mod:`lineage_emitter.frame_records`.
 What DataFrames do by themselves is noted by recipes: see :mod:`lineage_emitter.frames`.
 """
 
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
 
+from lineage_core.recipe import TO_RDD
 from lineage_emitter import scope
 from lineage_emitter.frames import hooks
 from lineage_emitter.pyspark_parts import frame_class
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from lineage_emitter.session import Node, Session
 
-REASON = "no trace crosses from DataFrames to RDDs or back in this version"
+REASON = "no trace crosses from RDDs to DataFrames in this version"
 _KEPT = "_lineage_rdd"
 READER_SOURCES = ("load", "csv", "json", "parquet", "orc", "text", "jdbc", "table", "xml")
 
@@ -101,19 +103,19 @@ def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
     def rdd(self: Any) -> Any:
         session = None if scope.is_suspended() else active_session()
         caller = scope.called_from_pyspark()
-        with scope.suspended():
-            plain = stock.__get__(self)
-        if session is None:
-            return plain
-        session.note_lazy()
-        if caller:
-            session.unknown("DataFrame.rdd", REASON, ())
+        if session is None or caller:
+            with scope.suspended():
+                plain = stock.__get__(self)
+            if session is not None:
+                session.note_lazy()
+                session.unknown(TO_RDD, "PySpark reads the rows by itself", ())
             return plain
         kept = self.__dict__.get(_KEPT)
         if kept is None or kept.session is not session:
-            from lineage_emitter.sources import frame_rows
+            from lineage_emitter.frame_records import frame_rows
 
-            kept = self.__dict__[_KEPT] = frame_rows(session, plain)
+            kept = self.__dict__[_KEPT] = frame_rows(session, self, stock.__get__)
+        session.note_lazy()
         return kept
 
     return property(rdd)

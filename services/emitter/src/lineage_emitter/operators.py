@@ -20,6 +20,7 @@ from lineage_emitter import segment as segments
 from lineage_emitter.buckets import CHECKED, hashing, next_batch, written
 from lineage_emitter.detail import Detail
 from lineage_emitter.lines import Lines
+from lineage_emitter.named_rows import NamedRows
 from lineage_emitter.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, GivenRecorder
 from lineage_emitter.segment import Frame, Segment
 from lineage_emitter.spaces import Spaces, read_split
@@ -70,6 +71,8 @@ class Read:
             frame.starts, frame.bases, frame.spaces = pieces.starts, pieces.bases, pieces.spaces
         if isinstance(iterator, Lines):
             return iterator.numbered(frame)
+        if isinstance(iterator, NamedRows):
+            return iterator.numbered(segment, frame)
         return _numbered(iterator, frame)
 
 

@@ -15,7 +15,6 @@ from pyspark.serializers import BatchedSerializer
 
 from lineage_core.graph import Unit
 from lineage_emitter import hadoop, scope
-from lineage_emitter.dataframes import REASON
 from lineage_emitter.hadoop import FileSource
 from lineage_emitter.lines import LineDeserializer
 from lineage_emitter.rdd import LineageRDD, batch_of_ten
@@ -133,20 +132,3 @@ SOURCES: dict[str, Callable[..., RDD[Any]]] = {
     **{name: functools.partial(_from_files, name) for name in FILE_SOURCES},
 }
 """Methods of SparkContext that make an RDD of no other."""
-
-
-# -- DataFrames ------------------------------------------------------------------------------------
-
-
-def frame_rows(session: Session, plain: RDD[Any]) -> RDD[Any]:
-    """``DataFrame.rdd``: an item is a row, of the run that read it.
-
-    A plan that is computed again may give its rows in another order, so each run has its own.
-    ``plain``: PySpark's own RDD. What lies above is unknown, and the verdict says so.
-    """
-    above = session.unknown("DataFrame.rdd", REASON, ())
-    with scope.operator("df.rdd"):
-        node = session.register("source", "DataFrame.rdd", alias="df.rdd")
-        if above is not None:
-            session.link(above, node)
-        return LineageRDD.wrap(plain, session, node, node.name + EACH_RUN)

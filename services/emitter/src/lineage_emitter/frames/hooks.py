@@ -150,8 +150,8 @@ def _not_noted(session: Session, running: scope.Operator, problem: Exception) ->
     session.unknown(running.name, reason.partition("\n")[0][:400], ())
 
 
-def note(session: Session, running: scope.Operator, called: Called) -> None:
-    """Have an action noted that has returned."""
+def note(session: Session, running: scope.Operator, called: Called) -> str | None:
+    """Have an action noted that has returned: the name of its node, or None where it can't be noted."""
     frame = called.frame
     try:
         with scope.suspended():
@@ -160,13 +160,15 @@ def note(session: Session, running: scope.Operator, called: Called) -> None:
             output = _output(called)
     except Exception as problem:
         _not_noted(session, running, problem)
-        return
+        return None
 
     def recipe(site: str) -> Recipe:
         activate(frame.sparkSession)
         return plans.recipe_of(frame, output, site, called.settings, versions)
 
-    session.frames.note(Done(session.next_id(), running, recipe))
+    node = session.next_id()
+    session.frames.note(Done(node, running, recipe))
+    return node
 
 
 def _output(called: Called) -> Output:

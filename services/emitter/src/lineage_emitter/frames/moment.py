@@ -16,7 +16,7 @@ MOMENT = re.compile(
 )
 """Functions that are the time at which Spark optimised the query."""
 
-OWN_PLAN = {"collect", "toPandas", "toArrow", "toLocalIterator"}
+OWN_PLAN = {"collect", "toPandas", "toArrow", "toLocalIterator", "rdd"}
 """Actions that run the very plan of their frame; others have Spark plan it anew."""
 
 _SEPARATOR = "\u0001"

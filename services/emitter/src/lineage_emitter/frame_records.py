@@ -1,0 +1,64 @@
+"""``DataFrame.rdd``: rows of a frame become records of a captured RDD.
+
+Where the frame's rows can be named (:mod:`lineage_emitter.frames.naming`), its recipe is noted and the records
+are told by these names, so a trace goes on through the recipe. Elsewhere lineage begins anew with the records,
+and the verdict says why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark import RDD
+
+from lineage_core.recipe import TO_RDD
+from lineage_emitter import scope
+from lineage_emitter.frames.hooks import Called, note
+from lineage_emitter.frames.jvm import explicit_settings
+from lineage_emitter.frames.naming import named_rows
+from lineage_emitter.frames.outputs import Target
+from lineage_emitter.named_rows import NamedRowsSerializer
+from lineage_emitter.rdd import LineageRDD
+from lineage_emitter.session import Node
+from lineage_emitter.spaces import EACH_RUN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from lineage_emitter.scope import Operator
+    from lineage_emitter.session import Session
+
+
+def frame_rows(session: Session, frame: DataFrame, stock: Callable[[Any], RDD[Any]]) -> RDD[Any]:
+    """A frame's rows as records: those of ``stock(frame)``, which is PySpark's own ``DataFrame.rdd``.
+
+    A plan that is computed again may give its rows in another order, so each run has its own records.
+    """
+    with scope.operator(TO_RDD) as running:
+        plain, above = _rows(session, running, frame, stock)
+    with scope.operator("df.rdd"):
+        node = session.register("source", TO_RDD, alias="df.rdd")
+        if above is not None:
+            session.link(above, node)
+        return LineageRDD.wrap(plain, session, node, node.name + EACH_RUN)
+
+
+def _rows(
+    session: Session, running: Operator, frame: DataFrame, stock: Callable[[Any], RDD[Any]]
+) -> tuple[RDD[Any], Node | None]:
+    """The rows as a plain RDD, and the node that they are of."""
+    try:
+        with scope.suspended():
+            named = named_rows(frame)
+            rows = stock(named)
+            settings = explicit_settings(frame.sparkSession)
+    except Exception as problem:
+        reason = f"its rows can't be traced: {problem}".partition("\n")[0][:400]
+        with scope.suspended():
+            plain = stock(frame)
+        return plain, session.unknown(TO_RDD, reason, ())
+    noted = note(session, running, Called(named, Target("driver", TO_RDD), settings))
+    plain = RDD(rows._jrdd, rows.ctx, NamedRowsSerializer())
+    return plain, None if noted is None else Node(noted)

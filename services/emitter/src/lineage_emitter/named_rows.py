@@ -1,0 +1,166 @@
+"""Rows of a DataFrame that come to Python with their names: see :mod:`lineage_emitter.frames.naming`.
+
+The name is one more column, the last. The program must not see it, so it is taken off where rows are
+unpickled: the row that is made is the very one that PySpark makes of the frame without the column.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from array import array
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pyspark.serializers import BatchedSerializer, CPickleSerializer, FramedSerializer
+
+from lineage_core.address import named_space, parse_space
+from lineage_core.recipe import ROW_NAME
+from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.recorders import FLOWS_MAX, DenseRecorder
+from lineage_emitter.segment import Frame
+
+if TYPE_CHECKING:
+    from lineage_emitter.segment import Segment
+
+_CONVERTER = ("pyspark.sql.types", "_create_row_inbound_converter")
+"""What the JVM's pickles call to make a row of a type."""
+
+
+_READ_BYTES = 1 << 17
+"""As many as an unpickler reads ahead."""
+
+
+class NamedBatch(list[Any]):
+    """Rows, and the name of each as the frame's column has it: a signed number."""
+
+    names: array[int]
+
+
+class _Unpickler(pickle.Unpickler):
+    """Unpickles a batch of rows; keeps their names."""
+
+    def __init__(self, pickled: bytes) -> None:
+        # Of a reader without `peek` it would read sign by sign.
+        reader = io.BufferedReader(io.BytesIO(pickled), _READ_BYTES)  # type: ignore[arg-type]
+        super().__init__(reader, encoding="bytes")
+        self.names = array("q")
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        return self._naming(found) if (module, name) == _CONVERTER else found
+
+    def _naming(self, stock: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def converter(kind: Any) -> Any:
+            # Rows within a row have types of their own, in which nothing is called so.
+            if kind.names[-1:] != [ROW_NAME]:
+                return stock(kind)
+            return _row_maker(type(kind)(kind.fields[:-1]), self.names.append)
+
+        return converter
+
+
+def _row_maker(kind: Any, note: Callable[[int], None]) -> Callable[..., Any]:
+    """What makes a row of a type of the values that the JVM sends, the last of which is noted."""
+    make = kind.fromInternal
+    if any(field.needConversion() for field in kind.fields):
+
+        def converted(*values: Any) -> Any:
+            note(values[-1])
+            return make(values[:-1])
+
+        return converted
+
+    from pyspark.sql.types import Row
+
+    new, names = tuple.__new__, kind.names
+
+    def row(*values: Any) -> Any:
+        # As `fromInternal` makes it, with fewer calls: that pays for the name.
+        note(values[-1])
+        made = new(Row, values[:-1])
+        made.__fields__ = names
+        return made
+
+    return row
+
+
+class _NamedPickles(FramedSerializer):
+    """Reads batches of rows that have names."""
+
+    def dumps(self, obj: Any) -> bytes:
+        pickled: bytes = CPickleSerializer().dumps(obj)
+        return pickled
+
+    def loads(self, obj: bytes) -> NamedBatch:
+        unpickler = _Unpickler(obj)
+        batch = NamedBatch(unpickler.load())
+        batch.names = unpickler.names
+        return batch
+
+
+class NamedRowsSerializer(BatchedSerializer):
+    """Reads what PySpark reads of ``DataFrame.rdd``, from a frame whose rows have names."""
+
+    def __init__(self) -> None:
+        super().__init__(_NamedPickles())
+
+    def load_stream(self, stream: Any) -> NamedRows:
+        """The rows, not read before they are asked for."""
+        return NamedRows(self._load_stream_without_unbatching(stream))
+
+
+class NamedRows:
+    """An iterator of rows. ``begun`` is called with each batch."""
+
+    def __init__(self, batches: Iterator[NamedBatch]) -> None:
+        self._batches = batches
+        self._rows: Iterator[Any] = chain.from_iterable(batches)
+        self.begun: Callable[[], None] = lambda: None
+        self._batch = NamedBatch()
+        self._first = 0
+        """Ordinal of the batch's first row."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._rows
+
+    def __next__(self) -> Any:
+        return next(self._rows)
+
+    def numbered(self, segment: Segment, frame: Frame) -> Iterator[Any]:
+        """The rows; before each, the frame's cell is set to its ordinal. Their names are noted batch by batch."""
+        (space,) = frame.spaces
+        named = named_space(parse_space(space).name)
+        recorder = DenseRecorder(segment, Frame.of_space(named), parse_space(space).name, space)
+
+        def origin() -> list[tuple[str, int, int]]:
+            name = self._batch.names[frame.cell[0] - self._first] % 2**64
+            return [(named, name, name)]
+
+        frame.origin = origin
+        return self._read(segment, frame, recorder)
+
+    def _read(self, segment: Segment, frame: Frame, recorder: DenseRecorder) -> Iterator[Any]:
+        cell, ordinal = frame.cell, 0
+        try:
+            for batch in self._batches:
+                self._batch, self._first = batch, ordinal
+                self.begun()
+                self._note(segment, recorder, batch)
+                for row in batch:
+                    cell[0] = ordinal
+                    ordinal += 1
+                    yield row
+            frame.exhausted = True
+        finally:
+            frame.rows = ordinal
+
+    @staticmethod
+    def _note(segment: Segment, recorder: DenseRecorder, batch: NamedBatch) -> None:
+        if len(batch.names) != len(batch):
+            segment.fail(CaptureFailedError("rows came without their names"))
+        for at in range(0, len(batch.names), FLOWS_MAX):
+            recorder.buffer.frombytes(batch.names[at : at + FLOWS_MAX].tobytes())
+            if len(recorder.buffer) >= FLOWS_MAX:
+                segment.guard(recorder.flush)
