@@ -334,7 +334,7 @@ def test_a_program_finds_the_records_and_their_names(
 ) -> None:
     with capture() as lc:
         rdd = lc.rdd(read.rows)
-        keys = rdd.map(lambda row: (row.key, 1)).reduceByKey(add)
+        keys: Any = rdd.map(lambda row: (row.key, 1)).reduceByKey(add)
         found = keys.getLineage().filter(lambda one: one[0] == "c")
         records = found.goBackAll()
         assert [one.address.partition("#")[0] for one in records.collect()] == ["df.rdd@0"]
@@ -429,7 +429,7 @@ def test_rows_that_differ_in_other_columns_alone_share_a_name(
     frame = spark.read.schema("n int, m string").json(str(tmp_path / "in.json"))
     frame = frame.selectExpr("n", "map('m', m) AS m")
     with capture() as lc:
-        rdd = lc.rdd(frame).map(lambda row: f"{row.n} {row.m['m']}")
+        rdd: Any = lc.rdd(frame).map(lambda row: f"{row.n} {row.m['m']}")
         rdd.sortBy(str, numPartitions=1).saveAsTextFile(str(tmp_path / "out"))
     back = [ask(tmp_path, Direction.BACKWARD, f"{tmp_path}/out/part-00000:{n}") for n in (1, 2, 3)]
     assert [(lines(one, "in.json"), one.exact) for one in back] == [

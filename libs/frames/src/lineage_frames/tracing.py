@@ -174,7 +174,9 @@ class _Tracer:
         values = [f"c{one.id} AS {literals.quoted(one.name)}" for one in columns if one.type]
         text = "CAST(NULL AS STRING)"
         if len(shown):
-            told = has_key(self.session, "lineage_shown", [term], pa.table({"name": pa.array(shown)}))
+            told = has_key(
+                self.session, "lineage_shown", [term], pa.table({"name": pa.array(shown)})
+            )
             text = f"CASE WHEN {told} THEN to_json(struct({', '.join(values)})) END"
         select = ", ".join([f"{term} AS name", f"{text} AS text", *built.ids])
         select = f"SELECT {select} FROM {built.name} AS r WHERE {wanted}"

@@ -43,7 +43,7 @@ class _Unpickler(pickle.Unpickler):
 
     def __init__(self, pickled: bytes) -> None:
         # Of a reader without `peek` it would read sign by sign.
-        reader = io.BufferedReader(io.BytesIO(pickled), _READ_BYTES)  # type: ignore[arg-type]
+        reader = io.BufferedReader(io.BytesIO(pickled), _READ_BYTES)
         super().__init__(reader, encoding="bytes")
         self.names = array("q")
 
@@ -104,11 +104,12 @@ class NamedRowsSerializer(BatchedSerializer):
     """Reads what PySpark reads of ``DataFrame.rdd``, from a frame whose rows have names."""
 
     def __init__(self) -> None:
-        super().__init__(_NamedPickles())
+        pickles = _NamedPickles()
+        BatchedSerializer.__init__(self, pickles)
 
     def load_stream(self, stream: Any) -> NamedRows:
         """The rows, not read before they are asked for."""
-        return NamedRows(self._load_stream_without_unbatching(stream))
+        return NamedRows(self.serializer.load_stream(stream))
 
 
 class NamedRows:
