@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".rows"
 """Of the application that holds the flows, behind the name of the job's."""
-LINES = {"csv", "json", "text"}
+LINES = {"csv", "json", "text", "hive-text"}
 """Formats whose files are told as files of lines."""
 
 

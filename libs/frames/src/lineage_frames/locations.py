@@ -12,9 +12,13 @@ from pyspark.sql import functions as F
 from lineage_core.recipe import Recipe, Source
 from lineage_frames.changed import literal_path, local_path
 from lineage_frames.errors import RowError
+from lineage_frames.hive_text import HIVE_TEXT
 from lineage_frames.pyspark_parts import table_of
 from lineage_frames.sources import WHOLE_FILES
 from lineage_frames.witnesses import Witnesses
+
+EACH_LINE = {"text", HIVE_TEXT}
+"""Formats each line of which is a row, whatever it holds."""
 
 NOT_BLANK = r"[^\x00-\x20]"
 """What makes a line a record: readers of CSV and JSON skip lines of nothing but white space."""
@@ -49,7 +53,7 @@ def has_lines(source: Source) -> bool:
     """Whether each row of the source's files is one line."""
     options = {key.lower(): value for key, value in source.options.items()}
     return (
-        source.format in {"csv", "json", "text"}
+        source.format in {"csv", "json", *EACH_LINE}
         and options.get("multiline", "false").lower() != "true"
         and options.get("wholetext", "false").lower() != "true"
         and options.get("linesep", "\n") == "\n"
@@ -61,7 +65,7 @@ def lines_of(
     spark: SparkSession, source: Source, path: str, ordinals: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
     """The lines, from 1, at which rows of a file stand; ``ordinals`` ascend."""
-    if source.format == "text":
+    if source.format in EACH_LINE:
         return ordinals + np.uint64(1)
     session, records = _records(spark, source, path)
     wanted = (ordinals + np.uint64(_headers(source))).tolist()
@@ -72,7 +76,7 @@ def lines_of(
 
 def lines_of_file(spark: SparkSession, source: Source, path: str) -> NDArray[np.uint64] | None:
     """The line, from 1, of every row of a file, in order; None where row and line go together."""
-    if source.format == "text":
+    if source.format in EACH_LINE:
         return None
     _, records = _records(spark, source, path)
     found = table_of(records.select("line"))["line"].to_numpy()
@@ -85,7 +89,7 @@ def ordinal_of(spark: SparkSession, source: Source, path: str, line: int) -> int
     Raises:
         RowError: no row stands there: a blank line, a comment, the header, or past the end.
     """
-    if source.format == "text":
+    if source.format in EACH_LINE:
         return line - 1
     _, records = _records(spark, source, path)
     found = records.where(F.col("line") == line - 1).collect()

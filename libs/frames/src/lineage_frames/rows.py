@@ -17,6 +17,7 @@ from lineage_core.recipe import File, Recipe, Source
 from lineage_frames import literals
 from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import RefusedError, RowError
+from lineage_frames.hive_text import HIVE_TEXT, check_fields, parted
 from lineage_frames.locations import has_lines, ordinal_of
 from lineage_frames.pyspark_parts import frame_of
 from lineage_frames.session import session_of
@@ -36,11 +37,15 @@ def output_of(spark: SparkSession, recipe: Recipe) -> Source:
     if not output.files or output.format is None:
         raise RowError("the job kept no file of these rows: say by a condition which are meant")
     columns = ", ".join(f"{literals.quoted(one.name)} {one.type}" for one in recipe.columns)
-    path = output.path
+    path, schema, partitions = output.path, spark.createDataFrame([], columns).schema, ""
+    if output.format == HIVE_TEXT and path is not None:
+        schema, folders = parted(schema, path, output.files[0].path)
+        partitions = folders.json() if folders.fields else ""
     return Source(
         format=output.format,
         paths=() if path is None else (path,),
-        schema=spark.createDataFrame([], columns).schema.json(),
+        schema=schema.json(),
+        partitions=partitions,
         # Columns that are names of folders are looked for below the output.
         options={**output.options, **({} if path is None else {"basePath": path})},
         files=output.files,
@@ -97,9 +102,12 @@ def values_at(
         ChangedSourceError: the file is not what the job wrote.
     """
     session = session_of(spark, recipe, [source])
+    check_fields(source, [column.name for column in recipe.columns])
     one = replace(source, files=(file,))
     check_unchanged(session, one)
-    rows = view_of(session, one).where(F.col(ROW) == ordinal).drop(FILE, ROW).collect()
+    # Columns that are names of folders come last in the view, those that an insertion gave by name beside them.
+    columns = [literals.quoted(column.name) for column in recipe.columns]
+    rows = view_of(session, one).where(F.col(ROW) == ordinal).select(*columns).collect()
     if not rows:
         raise RowError(f"{file.path} has no row {ordinal}")
     return tuple(rows[0])

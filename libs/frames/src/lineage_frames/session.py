@@ -13,6 +13,7 @@ from lineage_core.recipe_plan import Scan
 from lineage_frames.building import Builder, view_name
 from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import NotComputedError, RefusedError
+from lineage_frames.hive_text import check_fields
 from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of, table_of
 from lineage_frames.sources import WHOLE_FILES, view_of, whole_files
 from lineage_frames.versions import check_spark
@@ -44,7 +45,10 @@ def trace_session(spark: SparkSession, recipe: Recipe, also: Sequence[Source] = 
     """
     check_spark(recipe, spark.version)
     session = session_of(spark, recipe, [*recipe.sources, *also])
-    for place in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
+    scans = [node for node in recipe.plan if isinstance(node, Scan)]
+    for node in scans:
+        check_fields(recipe.sources[node.source], node.fields)
+    for place in sorted({node.source for node in scans}):
         check_unchanged(session, recipe.sources[place])
         view_of(session, recipe.sources[place]).createOrReplaceTempView(view_name(place))
     return session

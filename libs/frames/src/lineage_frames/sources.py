@@ -4,6 +4,7 @@ Each view has a source's columns and two more: `FILE`, the file's path, and `ROW
 from 0. Parquet readers tell both. Of other formats each file is read as one split, where a running number
 is the ordinal; Spark gives that only a whole file at a time, so tracing such files is slower. A table of Delta
 Lake is read in the version that the job read; its reader tells files, and rows where the table has deletion vectors.
+Lines of Hive's text tables are split by `hive_text`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lineage_core.recipe import Source
+from lineage_frames import hive_text
 from lineage_frames.changed import literal_path
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
@@ -25,7 +27,7 @@ from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
 FILE = "__lineage_file"
 ROW = "__lineage_row"
 
-NUMBERED = {"orc", "csv", "json", "text"}
+NUMBERED = {"orc", "csv", "json", "text", hive_text.HIVE_TEXT}
 """Formats whose rows are numbered by reading each file as one split."""
 
 VERSIONED = {"delta"}
@@ -63,9 +65,18 @@ def view_of(spark: SparkSession, source: Source) -> DataFrame:
         raise RefusedError(f"rows of {source.format} sources have no names yet")
     if source.options.get("mode", "").upper() == "DROPMALFORMED":
         raise RefusedError("rows that the reader drops have no names (mode DROPMALFORMED)")
+    paths = [literal_path(file.path) for file in source.files]
+    if source.format == hive_text.HIVE_TEXT:
+        frame = hive_text.rows(spark, source, paths)
+        # The reader's own column is one of the frame's here.
+        return _numbered(frame, source, running_number()).drop("_metadata")
     reader = spark.read.format(source.format).options(**_options(source))
-    frame = reader.schema(_schema(source)).load([literal_path(file.path) for file in source.files])
+    frame = reader.schema(_schema(source)).load(paths)
     row = F.col("_metadata.row_index") if source.format == "parquet" else running_number()
+    return _numbered(frame, source, row)
+
+
+def _numbered(frame: DataFrame, source: Source, row: Column) -> DataFrame:
     return frame.select("*", file_path(source).alias(FILE), row.alias(ROW))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lineage_emitter.frames import catalog
 from lineage_emitter.frames.files import Folder
 from lineage_emitter.frames.jvm import frame_of
 from lineage_emitter.frames.outputs import READABLE_OPTIONS, Said, Target, located, to_table
@@ -13,12 +15,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ACTION = "SparkSession.sql"
-_INSERT = re.compile(r"\binsert\b", re.IGNORECASE)
-_TO_FOLDER = frozenset({"InsertIntoDataSourceDirCommand", "InsertIntoHiveDirCommand"})
 _CREATES = frozenset(
     {"CreateDataSourceTableAsSelectCommand", "CreateHiveTableAsSelectCommand",
      "CreateTableAsSelect", "ReplaceTableAsSelect"}
 )  # fmt: skip
+_WRITES = re.compile(r"\b(insert|create|replace)\b", re.IGNORECASE)
+_WITH_QUERY = frozenset({"InsertIntoStatement", "InsertIntoDir", *_CREATES})
+_TO_FOLDER = frozenset({"InsertIntoDataSourceDirCommand", "InsertIntoHiveDirCommand"})
 _CHANGES_ROWS = re.compile(
     "^(DeleteFrom|Update|MergeInto|LoadData|Truncate|ReplaceData|WriteDelta|RowLevel|Call|Insert|"
     "Append|Overwrite|Save|Create.*AsSelect|Replace.*AsSelect)"
@@ -26,25 +29,41 @@ _CHANGES_ROWS = re.compile(
 """Commands that change rows: the verdict names those whose rows can't be noted."""
 
 
-def before(spark: SparkSession, text: object) -> Target | None:
-    """Where a statement will insert, with the files that are there; None where it does not insert."""
-    if not isinstance(text, str) or not _INSERT.search(text):
-        return None
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What is known before a statement runs.
+
+    ``target``: where it will insert, with the files that are there; None where it does not insert.
+    ``listed``: the files of tables that it will read (`catalog`).
+    """
+
+    target: Target | None = None
+    listed: catalog.Listed = field(default_factory=dict)
+
+
+def before(spark: SparkSession, text: object) -> Before:
+    """What is known of a statement that writes before it runs."""
+    if not isinstance(text, str) or not _WRITES.search(text):
+        return Before()
     try:
         plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
-        if plan.getClass().getSimpleName() != "InsertIntoStatement":
-            return None
+        name = plan.getClass().getSimpleName()
+        if name not in _WITH_QUERY:
+            return Before()
+        listed = catalog.listed(frame_of(spark, plan.query()))
+        if name != "InsertIntoStatement":
+            return Before(None, listed)
         table = plan.table().multipartIdentifier().mkString(".")
     except Exception:
         # Not a statement that can be read, which its execution says best, or of another form.
-        return None
-    return to_table(spark, ACTION, table, Said())
+        return Before()
+    return Before(to_table(spark, ACTION, table, Said()), listed)
 
 
 def command_of(result: DataFrame, known: Target | None) -> tuple[Any, Target] | str | None:
     """The rows that a command wrote, as a frame, and where to.
 
-    ``known``: where it inserted (see :func:`before`). None: it was a query, or a command that changes
+    ``known``: where it inserted (see `before`). None: it was a query, or a command that changes
     no rows; a text: the name of one that does, and whose rows can't be noted.
     """
     plan = result._jdf.queryExecution().commandExecuted()

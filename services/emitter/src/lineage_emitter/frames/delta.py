@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lineage_core.recipe import File, Source
-from lineage_emitter.frames.caches import cached_plan
 from lineage_emitter.frames.files import STATUS, Folder
+from lineage_emitter.frames.walking import leaves
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -106,18 +106,9 @@ def _files_of(spark: SparkSession, path: str, version: int) -> tuple[File, ...]:
 
 def _relations(plan: Any, *, cached: bool) -> Iterator[Any]:
     """The relations of leaves, those of subqueries and (``cached``) of cached frames among them."""
-    inner = plan.subqueriesAll()
-    for one in (plan, *(inner.apply(place) for place in range(inner.size()))):
-        leaves = one.collectLeaves()
-        for place in range(leaves.size()):
-            leaf = leaves.apply(place)
-            kind = leaf.getClass().getSimpleName()
-            if kind == "LogicalRelation":
-                yield leaf.relation()
-            elif kind == "InMemoryRelation" and cached:
-                inner_plan = cached_plan(leaf)
-                if inner_plan is not None:
-                    yield from _relations(inner_plan, cached=True)
+    for leaf in leaves(plan, cached=cached):
+        if leaf.getClass().getSimpleName() == "LogicalRelation":
+            yield leaf.relation()
 
 
 class Log:

@@ -117,7 +117,7 @@ GENERATORS = {
 }
 
 TRANSPARENT = {
-    "Alias", "KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized", "NormalizeNaNAndZero",
+    "Alias", "CheckOverflowInTableInsert", "KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized", "NormalizeNaNAndZero",
     "PromotePrecision", "TempResolvedColumn",
 }  # fmt: skip
 """Marks for the optimiser; they have their child's value (or, as keys, one equal to it)."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_emitter import scope
-from lineage_emitter.frames import commands, delta, local_rows, plans
+from lineage_emitter.frames import catalog, commands, delta, local_rows, plans
 from lineage_emitter.frames.in_program import lineage_property
 from lineage_emitter.frames.jvm import activate, explicit_settings
 from lineage_emitter.frames.noting import Done
@@ -24,6 +24,7 @@ from lineage_emitter.frames.outputs import (
     SAID,
     Said,
     Target,
+    fitting,
     located,
     to_driver,
     to_files,
@@ -55,11 +56,15 @@ _installed = False
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """An action as it was called. ``settings``: what was set in its session then; None: not known."""
+    """An action as it was called.
+
+    ``settings``: what was set in its session then; None: not known. ``listed``: the files of tables then (`catalog`).
+    """
 
     frame: Any
     target: Target
     settings: Mapping[str, str] | None
+    listed: catalog.Listed
 
 
 def install(sessions: Sessions) -> None:
@@ -139,7 +144,8 @@ def _called(
     try:
         with scope.suspended():
             frame, target = describe()
-            return Called(frame, target, explicit_settings(frame.sparkSession))
+            settings = explicit_settings(frame.sparkSession)
+            return Called(frame, target, settings, catalog.listed(frame))
     except Exception as problem:
         _not_noted(session, running, problem)
         return None
@@ -158,13 +164,14 @@ def note(session: Session, running: scope.Operator, called: Called) -> str | Non
             versions = _versions(called)
             # The next action may write to the same folder.
             output = _output(called)
+            listed = _listed(called, output)
     except Exception as problem:
         _not_noted(session, running, problem)
         return None
 
     def recipe(site: str) -> Recipe:
         activate(frame.sparkSession)
-        return plans.recipe_of(frame, output, site, called.settings, versions)
+        return plans.recipe_of(frame, output, site, called.settings, versions, listed)
 
     node = session.next_id()
     session.frames.note(Done(node, running, recipe))
@@ -177,6 +184,13 @@ def _output(called: Called) -> Output:
     if target.kind == "table" and target.folder is None:
         target = located(called.frame.sparkSession, target, is_new=True)
     return target.output()
+
+
+def _listed(called: Called, output: Output) -> catalog.Listed:
+    """The files of tables that stayed what they were while the action ran."""
+    if not called.listed:
+        return {}
+    return catalog.unchanged(called.listed, catalog.listed(called.frame), output.files)
 
 
 def _versions(called: Called) -> Mapping[str, int]:
@@ -216,7 +230,8 @@ def _of_writer(stock: Any, writer: Any, given: Any, named: Any) -> tuple[Any, Ta
     _options(said, **{key: value for key, value in bound.items() if isinstance(value, str | bool)})
     _options(said, **bound.get("options", {}))
     if name in {"saveAsTable", "insertInto"}:
-        return writer._df, to_table(spark, action, bound.get("name") or bound["tableName"], said)
+        target = to_table(spark, action, bound.get("name") or bound["tableName"], said)
+        return writer._df, fitting(target, writer._df.columns)
     said.format = said.format or spark.conf.get("spark.sql.sources.default")
     path = bound.get("path") or said.path
     if not path:
@@ -324,17 +339,17 @@ def _note_command(
     session: Session,
     running: scope.Operator,
     result: Any,
-    before: Target | None,
+    before: commands.Before,
     settings: Mapping[str, str] | None,
 ) -> None:
     try:
         with scope.suspended():
-            found = commands.command_of(result, before)
+            found = commands.command_of(result, before.target)
     except Exception as problem:
         _not_noted(session, running, problem)
         return
     if isinstance(found, str):
         session.unknown(running.name, f"{found}: {REASON}", ())
     elif found is not None:
-        note(session, running, Called(*found, settings))
+        note(session, running, Called(*found, settings, before.listed))
         session.check()

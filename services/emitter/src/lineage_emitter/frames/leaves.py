@@ -19,8 +19,9 @@ from lineage_core.recipe_plan import (
     Scan,
     Values,
 )
-from lineage_emitter.frames import delta
+from lineage_emitter.frames import catalog, delta
 from lineage_emitter.frames.caches import cached_plan
+from lineage_emitter.frames.hive import UnreadableError
 from lineage_emitter.frames.jvm import frame_of, optimised
 from lineage_emitter.frames.local_rows import ROWS_MAX, kept_rows, literals
 from lineage_emitter.frames.plan_text import Relation, Tree
@@ -46,17 +47,19 @@ _LOWER = {one.lower(): one for one in READ_OPTIONS}
 class Leaves:
     """Notes leaves.
 
-    ``beneath``: notes a cached frame's plan (Spark's object) and says its place. ``versions``: see `delta`;
-    None where the session has no Delta Lake.
+    ``named``: the columns that some fields (``output``) of a leaf list. ``beneath``: notes a cached frame's plan
+    (Spark's object) and says its place. ``versions``: see `delta`; None where the session has no Delta Lake.
+    ``listed``: see `catalog`.
     """
 
     def __init__(
         self,
         spark: SparkSession,
         add: Callable[[Node], int],
-        named: Callable[[Tree], tuple[Attribute, ...]],
+        named: Callable[..., tuple[Attribute, ...]],
         beneath: Callable[[Any], tuple[int, tuple[Attribute, ...]]],
         versions: delta.Versions | None,
+        listed: catalog.Listed,
     ) -> None:
         self.sources: list[Source] = []
         self._spark = spark
@@ -64,13 +67,32 @@ class Leaves:
         self._named = named
         self._beneath = beneath
         self._versions = versions
+        self._listed = listed
 
     def note(self, tree: Tree) -> int | None:
         """Note a leaf; None where its class is not known."""
         rule = getattr(self, f"_{tree.kind}", None)
         return None if rule is None else rule(tree)
 
+    def _HiveTableRelation(self, tree: Tree) -> int:
+        return self._table(tree, self._named(tree, "dataCols", "partitionCols"))
+
+    def _table(self, tree: Tree, columns: tuple[Attribute, ...]) -> int:
+        """A table whose files are listed when an action runs."""
+        try:
+            source = catalog.source(self._spark, tree.java, self._listed)
+        except (catalog.UnknownFilesError, UnreadableError) as problem:
+            return self._add(OpaqueNode(columns, "Table", str(problem), ()))
+        if tree.kind == "LogicalRelation":
+            read = file_source(tree.relation)
+            source = dataclasses.replace(
+                read, paths=source.paths, files=source.files, table=source.table
+            )
+        return self._scan(source, columns)
+
     def _LogicalRelation(self, tree: Tree) -> int | None:
+        if tree.fields["catalogTable"] is not None and catalog.is_listed(tree.java):
+            return self._table(tree, self._named(tree))
         try:
             source = self._source_of(tree)
         except delta.UnknownVersionError as problem:
@@ -82,6 +104,9 @@ class Leaves:
         columns = self._named(tree)
         if any(one.name == "_metadata" for one in columns):
             return None
+        return self._scan(source, columns)
+
+    def _scan(self, source: Source, columns: tuple[Attribute, ...]) -> int:
         if source not in self.sources:
             self.sources.append(source)
         place = self.sources.index(source)

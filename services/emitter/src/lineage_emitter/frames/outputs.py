@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from lineage_core.recipe import File, Output
-from lineage_emitter.frames import delta
+from lineage_emitter.frames import delta, hive
 from lineage_emitter.frames.files import Folder, Listing, added
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ SAID = "_lineage_said"
 """Attribute of a writer: what the program has told it."""
 FORMATS = ("parquet", "orc", "csv", "json", "text", "xml")
 """Methods of DataFrameWriter that are formats of files."""
-LINES = frozenset({"csv", "json", "text"})
+LINES = frozenset({"csv", "json", "text", hive.FORMAT})
 """Formats whose files are text."""
 READABLE_OPTIONS = frozenset(
     {
@@ -58,6 +58,8 @@ class Target:
     folder: Folder | None = None
     before: Listing = field(default_factory=dict)
     log: delta.Log | None = None
+    columns: tuple[str, ...] = ()
+    """Of a table that is there, in order."""
 
     def output(self) -> Output:
         """The output as it is now, after the action: with the files that it has written.
@@ -136,6 +138,16 @@ def to_table(spark: SparkSession, action: str, table: str, said: Said) -> Target
     return located(spark, target)
 
 
+def fitting(target: Target, columns: Sequence[str]) -> Target:
+    """The target, without its files' format where these hold columns of a frame under other names.
+
+    ``insertInto`` goes by the order of columns, ``saveAsTable`` by their names; so do formats of files.
+    """
+    by_name = target.action.endswith("saveAsTable") and target.format != hive.FORMAT
+    same = [one.lower() for one in columns] == [one.lower() for one in target.columns]
+    return target if same or by_name or not target.columns else replace(target, format=None)
+
+
 def located(spark: SparkSession, target: Target, *, is_new: bool = False) -> Target:
     """The target with its table's folder, where there is such a table and it has one.
 
@@ -156,8 +168,12 @@ def located(spark: SparkSession, target: Target, *, is_new: bool = False) -> Tar
         return target
     provider = known.provider()
     named = target.format or (provider.get() if provider.isDefined() else None)
+    if named == "hive":
+        named, options = hive.file_format(spark, known)
+        target = replace(target, options={**target.options, **options})
     return replace(
         target,
+        columns=tuple(known.schema().fieldNames()),
         path=folder.path,
         folder=folder,
         **_before(spark, folder, named, is_new=is_new),

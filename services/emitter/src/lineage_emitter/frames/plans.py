@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lineage_core.recipe import Output, Recipe
 from lineage_core.recipe_functions import signed
 from lineage_core.recipe_plan import Attribute
-from lineage_emitter.frames import delta
+from lineage_emitter.frames import catalog, delta
 from lineage_emitter.frames.code import Functions
 from lineage_emitter.frames.jvm import (
     default_setting,
@@ -71,12 +71,14 @@ def recipe_of(
     site: str = "",
     settings: Mapping[str, str] | None = None,
     versions: delta.Versions | None = None,
+    listed: catalog.Listed | None = None,
 ) -> Recipe:
     """The recipe of the rows that ``frame`` gives.
 
     It runs no Spark job, and may be called on another thread after the action: a plan never changes.
     The session's settings may, so ``settings`` are those that were set before it (None: those of now), and ``versions`` those that
     tables of Delta Lake had after it, as far as other than this action made them (None: those of now).
+    ``listed``: the files that tables of the catalog had, in the same way.
 
     Raises:
         ValueError: the current time decides on rows.
@@ -89,8 +91,10 @@ def recipe_of(
     unknown = frozenset[int]() if own_plan else columns_of_moment(frame)
     if versions is None:
         versions = delta.latest(frame) if anew else {}
+    if listed is None:
+        listed = catalog.listed(frame)
     plan = optimised_plainly(frame) if anew else optimised_plan(frame)
-    return recipe_of_plan(spark, plan, output, site, explicit, versions, unknown)
+    return recipe_of_plan(spark, plan, output, site, explicit, versions, listed, unknown)
 
 
 def recipe_of_plan(
@@ -100,6 +104,7 @@ def recipe_of_plan(
     site: str = "",
     settings: Mapping[str, str] | None = None,
     versions: delta.Versions | None = None,
+    listed: catalog.Listed | None = None,
     unknown: frozenset[int] = frozenset(),
 ) -> Recipe:
     """The recipe of the rows of an optimised plan (Spark's object), of which some columns are not known."""
@@ -115,11 +120,12 @@ def recipe_of_plan(
         place = nodes.note(tree)
         return place, nodes.plan[place].columns
 
-    def named(tree: Tree) -> tuple[Attribute, ...]:
-        return tuple(nodes.attribute(one) for one in tree.trees("output"))
+    def named(tree: Tree, *fields: str) -> tuple[Attribute, ...]:
+        listed = [one for field in fields or ("output",) for one in tree.trees(field)]
+        return tuple(nodes.attribute(one) for one in listed)
 
     known = (versions or {}) if delta.is_used(explicit) else None
-    leaves = Leaves(spark, nodes.add, named, beneath, known)
+    leaves = Leaves(spark, nodes.add, named, beneath, known, listed or {})
     nodes.leaf = leaves.note
     beneath(plan)
     last = nodes.plan[-1]
