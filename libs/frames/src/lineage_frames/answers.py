@@ -24,7 +24,9 @@ from lineage_core.trace_result import Direction, TraceError
 from lineage_frames.changed import local_path
 from lineage_frames.errors import FramesError, RefusedError, RowError
 from lineage_frames.forward import Outcome, trace_forward
+from lineage_frames.functions import NO_CODE
 from lineage_frames.grouping import KEEP_VALUES
+from lineage_frames.jdbc import check_tables
 from lineage_frames.locations import names_of
 from lineage_frames.rows import (
     file_in,
@@ -117,6 +119,7 @@ class Frames:
     def _sources(
         self, node: str, recipe: Recipe, start: Sequence[Group], found: Witnesses
     ) -> Answer:
+        self._warnings += found.warnings
         by_source = sorted(found.rows.items(), key=lambda one: (one[0][0] is None, *one[0]))
         groups = [
             self._group(
@@ -226,6 +229,8 @@ class Frames:
             )
         recipe = Recipe.from_json(text)
         vet(recipe, self.reader)
+        if self.key == NO_CODE:
+            check_tables(recipe)
         return recipe
 
     def _ordinal(self, source: Source, file: File, place: Location) -> int:

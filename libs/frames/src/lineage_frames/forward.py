@@ -21,8 +21,10 @@ from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import columns_in
 from lineage_frames.functions import Runnable, register, runnable
+from lineage_frames.jdbc import said_of_now
 from lineage_frames.keys import arrow_types, distinct, has_key, matches_key
 from lineage_frames.session import run, trace_session
+from lineage_frames.sources import files_of
 from lineage_frames.stages import inputs_built
 from lineage_frames.windows import looks_at_some, overs, running, window_rank
 
@@ -64,7 +66,7 @@ def trace_forward(
         ChangedSourceError: a source is not what it was.
         FunctionsKeyError: the key can't be used.
     """
-    known = {file.path for source in recipe.sources for file in source.files}
+    known = {path for source in recipe.sources for path in files_of(source)}
     unknown = set(rows) - known
     if unknown:
         raise RefusedError(f"the job read no file {min(unknown)}")
@@ -107,6 +109,7 @@ class _Forward:
         if self.recipe.names_rows:
             self._look_for_equals(builder, built, found)
         values = tuple(zip(*(column.to_pylist() for column in found.columns), strict=True))
+        self.reasons += said_of_now(self.recipe)
         if self.recipe.output.limit is not None:
             self.reasons.append(f"the program was given {self.recipe.output.limit} rows at most")
         if built.unknown:
@@ -142,7 +145,7 @@ class _Forward:
     def _of_leaf(self, builder: Builder, leaf: Leaf) -> str:
         node = self.recipe.plan[leaf.of]
         if isinstance(node, Scan) and not leaf.subquery:
-            files = {file.path for file in self.recipe.sources[node.source].files}
+            files = set(files_of(self.recipe.sources[node.source]))
             file, row = leaf.columns
             return literals.any_of(
                 [

@@ -101,6 +101,14 @@ def all_of(conditions: Sequence[str]) -> str:
     return "(" + " AND ".join(conditions) + ")" if conditions else "true"
 
 
+def hash_of(terms: Sequence[str], salt: int = 0) -> str:
+    """A 64-bit hash of a key: Spark's passes over NULLs, so where they are is hashed, too."""
+    if not terms:
+        return "CAST(0 AS BIGINT)"
+    parts = [part for term in terms for part in (term, f"isnull({term})")]
+    return f"xxhash64({', '.join([str(salt), *parts])})"
+
+
 def _cast(value: str, kind: str) -> str:
     return f"CAST({text(value)} AS {kind})"
 

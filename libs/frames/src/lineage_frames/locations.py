@@ -10,11 +10,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe import Recipe, Source
+from lineage_frames import jdbc
 from lineage_frames.changed import literal_path, local_path
 from lineage_frames.errors import RowError
 from lineage_frames.hive_text import HIVE_TEXT
 from lineage_frames.pyspark_parts import table_of
-from lineage_frames.sources import WHOLE_FILES
+from lineage_frames.sources import ROW, WHOLE_FILES, view_of
 from lineage_frames.witnesses import Witnesses
 
 EACH_LINE = {"text", HIVE_TEXT}
@@ -42,6 +43,8 @@ def names_of(
     shown: str = "",
 ) -> list[str]:
     """The names of rows of one file; ``ordinals`` ascend. ``shown``: what the file is called, if not by its path."""
+    if source is not None and source.format == jdbc.JDBC:
+        return jdbc.names(view_of(spark.newSession(), source), source, ROW, ordinals)
     local = local_path(path)
     name = shown or (path if local is None or source is None else str(local))
     if source is not None and has_lines(source):

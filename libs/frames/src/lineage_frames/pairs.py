@@ -157,14 +157,6 @@ def group_columns(leaf: Leaf) -> tuple[str, str]:
     return f"{leaf.columns[0]}_group", f"{leaf.columns[0]}_check"
 
 
-def hash_of(terms: Sequence[str], salt: int = 0) -> str:
-    """A 64-bit hash of a key: Spark's passes over NULLs, so where they are is hashed, too."""
-    if not terms:
-        return "CAST(0 AS BIGINT)"
-    parts = [part for term in terms for part in (term, f"isnull({term})")]
-    return f"xxhash64({', '.join([str(salt), *parts])})"
-
-
 def types_in(folder: Path) -> dict[str, str]:
     """The types of a query's columns, as Spark names them."""
     from pyspark.sql.types import StructType

@@ -30,6 +30,7 @@ from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import RefusedError
 from lineage_frames.functions import register, runnable
 from lineage_frames.grouping import KEEP_VALUES, grouping_of
+from lineage_frames.jdbc import read_now
 from lineage_frames.keys import arrow_types, distinct, equal, has_key, key_view
 from lineage_frames.pairs import (
     OUT_CHECK,
@@ -42,7 +43,6 @@ from lineage_frames.pairs import (
     Stage,
     group_columns,
     groups_of,
-    hash_of,
     keys_in,
     types_in,
 )
@@ -80,6 +80,8 @@ class Relations:
     ) -> None:
         self.reasons: dict[Items, list[str]] = {}
         """Why items of a kind may name too many."""
+        for source in read_now(recipe):
+            raise RefusedError(f"rows of {source.name} are as they are now: none are kept")
         self.output = output_of(spark, recipe)
         code = runnable(spark, recipe, key)
         self._recipe = code.recipe
@@ -252,7 +254,10 @@ class Relations:
         terms: Sequence[str],
         of: str,
     ) -> Stage:
-        listed = [f"{hash_of(terms)} AS {OUT_GROUP}", f"{hash_of(terms, 1)} AS {OUT_CHECK}"]
+        listed = [
+            f"{literals.hash_of(terms)} AS {OUT_GROUP}",
+            f"{literals.hash_of(terms, 1)} AS {OUT_CHECK}",
+        ]
         return self._run(number, made, builder, built, [*listed, *self._ids(built)], of)
 
     def _run(
@@ -279,7 +284,7 @@ class Relations:
             if not leaf.stored:
                 keys = [f"r.{name}" for name in self._keys_of(leaf)]
                 listed += [
-                    f"CASE WHEN r.{leaf.columns[0]} THEN {hash_of(keys, salt)} END AS {name}"
+                    f"CASE WHEN r.{leaf.columns[0]} THEN {literals.hash_of(keys, salt)} END AS {name}"
                     for salt, name in enumerate(group_columns(leaf))
                 ]
         return listed

@@ -7,15 +7,26 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from lineage_core.recipe import Recipe, Source
-from lineage_core.recipe_plan import Scan
+from lineage_core.recipe_plan import (
+    Expression,
+    Filter,
+    OpaqueExpression,
+    PythonCall,
+    Scan,
+    Subquery,
+    within,
+)
+from lineage_frames import jdbc, literals
 from lineage_frames.building import Builder, view_name
 from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import NotComputedError, RefusedError
+from lineage_frames.expressions import conjuncts
 from lineage_frames.hive_text import check_fields
 from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of, table_of
-from lineage_frames.sources import WHOLE_FILES, view_of, whole_files
+from lineage_frames.sources import ROW, WHOLE_FILES, view_of, whole_files
 from lineage_frames.versions import check_spark
 
 WRITTEN_FOR = {
@@ -51,7 +62,43 @@ def trace_session(spark: SparkSession, recipe: Recipe, also: Sequence[Source] = 
     for place in sorted({node.source for node in scans}):
         check_unchanged(session, recipe.sources[place])
         view_of(session, recipe.sources[place]).createOrReplaceTempView(view_name(place))
+    with told():
+        for one in recipe.plan:
+            if isinstance(one, Filter):
+                check_chosen(session, recipe, one)
     return session
+
+
+def check_chosen(session: SparkSession, recipe: Recipe, node: Filter) -> None:
+    """See that a filter of a database's rows, which the database itself applies, chooses those that Spark would.
+
+    Raises:
+        RefusedError: it compares texts otherwise, say.
+    """
+    below = recipe.plan[node.input]
+    if not isinstance(below, Scan) or recipe.sources[below.source].format != jdbc.JDBC:
+        return
+    source, builder = recipe.sources[below.source], Builder(recipe)
+    pushed = [one for one in conjuncts(node.condition) if _is_plain(one)]
+    condition = literals.all_of([builder.text().of(one) for one in pushed])
+    columns = [
+        F.col(literals.quoted(name)).alias(f"c{column.id}")
+        for name, column in zip(below.fields, below.columns, strict=True)
+    ]
+    live = jdbc.read(session, source).select(*columns, jdbc.ordinal(source).alias(ROW))
+    held = session.table(view_name(below.source)).select(*columns, ROW)
+    there, here = (one.where(condition).select(ROW) for one in (live, held))
+    if there.exceptAll(here).take(1) or here.exceptAll(there).take(1):
+        raise RefusedError(
+            f"the database of {source.name} chooses other rows than Spark, or was written to meanwhile"
+        )
+
+
+def _is_plain(condition: Expression) -> bool:
+    """Whether a condition is of the row's own columns, and no code; a database applies no other."""
+    return not any(
+        isinstance(one, Subquery | OpaqueExpression | PythonCall) for one in within(condition)
+    )
 
 
 def session_of(spark: SparkSession, recipe: Recipe, sources: Sequence[Source]) -> SparkSession:

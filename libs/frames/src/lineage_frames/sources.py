@@ -4,7 +4,7 @@ Each view has a source's columns and two more: `FILE`, the file's path, and `ROW
 from 0. Parquet readers tell both. Of other formats each file is read as one split, where a running number
 is the ordinal; Spark gives that only a whole file at a time, so tracing such files is slower. A table of Delta
 Lake is read in the version that the job read; its reader tells files, and rows where the table has deletion vectors.
-Lines of Hive's text tables are split by `hive_text`.
+Lines of Hive's text tables are split by `hive_text`, rows of databases are named by `jdbc`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lineage_core.recipe import Source
-from lineage_frames import hive_text
+from lineage_frames import hive_text, jdbc
 from lineage_frames.changed import literal_path
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
@@ -47,6 +47,13 @@ _ORDINAL_BITS = (1 << 33) - 1
 """`monotonically_increasing_id` has the partition above, the row's number within it in these bits."""
 
 
+def files_of(source: Source) -> list[str]:
+    """The files of a source, by their paths; a table of a database is one."""
+    if source.format == jdbc.JDBC:
+        return [source.name or ""]
+    return [file.path for file in source.files]
+
+
 def whole_files(sources: Sequence[Source]) -> bool:
     """Whether a source needs its files read as one split each."""
     return any(source.format in NUMBERED | VERSIONED for source in sources)
@@ -61,6 +68,8 @@ def view_of(spark: SparkSession, source: Source) -> DataFrame:
     """
     if source.format in VERSIONED:
         return _table(spark, source)
+    if source.format == jdbc.JDBC:
+        return jdbc.rows(spark, source, FILE, ROW)
     if source.format != "parquet" and source.format not in NUMBERED:
         raise RefusedError(f"rows of {source.format} sources have no names yet")
     if source.options.get("mode", "").upper() == "DROPMALFORMED":

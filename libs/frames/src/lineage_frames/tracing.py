@@ -17,9 +17,10 @@ from lineage_core.recipe_plan import Scan
 from lineage_frames import literals
 from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
-from lineage_frames.errors import RefusedError, RowError
+from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
 from lineage_frames.functions import register, runnable
 from lineage_frames.grouping import Grouping, grouping_of
+from lineage_frames.jdbc import not_compared, read_now, said_of_now, shared_names
 from lineage_frames.keys import distinct, has_key
 from lineage_frames.pyspark_parts import table_of
 from lineage_frames.session import run, trace_session
@@ -54,20 +55,24 @@ def trace_back(
     Raises:
         RefusedError: the plan does not allow a sound trace.
         RowError: no output row, computed anew, has these values; or they are none of their columns.
+        ChangedSourceError: a source is not what it was when the job ran.
         FunctionsKeyError: the key can't be used.
     """
-    code = runnable(spark, recipe, key)
+    code, now = runnable(spark, recipe, key), said_of_now(recipe)
     session = trace_session(spark, recipe)
     register(session, code.recipe)
     tracer = _Tracer(session, code.recipe, Collected(), [])
     with code.explained():
         if rows is not None:
-            grouping = grouping_of(code.recipe) if there else None
+            # Whether rows that are read now give the row, its values alone don't say.
+            grouping = grouping_of(code.recipe) if there and not now else None
             matched = tracer.of_rows(rows) if grouping is None else tracer.of_groups(grouping, rows)
         else:
             matched = tracer.of_condition(where, values)
+            tracer.reasons += not_compared(recipe)
+    tracer.reasons += shared_names(recipe)
     reasons = code.widened(tuple(dict.fromkeys(tracer.reasons)))
-    return Witnesses(tracer.found.rows(), matched, reasons)
+    return Witnesses(tracer.found.rows(), matched, reasons, now)
 
 
 @dataclass(frozen=True)
@@ -111,8 +116,11 @@ def trace_named(
     tracer = _Tracer(session, code.recipe, Collected(), [])
     with code.explained():
         matched, texts = tracer.of_names(names, records, names if shown is None else names[:shown])
+    # Names are made of some columns; the values of others may be new.
+    tracer.reasons += [*not_compared(recipe), *shared_names(recipe)]
     reasons = code.widened(tuple(dict.fromkeys(tracer.reasons)))
-    return NamedWitnesses(Witnesses(tracer.found.rows(), matched, reasons), texts)
+    found = Witnesses(tracer.found.rows(), matched, reasons, said_of_now(recipe))
+    return NamedWitnesses(found, texts)
 
 
 NOT_KNOWN = "which rows the job chose of these can't be known"
@@ -136,6 +144,11 @@ class _Tracer:
         built = builder.build(self._last, ids=True, top=True)
         found = literals.any_of([self._has_values(built, row) for row in rows])
         table = run(self.session, builder, _select(built, f"{built.name} AS r WHERE {found}"))
+        if not table.num_rows and said_of_now(self.recipe):
+            changed = ", ".join(source.name or "" for source in read_now(self.recipe))
+            raise ChangedSourceError(
+                f"{changed} changed since: what it has now does not give the row"
+            )
         if not table.num_rows:
             raise RowError("no row of the output, computed anew, has these values")
         if table.num_rows > len(rows):

@@ -130,6 +130,14 @@ class Expressions:
     def _AttributeReference(self, tree: Tree) -> Expression:
         return Column(tree.fields["exprId"])
 
+    def _StaticInvoke(self, tree: Tree) -> Expression:
+        if tree.fields.get("functionName") != "readSidePadding":
+            return self._opaque(tree)
+        # CHAR(n): a text is filled up with blanks, a longer one stays.
+        text, least = self.all(list(tree.children))
+        length = Call("greatest", (Call("char_length", (text,)), least))
+        return Call("rpad", (text, length, Literal(" ", "string")))
+
     def _NamedLambdaVariable(self, tree: Tree) -> Expression:
         return Call("lambda variable", (), type=f"v{tree.fields['exprId']}")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_emitter import scope
-from lineage_emitter.frames import catalog, commands, delta, local_rows, plans
+from lineage_emitter.frames import catalog, commands, delta, jdbc, local_rows, plans
 from lineage_emitter.frames.in_program import lineage_property
 from lineage_emitter.frames.jvm import activate, explicit_settings
 from lineage_emitter.frames.noting import Done
@@ -219,7 +219,7 @@ def _of_writer(stock: Any, writer: Any, given: Any, named: Any) -> tuple[Any, Ta
     said: Said = writer.__dict__.setdefault(SAID, Said())
     spark = writer._df.sparkSession
     if name == "jdbc":
-        place = f"{_without_parameters(bound['url'])}/{bound['table']}"
+        place = f"{jdbc.address(bound['url'])}/{bound['table']}"
         return writer._df, Target("table", action, table=place, format="jdbc")
     if name in WRITES_V2:
         return writer._df, to_table(spark, action, said.table, said)
@@ -238,10 +238,6 @@ def _of_writer(stock: Any, writer: Any, given: Any, named: Any) -> tuple[Any, Ta
         # A format that writes elsewhere: to a database, say.
         return writer._df, Target("table", action, table=said.format, format=said.format)
     return writer._df, to_files(spark, action, path, said)
-
-
-def _without_parameters(url: str) -> str:
-    return url.partition("?")[0].partition(";")[0]
 
 
 # -- what writers are told -------------------------------------------------------------------------

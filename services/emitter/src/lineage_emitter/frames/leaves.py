@@ -19,7 +19,7 @@ from lineage_core.recipe_plan import (
     Scan,
     Values,
 )
-from lineage_emitter.frames import catalog, delta
+from lineage_emitter.frames import catalog, delta, jdbc
 from lineage_emitter.frames.caches import cached_plan
 from lineage_emitter.frames.hive import UnreadableError
 from lineage_emitter.frames.jvm import frame_of, optimised
@@ -42,6 +42,8 @@ MADE = "source"
 """In a relation of a plan's text: the source that it is."""
 
 _LOWER = {one.lower(): one for one in READ_OPTIONS}
+
+_UNKNOWN = (delta.UnknownVersionError, jdbc.UnnamedRowsError)
 
 
 class Leaves:
@@ -97,6 +99,8 @@ class Leaves:
             source = self._source_of(tree)
         except delta.UnknownVersionError as problem:
             return self._add(OpaqueNode(self._named(tree), "Delta table", str(problem), ()))
+        except jdbc.UnnamedRowsError as problem:
+            return self._add(OpaqueNode(self._named(tree), "JDBC", str(problem), ()))
         if source is None:
             return None
         if tree.fields["catalogTable"] is not None:
@@ -115,11 +119,11 @@ class Leaves:
     def _source_of(self, tree: Tree) -> Source | None:
         """The source that a relation is, made once each: a plan may read a table many times."""
         relation = tree.relation
-        made: Source | delta.UnknownVersionError | None
+        made: Source | Exception | None
         if MADE not in relation:
             try:
                 made = self._source(tree, relation)
-            except delta.UnknownVersionError as problem:
+            except _UNKNOWN as problem:
                 made = problem
             relation[MADE] = made
         made = relation[MADE]
@@ -128,6 +132,8 @@ class Leaves:
         return made
 
     def _source(self, tree: Tree, relation: Relation) -> Source | None:
+        if relation["class"] == jdbc.RELATION:
+            return jdbc.source(self._spark, tree.held.object(relation["kept"]))
         if self._versions is not None and relation.get("location", "").startswith(delta.PACKAGE):
             return delta.source(self._spark, tree.held.object(relation["kept"]), self._versions)
         return file_source(relation) if "format" in relation else None
