@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lineage_emitter.frames.files import FileFacts, _is_data, _local, added
-from lineage_emitter.frames.hooks import _options, _without_parameters
+from lineage_emitter.frames.hooks import _options
+from lineage_emitter.frames.jdbc import address
 from lineage_emitter.frames.outputs import Said
 
 pytestmark = pytest.mark.unit
@@ -54,7 +55,5 @@ def test_secrets_of_writers_are_not_noted() -> None:
     _options(said, Header=True, sep=";", path="out", password="hunter2", fs_s3a_secret_key="k")
     assert said == Said(options={"header": "true", "sep": ";"}, path="out")
     place = "jdbc:postgresql://host/db"
-    assert _without_parameters(f"{place}?user=ada&password=x") == place
-    assert _without_parameters("jdbc:sqlserver://host;user=ada;password=x") == (
-        "jdbc:sqlserver://host"
-    )
+    assert address(f"{place}?user=ada&password=x") == place
+    assert address("jdbc:sqlserver://host;user=ada;password=x") == ("jdbc:sqlserver://host")
