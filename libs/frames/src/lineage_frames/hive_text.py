@@ -18,6 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lineage_core.recipe import Source
 from lineage_frames.errors import RefusedError
+from lineage_frames.pyspark_parts import SINCE_4
 
 HIVE_TEXT = "hive-text"
 """Format of sources whose files Hive's text reader splits. Options: ``sep``, ``escape``, ``nullValue``."""
@@ -73,7 +74,13 @@ def parted(columns: StructType, path: str, file: str) -> tuple[StructType, Struc
 
 
 def rows(spark: SparkSession, source: Source, paths: list[str]) -> DataFrame:
-    """The rows of the table's files, with the hidden column ``_metadata``."""
+    """The rows of the table's files, with the hidden column ``_metadata``.
+
+    Raises:
+        RefusedError: this Spark lacks what is needed to read them.
+    """
+    if not SINCE_4:
+        raise RefusedError("text tables of Hive are traced in Spark 4.1, not in 3.5")
     fields = [StructField(LINE, StringType())]
     reader = spark.read.format("text")
     if source.partitions:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -28,6 +27,7 @@ from lineage_core.recipe import Recipe, Source
 from lineage_core.recipe_plan import Scan
 from lineage_frames import literals
 from lineage_frames.errors import ChangedSourceError, RefusedError
+from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of
 from lineage_store.places import ValuedPlace
 
 JDBC = "jdbc"
@@ -135,9 +135,8 @@ def read(spark: SparkSession, source: Source) -> DataFrame:
     options = {name: said for name, said in source.options.items() if name in _READ}
     try:
         frame = spark.read.format(JDBC).options(**options, **login.options()).load()
-    except PySparkException as problem:
-        said = str(problem).strip().split("\n", 1)[0]
-        raise ChangedSourceError(f"{source.name} can't be read: {said}") from problem
+    except SPARK_ERRORS as problem:
+        raise ChangedSourceError(f"{source.name} can't be read: {reason_of(problem)}") from problem
     _check_columns(source, frame.schema)
     _check_zone(spark, source)
     return frame

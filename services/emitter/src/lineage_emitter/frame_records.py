@@ -13,6 +13,7 @@ from pyspark import RDD
 
 from lineage_core.recipe import TO_RDD
 from lineage_emitter import scope
+from lineage_emitter.frames import catalog
 from lineage_emitter.frames.hooks import Called, note
 from lineage_emitter.frames.jvm import explicit_settings
 from lineage_emitter.frames.naming import named_rows
@@ -52,13 +53,13 @@ def _rows(
     try:
         with scope.suspended():
             named = named_rows(frame)
+            settings, listed = explicit_settings(frame.sparkSession), catalog.listed(named)
             rows = stock(named)
-            settings = explicit_settings(frame.sparkSession)
     except Exception as problem:
         reason = f"its rows can't be traced: {problem}".partition("\n")[0][:400]
         with scope.suspended():
             plain = stock(frame)
         return plain, session.unknown(TO_RDD, reason, ())
-    noted = note(session, running, Called(named, Target("driver", TO_RDD), settings))
+    noted = note(session, running, Called(named, Target("driver", TO_RDD), settings, listed))
     plain = RDD(rows._jrdd, rows.ctx, NamedRowsSerializer())
     return plain, None if noted is None else Node(noted)

@@ -88,8 +88,13 @@ def read_plan(plan: Any) -> tuple[Tree, dict[int, Any]]:
 
 
 def said(by: Any, method: str, *given: Any) -> str:
-    """The text that a method of a Spark object gives, in which a long one is quick (see above)."""
+    """The text that a method of a Spark object gives; a long one is quick (see above) once the writer is compiled.
+
+    The program itself may wait for it, and shall not wait for a compiler.
+    """
     gateway: Any = _context()._gateway
+    if _compiled is None or _compiled[0] is not gateway:
+        return str(getattr(by, method)(*given))
     array = gateway.new_array(gateway.jvm.java.lang.Object, len(given))
     for place, one in enumerate(given):
         array[place] = one
