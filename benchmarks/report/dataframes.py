@@ -12,7 +12,7 @@ RESULTS = ("exact", "superset", "refused", "empty", "failed", "wrong")
 
 
 def summaries(rows: Sequence[Row]) -> str:
-    """A line a suite and scale."""
+    """A line a run. Without passes it was made for what it found: its times are not shown."""
     heads = [
         "suite", "scale", *RESULTS, "noted over plain", "CPU noted over plain", "noting, ms", "recipe, kB", "trace less query, ms",
         "trace over query, p95", "materialise over write",
@@ -27,11 +27,11 @@ def summaries(rows: Sequence[Row]) -> str:
                 *(str(counts.get(result, 0)) if counts else NOTHING for result in RESULTS),
                 _with_interval(row, "job_ratio"),
                 _with_interval(row, "cpu_ratio"),
-                number(row.value("noting_ms")),
+                number(row.value("noting_ms") if row.at("passes") else None),
                 NOTHING if size is None else number(size / 1000),
                 number(row.value("trace_more_ms")),
                 number(row.value("trace_ratio.p95")),
-                number(row.value("materialise_ratio")),
+                number(row.value("materialise_ratio") if row.at("passes") else None),
             ]
         )
     return table(heads, lines)
@@ -63,17 +63,17 @@ def queries(rows: Sequence[Row]) -> str:
 def _lines(found: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
     for one in sorted(found, key=lambda one: int(one["query"])):
         why = "; ".join(one.get("reasons", ()))
-        traces, witnesses = one.get("traces", ()), one.get("witnesses", ())
+        traces, witnesses, plain = one.get("traces", ()), one.get("witnesses", ()), one.get("plain")
         yield [
             str(one["query"]),
             f"{one['result']}: {why}" if why else str(one["result"]),
             f"{one['rows']:,}",
-            number(one.get("plain")),
+            number(plain),
             number(one.get("noted")),
-            number(sum(traces) / len(traces)) if traces else NOTHING,
+            number(sum(traces) / len(traces)) if traces and plain else NOTHING,
             number(sum(witnesses) / len(witnesses)) if witnesses else NOTHING,
             number(one["materialise"])
-            if "materialise" in one
+            if "materialise" in one and plain
             else one.get("not_materialised", NOTHING),
         ]
 
