@@ -81,4 +81,6 @@ def _lines(found: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
 def _with_interval(row: Row, path: str) -> str:
     spread = row.interval(path)
     middle = number(row.value(path))
+    if row.at("passes") == 1 and spread is not None:
+        return f"{middle} (one pair)"
     return middle if spread is None else f"{middle} ({number(spread[0])} to {number(spread[1])})"
