@@ -38,12 +38,12 @@ def summaries(rows: Sequence[Row]) -> str:
 
 
 def queries(rows: Sequence[Row]) -> str:
-    """A table a suite: its queries at the largest scale that was measured."""
+    """A table a suite: of the run with most of its queries, at the largest scale of such."""
     parts = []
     for suite in sorted({str(row.at("suite")) for row in rows if row.at("queries")}):
         row = max(
             (one for one in rows if one.at("suite") == suite and one.at("queries")),
-            key=lambda one: one.value("scale") or 0,
+            key=lambda one: (len(one.at("queries")), one.value("scale") or 0),
         )
         lead = f"{suite}, scale {row.value('scale'):g} (`{row.command}`):"
         heads = [
