@@ -18,21 +18,17 @@ from lineage_frames.rows import output_of, place_in, values_at
 from lineage_frames.tracing import trace_back
 from lineage_store.opening import open_store
 from tests.job_runs import STORE, run_captured
+from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import HERE
 
 pytestmark = pytest.mark.integration
 
-CONF = """
-spark.master local[2]
-spark.ui.enabled false
-spark.ui.showConsoleProgress false
-spark.driver.host 127.0.0.1
-spark.sql.shuffle.partitions 1
-spark.sql.adaptive.enabled false
-spark.sql.codegen.wholeStage false
-spark.sql.codegen.factoryMode NO_CODEGEN
+CONF = (
+    SMALL_SPARK
+    + """\
 spark.hadoop.javax.jdo.option.ConnectionURL jdbc:derby:memory:metastore;create=true
 """
+)
 
 NUMBERS = [
     "", "1", "-1", "+1", "007", "1.5", "1.", "-1.9", ".5", "-.5", ".", "+", "-", "+.", "127", "128", "-128",

@@ -11,25 +11,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.job_runs import STORE, run_captured, run_program
+from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import HERE, table_jars
 
 pytestmark = pytest.mark.integration
 
-CONF = """
-spark.master local[2]
-spark.ui.enabled false
-spark.ui.showConsoleProgress false
-spark.driver.host 127.0.0.1
+CONF = (
+    SMALL_SPARK
+    + """\
 spark.jars {jars}
-spark.sql.shuffle.partitions 1
-spark.sql.adaptive.enabled false
-spark.sql.codegen.wholeStage false
-spark.sql.codegen.factoryMode NO_CODEGEN
 spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension
 spark.sql.catalog.spark_catalog org.apache.spark.sql.delta.catalog.DeltaCatalog
 spark.databricks.delta.snapshotPartitions 1
 spark.databricks.delta.retentionDurationCheck.enabled false
 """
+)
 
 
 class Ran:

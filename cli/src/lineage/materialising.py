@@ -24,7 +24,7 @@ from lineage.frame_traces import spark_session
 from lineage.options import SERVER_SCHEMES, print_json
 from lineage_core.graph import FlowGraph, NodeRecord
 from lineage_core.message import NodeKind, RecordFiles, RecordSplits, SinkFiles, Splits
-from lineage_core.recipe import Recipe, Source
+from lineage_core.recipe import LINES, Recipe, Source
 from lineage_core.trace_result import TraceError
 from lineage_frames.errors import FramesError, RefusedError
 from lineage_frames.locations import has_lines, lines_of_file
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 SUFFIX = ".rows"
 """Of the application that holds the flows, behind the name of the job's."""
-LINES = {"csv", "json", "text", "hive-text"}
-"""Formats whose files are told as files of lines."""
 
 
 @dataclass

@@ -8,6 +8,7 @@ small local tables, and no program but for Python functions where the job asks f
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
@@ -35,6 +36,14 @@ READABLE = (1, VERSION)
 """Versions that readers accept."""
 TO_RDD = "DataFrame.rdd"
 """The action whose rows become records of an RDD."""
+HIVE_TEXT = "hive-text"
+"""Format of sources whose files Hive's text reader splits. Options: ``sep``, ``escape``, ``nullValue``."""
+JDBC = "jdbc"
+"""Format of sources that are tables, or queries, of a database."""
+TABLE_NAME = re.compile(r"""(?:\w|"[^"]+"|`[^`]+`|\[[^]]+\]|\.)+""")
+"""A table's name in a database, not a query in its place."""
+LINES = frozenset({"csv", "json", "text", HIVE_TEXT})
+"""Formats whose files are text."""
 ROW_NAME = "lineage_row"
 """The last column of a recipe of rows that became records of an RDD: a hash of the row, which names the record."""
 

@@ -13,10 +13,10 @@ import dataclasses
 import hashlib
 import hmac
 from collections.abc import Mapping
-from pathlib import Path
 
 from lineage_core.errors import FunctionsKeyError
 from lineage_core.recipe import Recipe
+from lineage_core.secrets import secret_of
 
 KEY = "LINEAGE_FUNCTIONS_KEY"
 KEY_FILE = f"{KEY}_FILE"
@@ -33,14 +33,8 @@ def read_key(environment: Mapping[str, str]) -> bytes | None:
     Raises:
         FunctionsKeyError: its file can't be read, or it is too short.
     """
-    path = environment.get(KEY_FILE, "")
-    text = environment.get(KEY, "")
-    if path:
-        try:
-            text = Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as problem:
-            raise FunctionsKeyError(f"{KEY_FILE}: can't read {path}: {problem}") from problem
-    if not text and not path:
+    text = secret_of(environment, KEY, FunctionsKeyError)
+    if not text and not environment.get(KEY_FILE):
         return None
     return checked_key(text)
 

@@ -16,12 +16,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lineage_core.recipe import Source
+from lineage_core.recipe import HIVE_TEXT, Source
 from lineage_frames.errors import RefusedError
 from lineage_frames.pyspark_parts import SINCE_4
-
-HIVE_TEXT = "hive-text"
-"""Format of sources whose files Hive's text reader splits. Options: ``sep``, ``escape``, ``nullValue``."""
 
 LINE = "__lineage_line"
 

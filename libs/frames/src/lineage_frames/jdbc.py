@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,23 +22,21 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lineage_core.recipe import Recipe, Source
+from lineage_core.recipe import JDBC, TABLE_NAME, Recipe, Source
 from lineage_core.recipe_plan import Scan
+from lineage_core.secrets import secret_of
 from lineage_frames import literals
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of
 from lineage_store.places import ValuedPlace
 
-JDBC = "jdbc"
 URL, USER = "LINEAGE_JDBC_URL", "LINEAGE_JDBC_USER"
-PASSWORD, PASSWORD_FILE = "LINEAGE_JDBC_PASSWORD", "LINEAGE_JDBC_PASSWORD_FILE"
+PASSWORD = "LINEAGE_JDBC_PASSWORD"
 _PARAMETERS = re.compile(r"[?;].*", re.DOTALL)
 _POSITIVE = (1 << 63) - 1
 _CHECK = "__lineage_check"
 _READ = {"dbtable", "query", "customSchema", "preferTimestampNTZ"}
 """Options of a source that are its reader's. A recipe gives no others: some run code."""
-_NAME = re.compile(r"""(?:\w|"[^"]+"|`[^`]+`|\[[^]]+\]|\.)+""")
-"""A table's name, not a query in its place."""
 
 
 @dataclass(frozen=True)
@@ -57,17 +54,12 @@ class Login:
         Raises:
             RefusedError: there is no URL, or the password's file can't be read.
         """
-        url, path = environment.get(URL, ""), environment.get(PASSWORD_FILE, "")
+        url = environment.get(URL, "")
         if not url:
             raise RefusedError(
-                f"rows of a database are traced where {URL} names it ({USER}, {PASSWORD_FILE})"
+                f"rows of a database are traced where {URL} names it ({USER}, {PASSWORD}_FILE)"
             )
-        password = environment.get(PASSWORD, "")
-        if path:
-            try:
-                password = Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-            except (OSError, UnicodeDecodeError) as problem:
-                raise RefusedError(f"{PASSWORD_FILE}: can't read {path}: {problem}") from problem
+        password = secret_of(environment, PASSWORD, RefusedError)
         return cls(url, environment.get(USER, ""), password)
 
     def options(self) -> dict[str, str]:
@@ -99,7 +91,7 @@ def check_tables(recipe: Recipe) -> None:
         RefusedError: it holds a query.
     """
     for source in recipe.sources:
-        if source.format == JDBC and not _NAME.fullmatch(source.options.get("dbtable", "")):
+        if source.format == JDBC and not TABLE_NAME.fullmatch(source.options.get("dbtable", "")):
             raise RefusedError("a server runs no query of a recipe in a database")
 
 

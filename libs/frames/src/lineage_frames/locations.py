@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe import Recipe, Source
+from lineage_core.recipe import HIVE_TEXT, JDBC, LINES, Recipe, Source
 from lineage_frames import jdbc
 from lineage_frames.changed import literal_path, local_path
 from lineage_frames.errors import RowError
-from lineage_frames.hive_text import HIVE_TEXT
 from lineage_frames.pyspark_parts import table_of
 from lineage_frames.sources import ROW, WHOLE_FILES, view_of
 from lineage_frames.witnesses import Witnesses
@@ -43,7 +42,7 @@ def names_of(
     shown: str = "",
 ) -> list[str]:
     """The names of rows of one file; ``ordinals`` ascend. ``shown``: what the file is called, if not by its path."""
-    if source is not None and source.format == jdbc.JDBC:
+    if source is not None and source.format == JDBC:
         return jdbc.names(view_of(spark.newSession(), source), source, ROW, ordinals)
     local = local_path(path)
     name = shown or (path if local is None or source is None else str(local))
@@ -56,7 +55,7 @@ def has_lines(source: Source) -> bool:
     """Whether each row of the source's files is one line."""
     options = {key.lower(): value for key, value in source.options.items()}
     return (
-        source.format in {"csv", "json", *EACH_LINE}
+        source.format in LINES
         and options.get("multiline", "false").lower() != "true"
         and options.get("wholetext", "false").lower() != "true"
         and options.get("linesep", "\n") == "\n"

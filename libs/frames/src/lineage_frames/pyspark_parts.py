@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """What PySpark raises when Spark refuses or fails; before 4.0 a job that fails is told by py4j's error."""
@@ -58,6 +60,7 @@ def table_of(frame: DataFrame) -> pa.Table:
     """The frame's rows."""
     if SINCE_4:
         return frame.toArrow()
+    import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
     rows: Any = frame

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe import File, Recipe, Source
+from lineage_core.recipe import HIVE_TEXT, File, Recipe, Source
 from lineage_frames import literals
 from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import RefusedError, RowError
-from lineage_frames.hive_text import HIVE_TEXT, check_fields, parted
+from lineage_frames.hive_text import check_fields, parted
 from lineage_frames.locations import has_lines, ordinal_of
 from lineage_frames.pyspark_parts import frame_of
 from lineage_frames.session import session_of

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe import Recipe, Source
+from lineage_core.recipe import JDBC, Recipe, Source
 from lineage_core.recipe_plan import (
     Expression,
     Filter,
@@ -76,7 +76,7 @@ def check_chosen(session: SparkSession, recipe: Recipe, node: Filter) -> None:
         RefusedError: it compares texts otherwise, say.
     """
     below = recipe.plan[node.input]
-    if not isinstance(below, Scan) or recipe.sources[below.source].format != jdbc.JDBC:
+    if not isinstance(below, Scan) or recipe.sources[below.source].format != JDBC:
         return
     source, builder = recipe.sources[below.source], Builder(recipe)
     pushed = [one for one in conjuncts(node.condition) if _is_plain(one)]

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lineage_core.recipe import Source
+from lineage_core.recipe import HIVE_TEXT, JDBC, Source
 from lineage_frames import hive_text, jdbc
 from lineage_frames.changed import literal_path
 from lineage_frames.errors import ChangedSourceError, RefusedError
@@ -27,7 +27,7 @@ from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
 FILE = "__lineage_file"
 ROW = "__lineage_row"
 
-NUMBERED = {"orc", "csv", "json", "text", hive_text.HIVE_TEXT}
+NUMBERED = {"orc", "csv", "json", "text", HIVE_TEXT}
 """Formats whose rows are numbered by reading each file as one split."""
 
 VERSIONED = {"delta"}
@@ -49,7 +49,7 @@ _ORDINAL_BITS = (1 << 33) - 1
 
 def files_of(source: Source) -> list[str]:
     """The files of a source, by their paths; a table of a database is one."""
-    if source.format == jdbc.JDBC:
+    if source.format == JDBC:
         return [source.name or ""]
     return [file.path for file in source.files]
 
@@ -68,14 +68,14 @@ def view_of(spark: SparkSession, source: Source) -> DataFrame:
     """
     if source.format in VERSIONED:
         return _table(spark, source)
-    if source.format == jdbc.JDBC:
+    if source.format == JDBC:
         return jdbc.rows(spark, source, FILE, ROW)
     if source.format != "parquet" and source.format not in NUMBERED:
         raise RefusedError(f"rows of {source.format} sources have no names yet")
     if source.options.get("mode", "").upper() == "DROPMALFORMED":
         raise RefusedError("rows that the reader drops have no names (mode DROPMALFORMED)")
     paths = [literal_path(file.path) for file in source.files]
-    if source.format == hive_text.HIVE_TEXT:
+    if source.format == HIVE_TEXT:
         frame = hive_text.rows(spark, source, paths)
         # The reader's own column is one of the frame's here.
         return _numbered(frame, source, running_number()).drop("_metadata")

@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, LiteralString, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import neo4j
 from neo4j import exceptions
 
+from lineage_core.secrets import secret_of
 from lineage_store.errors import StoreError, StoreUnavailableError
 
 DEFAULT_DATABASE = "neo4j"
@@ -74,23 +74,13 @@ def read_address(url: str, environment: Mapping[str, str] = os.environ) -> Addre
         f"{parts.scheme}://{parts.netloc}",
         options.get("database", [DEFAULT_DATABASE])[-1],
         environment.get("LINEAGE_NEO4J_USER", ""),
-        _password(environment),
+        secret_of(environment, "LINEAGE_NEO4J_PASSWORD", StoreError),
         ca_file,
     )
 
 
 def _form() -> str:
     return "Give neo4j://HOST:PORT or neo4j+s://HOST:PORT, with ?database=NAME if need be"
-
-
-def _password(environment: Mapping[str, str]) -> str:
-    path = environment.get("LINEAGE_NEO4J_PASSWORD_FILE", "")
-    if not path:
-        return environment.get("LINEAGE_NEO4J_PASSWORD", "")
-    try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"LINEAGE_NEO4J_PASSWORD_FILE: can't read {path}: {error}") from error
 
 
 class Connection:

@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
+from lineage_core.secrets import secret_of
 from lineage_store.exports.installed import needed
 from lineage_store.openlineage.errors import OpenLineageError, OpenLineageUnavailableError
 from lineage_store.openlineage.facts import RunFacts
@@ -60,18 +60,7 @@ def read_endpoint(url: str, environment: Mapping[str, str] = os.environ) -> Endp
         )
     if not usable:
         raise OpenLineageError(f"{url!r} is no URL of a backend: give http(s)://HOST[:PORT]")
-    return Endpoint(url, _key(environment))
-
-
-def _key(environment: Mapping[str, str]) -> str:
-    path = environment.get("LINEAGE_OPENLINEAGE_API_KEY_FILE", "")
-    if not path:
-        return environment.get("LINEAGE_OPENLINEAGE_API_KEY", "")
-    try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        said = f"LINEAGE_OPENLINEAGE_API_KEY_FILE: can't read {path}: {error}"
-        raise OpenLineageError(said) from error
+    return Endpoint(url, secret_of(environment, "LINEAGE_OPENLINEAGE_API_KEY", OpenLineageError))
 
 
 @dataclass(frozen=True, slots=True)

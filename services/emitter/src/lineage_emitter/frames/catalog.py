@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lineage_core.recipe import File, Source
+from lineage_core.recipe import HIVE_TEXT, File, Source
 from lineage_emitter.frames import hive
 from lineage_emitter.frames.files import Folder, Listing
 from lineage_emitter.frames.plan_text import said
@@ -92,7 +92,7 @@ def source(spark: SparkSession, leaf: Any, known: Listed) -> Source:
     table.check(files)
     metadata = table.metadata
     found = Source(
-        format=hive.FORMAT,
+        format=HIVE_TEXT,
         paths=(table.folder,),
         schema=str(metadata.dataSchema().json()),
         partitions=_fields(metadata.partitionSchema()),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_emitter.frames import catalog
 from lineage_emitter.frames.files import Folder
-from lineage_emitter.frames.jvm import frame_of
+from lineage_emitter.frames.jvm import frame_of, pairs_of
 from lineage_emitter.frames.outputs import READABLE_OPTIONS, Said, Target, located, to_table
 
 if TYPE_CHECKING:
@@ -107,10 +107,5 @@ def _table(command: Any, name: str) -> str:
 
 
 def _options(storage: Any) -> dict[str, str]:
-    found: dict[str, str] = {}
-    each = storage.properties().iterator()
-    while each.hasNext():
-        one = each.next()
-        if one._1().lower() in READABLE_OPTIONS:
-            found[one._1().lower()] = one._2()
-    return found
+    said = pairs_of(storage.properties())
+    return {name.lower(): value for name, value in said.items() if name.lower() in READABLE_OPTIONS}

@@ -79,7 +79,7 @@ HIGHER_ORDER = {
 
 LENIENT = {
     "Add": "try_add", "Subtract": "try_subtract", "Multiply": "try_multiply", "Divide": "try_divide",
-    "Remainder": "try_mod", "Cast": "try_cast", "Sum": "try_sum", "Average": "try_avg",
+    "Remainder": "try_mod", "Sum": "try_sum", "Average": "try_avg",
 }  # fmt: skip
 """Functions that are NULL where those above, of the same class, are an error."""
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from lineage_core.recipe import HIVE_TEXT
+from lineage_emitter.frames.jvm import pairs_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-FORMAT = "hive-text"
-"""Text that ``LazySimpleSerDe`` splits. Options: ``sep``, ``escape``, ``nullValue``."""
 
 _SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 _INPUT = "org.apache.hadoop.mapred.TextInputFormat"
@@ -40,8 +40,8 @@ def options(spark: SparkSession, metadata: Any) -> dict[str, str]:
         raise UnreadableError(f"a table that {serde} reads")
     set_of_job = spark._jsparkSession.sessionState().newHadoopConf()
     others = [name for name in _OF_JOB if set_of_job.get(name) is not None]
-    others += filter(_OF_READER.fullmatch, _pairs(metadata.properties()))
-    said = _pairs(storage.properties())
+    others += filter(_OF_READER.fullmatch, pairs_of(metadata.properties()))
+    said = pairs_of(storage.properties())
     known = {*_SEPARATED, *_NESTED, "escape.delim", "serialization.null.format"}
     others += sorted(said.keys() - known)
     if others:
@@ -62,7 +62,7 @@ def file_format(spark: SparkSession, metadata: Any) -> tuple[str, dict[str, str]
         if kind in serde:
             return kind, {}
     try:
-        return FORMAT, options(spark, metadata)
+        return HIVE_TEXT, options(spark, metadata)
     except UnreadableError:
         return "hive", {}
 
@@ -85,12 +85,3 @@ def _sign(said: str) -> str:
     if not 0 < number < 128:
         raise UnreadableError(f"a text table whose cells are separated or escaped by {said!r}")
     return chr(number)
-
-
-def _pairs(properties: Any) -> dict[str, str]:
-    found: dict[str, str] = {}
-    each = properties.iterator()
-    while each.hasNext():
-        one = each.next()
-        found[str(one._1())] = str(one._2())
-    return found

@@ -6,20 +6,17 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from lineage_core.recipe import Source
+from lineage_core.recipe import JDBC, TABLE_NAME, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMAT = "jdbc"
 RELATION = "org.apache.spark.sql.execution.datasources.jdbc.JDBCRelation"
 """The class of relations that read a database."""
 _OPTIONS = {"customschema": "customSchema", "prefertimestampntz": "preferTimestampNTZ"}
 """Options that change what is read, by the names that Spark keeps them under."""
 _URL = re.compile(r"(jdbc:(?:\w+:)+(?://)?)(?:[^@?;]*@)?([^@?;]*)(?:[?;][^@]*)?", re.DOTALL)
 _SCHEME = re.compile(r"(?:jdbc:)?\w*")
-_NAME = re.compile(r"""(?:\w|"[^"]+"|`[^`]+`|\[[^]]+\]|\.)+""")
-"""A table's name, not a query in its place."""
 
 _keys: dict[tuple[str, str], list[str]] = {}
 
@@ -56,7 +53,7 @@ def source(spark: SparkSession, relation: Any) -> Source:
     zone = str(jvm.java.util.TimeZone.getDefault().getID())
     noted = {name: str(said.apply(key)) for key, name in _OPTIONS.items() if said.contains(key)}
     return Source(
-        FORMAT,
+        JDBC,
         (),
         str(relation.schema().json()),
         options={
@@ -73,7 +70,7 @@ def source(spark: SparkSession, relation: Any) -> Source:
 
 def _key(spark: SparkSession, options: Any, table: str) -> list[str]:
     """The columns of a table's primary key, in order; none where there is none, or it can't be asked for."""
-    if not _NAME.fullmatch(table):
+    if not TABLE_NAME.fullmatch(table):
         return []
     place = str(options.url()), table
     if place not in _keys:

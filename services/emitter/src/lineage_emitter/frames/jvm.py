@@ -78,6 +78,16 @@ def explicit_settings(spark: SparkSession) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def pairs_of(properties: Any) -> dict[str, str]:
+    """A map of Scala's."""
+    found: dict[str, str] = {}
+    each = properties.iterator()
+    while each.hasNext():
+        one = each.next()
+        found[str(one._1())] = str(one._2())
+    return found
+
+
 def default_setting(spark: SparkSession, name: str) -> str | None:
     """What a setting is where it is not set; None where this Spark does not know it."""
     jvm: Any = spark._jvm

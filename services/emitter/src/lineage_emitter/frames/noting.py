@@ -25,10 +25,10 @@ from lineage_core.message import (
     Split,
     Splits,
 )
+from lineage_core.recipe import LINES
 from lineage_core.recipe_plan import OpaqueNode
 from lineage_emitter import scope
 from lineage_emitter.errors import CaptureFailedError
-from lineage_emitter.frames.outputs import LINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

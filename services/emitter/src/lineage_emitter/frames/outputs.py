@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from lineage_core.recipe import File, Output
+from lineage_core.recipe import HIVE_TEXT, File, Output
 from lineage_emitter.frames import delta, hive
 from lineage_emitter.frames.files import Folder, Listing, added
 
@@ -18,8 +18,6 @@ SAID = "_lineage_said"
 """Attribute of a writer: what the program has told it."""
 FORMATS = ("parquet", "orc", "csv", "json", "text", "xml")
 """Methods of DataFrameWriter that are formats of files."""
-LINES = frozenset({"csv", "json", "text", hive.FORMAT})
-"""Formats whose files are text."""
 READABLE_OPTIONS = frozenset(
     {
         "header", "sep", "delimiter", "quote", "escape", "chartoescapequoteescaping", "escapequotes",
@@ -143,7 +141,7 @@ def fitting(target: Target, columns: Sequence[str]) -> Target:
 
     ``insertInto`` goes by the order of columns, ``saveAsTable`` by their names; so do formats of files.
     """
-    by_name = target.action.endswith("saveAsTable") and target.format != hive.FORMAT
+    by_name = target.action.endswith("saveAsTable") and target.format != HIVE_TEXT
     same = [one.lower() for one in columns] == [one.lower() for one in target.columns]
     return target if same or by_name or not target.columns else replace(target, format=None)
 
