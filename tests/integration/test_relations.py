@@ -36,7 +36,7 @@ def written(frame: DataFrame, folder: Path) -> Recipe:
     named = frame.toDF(*names)
     named.write.parquet(str(folder))
     files = tuple(
-        File(f"file://{path}", path.stat().st_size, path.stat().st_mtime_ns // 1_000_000)
+        File(f"file:{path}", path.stat().st_size, path.stat().st_mtime_ns // 1_000_000)
         for path in sorted(folder.glob("*.parquet"))
     )
     output = Output("files", path=f"file://{folder}", format="parquet", files=files)

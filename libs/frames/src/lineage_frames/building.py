@@ -35,7 +35,7 @@ scalar subquery
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -76,11 +76,13 @@ from lineage_frames.windows import depends_on_ties, overs, window_keys
 class Builder:
     """Writes the named queries of one SQL statement.
 
-    ``reasons``: why the witnesses may be too many. ``checks``: statements that must give no row, with the
-    reason to refuse the trace where one does.
+    ``files``: by source, the term that says which file a row is of, its path unless given. ``reasons``: why the
+    witnesses may be too many. ``checks``: statements that must give no row, with the reason to refuse the trace
+    where one does.
     """
 
     recipe: Recipe
+    files: Mapping[int, str] = field(default_factory=dict)
     queries: dict[str, str] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     checks: list[tuple[str, str]] = field(default_factory=list)
@@ -140,7 +142,8 @@ class Builder:
         leaves: tuple[Leaf, ...] = ()
         if ids:
             leaves = (Leaf(place, (f"p{place}_f", f"p{place}_r")),)
-            listed += [f"{FILE} AS p{place}_f", f"{ROW} AS p{place}_r"]
+            file = self.files.get(node.source, FILE)
+            listed += [f"{file} AS p{place}_f", f"{ROW} AS p{place}_r"]
         text = f"SELECT {_listed(listed)} FROM {view_name(node.source)}"
         return Built(self._name(place, text, ids, False), node.columns, leaves)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,12 +18,10 @@ from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import Scan
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
+from lineage_frames.file_codes import OUTPUT_FILES, FileCodes
 from lineage_frames.keys import distinct
 
 Hashes = NDArray[np.uint64]
-
-MERGED_AFTER = 16
-"""Parts of hashes that are kept apart."""
 
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 """Where a file that Spark wrote says its columns' types."""
@@ -62,12 +60,13 @@ class Pairs:
 class Stage:
     """A query that has run: each row, in ``folder``, says what an item of ``made`` was made from.
 
-    ``reasons``: why they may be too many.
+    ``files``: those that rows name by numbers. ``reasons``: why they may be too many.
     """
 
     made: Items
     built: Built
     folder: Path
+    files: FileCodes
     reasons: tuple[str, ...] = ()
 
     def named(self, leaf: Leaf | None = None) -> Hashes:
@@ -77,11 +76,15 @@ class Stage:
             RefusedError: two of them have one hash.
         """
         columns = [OUT_GROUP, OUT_CHECK] if leaf is None else list(group_columns(leaf))
-        named = _Named()
+        found = pa.table({name: pa.array([], pa.int64()) for name in columns})
         for path in _files_in(self.folder):
-            found = pq.read_table(path, columns=columns)
-            named.add(*found.filter(pc.is_valid(found[columns[0]])).columns)
-        return named.hashes()
+            rows = pq.read_table(path, columns=columns).cast(found.schema)
+            some = distinct(rows.filter(pc.is_valid(rows[columns[0]])))
+            found = distinct(pa.concat_tables([found, some]))
+        hashes = np.unique(_unsigned(found[columns[0]]))
+        if len(hashes) != found.num_rows:
+            raise RefusedError("two groups have keys of the same 64-bit hash")
+        return hashes
 
     def pairs(self, recipe: Recipe) -> Iterator[Pairs]:
         """All pairs, file by file."""
@@ -100,8 +103,8 @@ class Stage:
             )
         there = table.filter(pc.is_valid(table[row]))
         out_file, out = (OUT_FILE, OUT_ROW) if self.made.of == "output" else ("", OUT_GROUP)
-        made_files, made_codes = _codes(there, out_file)
-        used_files, used_codes = _codes(there, file)
+        made_files, made_codes = self._places(self.made, there, out_file)
+        used_files, used_codes = self._places(used, there, file)
         made_at, used_at = _unsigned(there[out]), _unsigned(there[row])
         which = made_codes * len(used_files) + used_codes
         for one in np.unique(which).tolist():
@@ -116,35 +119,15 @@ class Stage:
                 used_at[mine],
             )
 
-
-@dataclass
-class _Named:
-    """Groups as they are met: hashes, each with a second hash of the same key."""
-
-    parts: list[Hashes] = field(default_factory=list)
-
-    def add(self, hashes: Any, checks: Any) -> None:
-        pairs = np.stack([_unsigned(hashes), _unsigned(checks)], axis=1)
-        self.parts.append(np.unique(pairs, axis=0))
-        if len(self.parts) > MERGED_AFTER:
-            self.parts = [self._all()]
-
-    def _all(self) -> Hashes:
-        return np.unique(np.concatenate(self.parts), axis=0)
-
-    def hashes(self) -> Hashes:
-        """Each group once.
-
-        Raises:
-            RefusedError: two keys share their hash.
-        """
-        if not self.parts:
-            return np.zeros(0, np.uint64)
-        pairs = self._all()
-        found = np.unique(pairs[:, 0])
-        if len(found) != len(pairs):
-            raise RefusedError("two groups have keys of the same 64-bit hash")
-        return found
+    def _places(
+        self, items: Items, table: pa.Table, column: str
+    ) -> tuple[list[str], NDArray[np.int64]]:
+        """The files of the items that rows name, and which one each has."""
+        if items.of not in {"output", "source"} or not table.num_rows:
+            return [""], np.zeros(table.num_rows, np.int64)
+        return self.files.named(
+            OUTPUT_FILES if items.of == "output" else items.place, table[column]
+        )
 
 
 def groups_of(leaf: Leaf) -> Items:
@@ -180,15 +163,6 @@ def keys_in(folder: Path, there: str, names: Sequence[str], most: int) -> pa.Tab
 
 def _files_in(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.parquet"))
-
-
-def _codes(table: pa.Table, column: str) -> tuple[list[str], NDArray[np.int64]]:
-    """The files that a column names, and which one each row has."""
-    if not column or not table.num_rows:
-        return [""], np.zeros(table.num_rows, np.int64)
-    files = pc.unique(table[column])
-    codes = pc.index_in(table[column], value_set=files)
-    return [str(one) for one in files.to_pylist()], codes.to_numpy().astype(np.int64)
 
 
 def _unsigned(column: Any) -> NDArray[np.uint64]:

@@ -28,6 +28,7 @@ from lineage_frames.building import Builder, matched_by
 from lineage_frames.built import Built, Leaf
 from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import RefusedError
+from lineage_frames.file_codes import OUTPUT_FILES, file_codes
 from lineage_frames.functions import register, runnable
 from lineage_frames.grouping import KEEP_VALUES, grouping_of
 from lineage_frames.jdbc import read_now
@@ -49,7 +50,7 @@ from lineage_frames.pairs import (
 from lineage_frames.pyspark_parts import table_of
 from lineage_frames.rows import OUTPUT, output_of
 from lineage_frames.session import check, told, trace_session
-from lineage_frames.sources import FILE, ROW, view_of
+from lineage_frames.sources import ROW, view_of
 from lineage_frames.windows import looks_at_some, overs, running
 
 RESTRICTED_MAX = 200_000
@@ -90,6 +91,7 @@ class Relations:
         register(self._session, code.recipe)
         check_unchanged(self._session, self.output)
         view_of(self._session, self.output).createOrReplaceTempView(OUTPUT)
+        self._files = file_codes(self._session, recipe, self.output)
         self._stages: list[Stage] = []
         with code.explained():
             self._run_all()
@@ -139,13 +141,14 @@ class Relations:
 
     def _first(self) -> Stage:
         """Output rows with what they name."""
-        builder, grouping = Builder(self._recipe), grouping_of(self._recipe)
+        builder, grouping = Builder(self._recipe, self._files.terms), grouping_of(self._recipe)
+        at = f"{self._files.terms[OUTPUT_FILES]} AS {OUT_FILE}, {ROW} AS {OUT_ROW}"
         if grouping is not None and self.output.format in KEEP_VALUES:
             names = [literals.quoted(self._recipe.columns[n].name) for n in grouping.places]
             held = zip(["true", *names], grouping.leaf.columns, strict=True)
             columns = ", ".join(f"{term} AS {name}" for term, name in held)
-            built = Built(f"(SELECT {FILE}, {ROW}, {columns} FROM {OUTPUT})", (), (grouping.leaf,))
-            listed = [f"r.{FILE} AS {OUT_FILE}", f"r.{ROW} AS {OUT_ROW}", *self._ids(built)]
+            built = Built(f"(SELECT {at}, {columns} FROM {OUTPUT})", (), (grouping.leaf,))
+            listed = [f"r.{OUT_FILE}", f"r.{OUT_ROW}", *self._ids(built)]
             return self._run(0, Items("output"), builder, built, listed, f"{built.name} AS r")
         built = builder.build(len(self._recipe.plan) - 1, ids=True, top=True)
         same = [
@@ -153,8 +156,9 @@ class Relations:
             for one in self._recipe.columns
             if one.id not in built.unknown and literals.comparable(one.type)
         ]
-        of = f"{OUTPUT} AS o JOIN {built.name} AS r ON {literals.all_of(same)}"
-        listed = [f"o.{FILE} AS {OUT_FILE}", f"o.{ROW} AS {OUT_ROW}", *self._ids(built)]
+        output = f"(SELECT *, {at} FROM {OUTPUT}) AS o"
+        of = f"{output} JOIN {built.name} AS r ON {literals.all_of(same)}"
+        listed = [f"o.{OUT_FILE}", f"o.{OUT_ROW}", *self._ids(built)]
         stage = self._run(0, Items("output"), builder, built, listed, of)
         self._check_output(stage.folder)
         return stage
@@ -171,7 +175,7 @@ class Relations:
 
     def _next(self, number: int, leaf: Leaf, above: Path) -> Stage:
         """Groups with what they were made from. Queries run side by side: ``number`` is the stage's own."""
-        builder, made = Builder(self._recipe), groups_of(leaf)
+        builder, made = Builder(self._recipe, self._files.terms), groups_of(leaf)
         if leaf.subquery:
             built = builder.build(leaf.of, ids=True)
             return self._run_groups(number, made, builder, built, [], f"{built.name} AS r")
@@ -273,8 +277,14 @@ class Relations:
         with told():
             check(self._session, builder)
             select = builder.statement(f"SELECT {', '.join(listed)} FROM {of}")
-            self._session.sql(select).write.parquet(str(folder))
-        return Stage(made, built, folder, tuple(builder.reasons))
+            rows = self._session.sql(select)
+            written = rows.write.option("compression", "uncompressed")
+            for column in rows.schema:
+                if column.dataType.typeName() == "long":
+                    # Hashes and places hardly repeat: a dictionary of them is work in vain.
+                    written = written.option(f"parquet.enable.dictionary#{column.name}", "false")
+            written.parquet(str(folder))
+        return Stage(made, built, folder, self._files, tuple(builder.reasons))
 
     def _ids(self, built: Built) -> list[str]:
         """What rows (called ``r``) name, groups by hashes of their keys, too."""

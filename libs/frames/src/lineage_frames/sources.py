@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -43,8 +43,8 @@ WHOLE_FILES = {
 _AS_IT_IS = re.compile(r"[-\w./:=@,~]*", re.ASCII)
 """Paths that are the same in an address."""
 
-_ORDINAL_BITS = (1 << 33) - 1
-"""`monotonically_increasing_id` has the partition above, the row's number within it in these bits."""
+RUNNING_NUMBER = f"(monotonically_increasing_id() & {(1 << 33) - 1})"
+"""The place of a row in its file, where each file is one split: its partition's number stands in the bits above."""
 
 
 def files_of(source: Source) -> list[str]:
@@ -78,15 +78,22 @@ def view_of(spark: SparkSession, source: Source) -> DataFrame:
     if source.format == HIVE_TEXT:
         frame = hive_text.rows(spark, source, paths)
         # The reader's own column is one of the frame's here.
-        return _numbered(frame, source, running_number()).drop("_metadata")
+        return frame.selectExpr("*", *_named(source, RUNNING_NUMBER)).drop("_metadata")
     reader = spark.read.format(source.format).options(**_options(source))
     frame = reader.schema(_schema(source)).load(paths)
-    row = F.col("_metadata.row_index") if source.format == "parquet" else running_number()
-    return _numbered(frame, source, row)
+    row = "_metadata.row_index" if source.format == "parquet" else RUNNING_NUMBER
+    return frame.selectExpr("*", *_named(source, row))
 
 
-def _numbered(frame: DataFrame, source: Source, row: Column) -> DataFrame:
-    return frame.select("*", file_path(source).alias(FILE), row.alias(ROW))
+def _named(source: Source, row: str) -> list[str]:
+    """The columns that name a row: the path of its file as Hadoop has it, and its ordinal.
+
+    Spark tells a path as that of an address, with signs encoded.
+    """
+    path = "_metadata.file_path"
+    if not all(_AS_IT_IS.fullmatch(file.path) for file in source.files):
+        path = f"url_decode(replace({path}, '+', '%2B'))"
+    return [f"{path} AS {FILE}", f"{row} AS {ROW}"]
 
 
 def _table(spark: SparkSession, source: Source) -> DataFrame:
@@ -112,25 +119,12 @@ def _table(spark: SparkSession, source: Source) -> DataFrame:
         raise ChangedSourceError(f"{table} was made anew: its version {source.version} is another")
     # Without deletion vectors every row of a file is read, and Delta Lake does not tell which it is.
     told = "row_index" in frame.select("_metadata.*").columns
-    row = F.col("_metadata.row_index") if told else running_number()
+    row = "_metadata.row_index" if told else RUNNING_NUMBER
     if not told and frame._jdf.rdd().getNumPartitions() != len(files):
         raise RefusedError(f"Spark reads files of {table} together: their rows can't be told apart")
     named = [f"`{one['name'].replace('`', '``')}`" for one in json.loads(source.schema)["fields"]]
-    rows = frame.select(*named, file_path(source).alias(FILE), row.alias(ROW))
+    rows = frame.selectExpr(*named, *_named(source, row))
     return rows if noted == files else rows.where(F.col(FILE).isin(sorted(noted)))
-
-
-def file_path(source: Source) -> Column:
-    """The path of a row's file as Hadoop has it: Spark tells it as the path of an address, with signs encoded."""
-    told = F.col("_metadata.file_path")
-    if all(_AS_IT_IS.fullmatch(file.path) for file in source.files):
-        return told
-    return F.url_decode(F.replace(told, F.lit("+"), F.lit("%2B")))
-
-
-def running_number() -> Column:
-    """The place of a row in its file, where each file is one split."""
-    return F.monotonically_increasing_id().bitwiseAND(F.lit(_ORDINAL_BITS))
 
 
 def _schema(source: Source) -> StructType:

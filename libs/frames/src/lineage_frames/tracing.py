@@ -18,6 +18,7 @@ from lineage_frames import literals
 from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
+from lineage_frames.file_codes import FileCodes, file_codes
 from lineage_frames.functions import register, runnable
 from lineage_frames.grouping import Grouping, grouping_of
 from lineage_frames.jdbc import not_compared, read_now, said_of_now, shared_names
@@ -61,7 +62,7 @@ def trace_back(
     code, now = runnable(spark, recipe, key), said_of_now(recipe)
     session = trace_session(spark, recipe)
     register(session, code.recipe)
-    tracer = _Tracer(session, code.recipe, Collected(), [])
+    tracer = _Tracer(session, code.recipe, file_codes(session, recipe), Collected(), [])
     with code.explained():
         if rows is not None:
             # Whether rows that are read now give the row, its values alone don't say.
@@ -113,7 +114,7 @@ def trace_named(
     code = runnable(spark, recipe, key)
     session = trace_session(spark, recipe)
     register(session, code.recipe)
-    tracer = _Tracer(session, code.recipe, Collected(), [])
+    tracer = _Tracer(session, code.recipe, file_codes(session, recipe), Collected(), [])
     with code.explained():
         matched, texts = tracer.of_names(names, records, names if shown is None else names[:shown])
     # Names are made of some columns; the values of others may be new.
@@ -134,13 +135,14 @@ def _select(built: Built, of: str) -> str:
 class _Tracer:
     session: SparkSession
     recipe: Recipe
+    files: FileCodes
     found: Collected
     reasons: list[str]
     subqueries: set[int] = field(default_factory=set)
 
     def of_rows(self, rows: Sequence[Sequence[Any]]) -> int:
         """Trace rows that are known to be in the output; how many rows match."""
-        builder = Builder(self.recipe)
+        builder = self._builder()
         built = builder.build(self._last, ids=True, top=True)
         found = literals.any_of([self._has_values(built, row) for row in rows])
         table = run(self.session, builder, _select(built, f"{built.name} AS r WHERE {found}"))
@@ -177,7 +179,7 @@ class _Tracer:
 
         The rows were all in the output. Where as many rows have the names as there were records, they are these.
         """
-        builder = Builder(self.recipe)
+        builder = self._builder()
         built = builder.build(self._last, ids=True, top=True)
         *columns, name = self.recipe.columns
         if name.id in built.unknown:
@@ -221,7 +223,7 @@ class _Tracer:
         self, where: str | None, values: Values | None, *, top: bool
     ) -> tuple[Built, pa.Table]:
         """``top``: with rows that the job may have left out where it can't be known which."""
-        builder = Builder(self.recipe)
+        builder = self._builder()
         built = builder.build(self._last, ids=True, top=top)
         if where is not None and built.unknown:
             raise RefusedError("the output holds columns that can't be computed anew")
@@ -244,6 +246,9 @@ class _Tracer:
             if column.text in unknown:
                 raise RefusedError(f"{column.name} can't be computed anew")
         return condition(self.session, terms)
+
+    def _builder(self) -> Builder:
+        return Builder(self.recipe, self.files.terms)
 
     @property
     def _last(self) -> int:
@@ -272,13 +277,13 @@ class _Tracer:
 
     def _collect(self, leaf: Leaf, table: pa.Table) -> None:
         node = self.recipe.plan[leaf.of]
-        source = node.source if isinstance(node, Scan) else None
-        files = table[leaf.columns[0]].combine_chunks().dictionary_encode()
         ordinals = table[leaf.columns[1]].to_numpy().astype(np.uint64)
-        places = files.indices.to_numpy()
-        for place, path in enumerate(files.dictionary.to_pylist()):
-            name = f"plan:{leaf.of}" if source is None else str(path)
-            self.found.add(source, name, np.unique(ordinals[places == place]))
+        if not isinstance(node, Scan):
+            self.found.add(None, f"plan:{leaf.of}", np.unique(ordinals))
+            return
+        paths, places = self.files.named(node.source, table[leaf.columns[0]])
+        for place, path in enumerate(paths):
+            self.found.add(node.source, path, np.unique(ordinals[places == place]))
 
     def _stage(self, leaf: Leaf, table: pa.Table) -> int:
         """Trace the groups of one node by the next query; how many rows they have."""
@@ -287,7 +292,7 @@ class _Tracer:
                 return 0
             self.subqueries.add(leaf.of)
         keys = distinct(table.select(list(leaf.columns[1:])))
-        builder = Builder(self.recipe)
+        builder = self._builder()
         stage: Stage = stage_of(self.session, builder, leaf, keys)
         self.reasons += stage.reasons
         found = run(self.session, builder, stage.select)
