@@ -9,7 +9,7 @@ program. Then each query is looked at by itself, unless ``--rows 0``.
 not given again by the query run on its witnesses alone, or on these and the tables of which it wants rows absent, or the plan rebuilt from the recipe alone gave other rows),
 or empty (the query gives no row at this scale). In milliseconds: ``plain`` and ``noted`` of the query (medians of the
 passes), ``noting`` of its recipe (from the plan to its text) alone, ``traces`` of single rows, ``write`` of its rows to Parquet and
-``materialise`` of that output. Each query is told on stderr as it is done.
+``materialise`` of that output (in turn, medians of the rounds). Each query is told on stderr as it is done.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _ratio(found: Mapping[str, Sequence[float]]) -> dict[str, Any] | None:
 
 
 def looked_at(
-    spark: Any, tables: ParquetTables, query: str, folder: Path, rows_max: int
+    spark: Any, tables: ParquetTables, query: str, folder: Path, rows_max: int, rounds: int
 ) -> dict[str, Any]:
     """Note, rebuild, trace and materialise a query."""
     from lineage_core.recipe import Recipe
@@ -98,7 +98,7 @@ def looked_at(
         found |= _traced(spark, tables, query, recipe, output, folder, rows_max)
         if found["result"] != "wrong":
             tables.views(spark)
-            found |= _materialised(spark, query, folder)
+            found |= _materialised(spark, query, folder, rounds)
     except FramesError as problem:
         return {**found, "result": "refused", "reasons": [str(problem)]}
     except Exception as problem:
@@ -139,7 +139,7 @@ def _traced(
     return {**found, "result": "superset" if listed else "exact", "reasons": listed}
 
 
-def _materialised(spark: Any, query: str, folder: Path) -> dict[str, Any]:
+def _materialised(spark: Any, query: str, folder: Path, rounds: int) -> dict[str, Any]:
     """How long the write of a query's rows takes, and materialising them; why not, where they can't be."""
     from lineage.materialising import materialise
     from lineage_emitter import LineageContext
@@ -147,15 +147,23 @@ def _materialised(spark: Any, query: str, folder: Path) -> dict[str, Any]:
 
     named = spark.sql(query)
     named = named.toDF(*(f"c{n}" for n in range(len(named.columns))))
-    _, plain = _timed(lambda: named.write.parquet(str(folder / "plain")))
     url = f"sqlite:///{folder / 'lineage.db'}"
     with LineageContext(spark.sparkContext, store=url) as context:
         named.write.parquet(str(folder / "noted"))
-    with open_store(url) as store:
-        made, taken = _timed(lambda: materialise(store, url, context.app))
-    if made.refused:
-        return {"write": plain, "not_materialised": next(iter(made.refused.values()))}
-    return {"write": plain, "materialise": taken, "associations": made.associations}
+    found: dict[str, Any] = {}
+    writes, takes = [], []
+    for number in range(rounds):
+        _, plain = _timed(lambda n=number: named.write.parquet(str(folder / f"plain-{n}")))
+        with open_store(url) as store:
+            made, taken = _timed(
+                lambda store=store, n=number: materialise(store, url, context.app, again=n > 0)
+            )
+        if made.refused:
+            return {"write": plain, "not_materialised": next(iter(made.refused.values()))}
+        writes.append(plain)
+        takes.append(taken)
+        found["associations"] = made.associations
+    return {**found, "write": statistics.median(writes), "materialise": statistics.median(takes)}
 
 
 def _timed(call: Any) -> tuple[Any, float]:
@@ -205,6 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--rows", type=int, default=3, help="output rows to trace of each query; 0: passes alone"
     )
     parser.add_argument("--passes", type=int, default=1, help="pairs of runs of all queries")
+    parser.add_argument("--rounds", type=int, default=3, help="of each write and materialising")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--json-out", type=Path, help="append the line to this file, too")
     asked = parser.parse_args(arguments)
@@ -229,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     times = ran.pop("times")
     for number, text in texts.items() if asked.rows else ():
         with tempfile.TemporaryDirectory() as scratch:
-            one = looked_at(spark, tables, text, Path(scratch), asked.rows)
+            one = looked_at(spark, tables, text, Path(scratch), asked.rows, asked.rounds)
         one = {"query": number, **one, **{kind: of.get(number) for kind, of in times.items()}}
         found.append(one)
         print(json.dumps(one), file=sys.stderr, flush=True)

@@ -62,6 +62,8 @@ QUERIES = {
     "self join": "select a.id, b.id from orders a join orders b on a.amount = b.amount and a.id < b.id",
     "two aggregates": """select * from (select city, sum(amount) s from orders group by city) a
         cross join (select count(*) n, sum(weight) w from orders) b where a.s > 5""",
+    "joined with itself": """with t as (select city, sum(amount) s, rank() over (order by sum(amount)) r
+        from orders group by city) select a.city, a.s, b.s p from t a join t b on a.r = b.r + 1""",
     "range": "select id * 2 x from range(3, 12, 4)",
     "quoting": r"select 'it\'s \\ \n\"q\"' || city s from orders where city is not null",
 }

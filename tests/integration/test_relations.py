@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.frames_oracle import ParquetTables
 from lineage_core.recipe import File, Output, Recipe
+from lineage_core.recipe_plan import Aggregate
 from lineage_emitter.frames.plans import recipe_of
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pairs import Items
@@ -26,7 +27,7 @@ Item = tuple[Items, str, int]
 
 CHOSEN = (
     "values", "outer", "or exists", "hidden key", "rollup", "except all", "correlated", "scalar", "window",
-    "two aggregates",
+    "two aggregates", "joined with itself",
 )  # fmt: skip
 
 
@@ -79,6 +80,16 @@ def test_the_pairs_are_those_of_each_row_traced(
             assert found[path, ordinal] >= rows_of(alone)
         else:
             assert (found[path, ordinal], alone.exact) == (rows_of(alone), True)
+
+
+def test_what_is_there_twice_in_a_plan_is_asked_once(
+    spark: SparkSession, tables: ParquetTables, tmp_path: Path
+) -> None:
+    tables.views(spark)
+    recipe = written(spark.sql(QUERIES["joined with itself"]), tmp_path / "out")
+    assert len([node for node in recipe.plan if isinstance(node, Aggregate)]) == 2
+    kinds = {pairs.made_of for pairs in Relations(spark, recipe, tmp_path / "scratch").pairs()}
+    assert len([one for one in kinds if isinstance(recipe.plan[one.place], Aggregate)]) == 1
 
 
 def test_equal_rows_share_their_sources(

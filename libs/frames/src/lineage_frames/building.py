@@ -64,11 +64,19 @@ from lineage_core.recipe_plan import (
     expressions_of,
 )
 from lineage_frames import literals
+from lineage_frames.alike import Alike
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
-from lineage_frames.expressions import Text, columns_in, conjuncts, opaque_in, subqueries_in
+from lineage_frames.expressions import (
+    Text,
+    columns_in,
+    conjuncts,
+    matched_by,
+    opaque_in,
+    subqueries_in,
+)
 from lineage_frames.orders import is_unsteady, neighbours_that_tie, unsteady_columns
-from lineage_frames.sources import FILE, ROW
+from lineage_frames.sources import FILE, ROW, view_name
 from lineage_frames.windows import depends_on_ties, overs, window_keys
 
 
@@ -76,13 +84,14 @@ from lineage_frames.windows import depends_on_ties, overs, window_keys
 class Builder:
     """Writes the named queries of one SQL statement.
 
-    ``files``: by source, the term that says which file a row is of, its path unless given. ``reasons``: why the
-    witnesses may be too many. ``checks``: statements that must give no row, with the reason to refuse the trace
-    where one does.
+    ``files``: by source, the term that says which file a row is of, its path unless given. ``alike``: groups that
+    several nodes have are named by the first of these. ``reasons``: why the witnesses may be too many.
+    ``checks``: statements that must give no row, with the reason to refuse the trace where one does.
     """
 
     recipe: Recipe
     files: Mapping[int, str] = field(default_factory=dict)
+    alike: Alike = field(default_factory=Alike)
     queries: dict[str, str] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     checks: list[tuple[str, str]] = field(default_factory=list)
@@ -131,6 +140,14 @@ class Builder:
     def _subquery(self, place: int) -> str:
         built = self.rows(place)
         return f"(SELECT {built.names[0]} FROM {built.name})"
+
+    def _name_group(
+        self, place: int, keys: Sequence[str], marks: list[str], leaves: list[Leaf]
+    ) -> None:
+        """Add the columns that name a row's group by its keys."""
+        names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
+        marks += [f"{term} AS {name}" for term, name in zip(["true", *keys], names, strict=True)]
+        leaves.append(Leaf(self.alike.first(place), tuple(names)))
 
     # Leaves
 
@@ -219,7 +236,10 @@ class Builder:
         if not ids:
             return [], []
         read = dict.fromkeys(n for one in expressions_of(node) for n in subqueries_in(one))
-        leaves = [Leaf(n, (f"s{place}_{n}",), subquery=True) for n in read]
+        leaves = [
+            Leaf(self.alike.first(n, subquery=True), (f"s{place}_{n}",), subquery=True)
+            for n in read
+        ]
         return [f"true AS {leaf.columns[0]}" for leaf in leaves], leaves
 
     def _filter(self, place: int, node: Filter, ids: bool, top: bool) -> Built:
@@ -408,10 +428,7 @@ class Builder:
         marks, leaves = self._marks(place, node, ids)
         if ids and node.how != "anti":
             keys = [f"c{one}" for one in matched_by(self.recipe, node)]
-            names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
-            marks += [f"true AS {names[0]}"]
-            marks += [f"{key} AS {name}" for key, name in zip(keys, names[1:], strict=True)]
-            leaves.append(Leaf(place, tuple(names)))
+            self._name_group(place, keys, marks, leaves)
         listed = [*left.names, *left.ids, *marks]
         semi, anti = (
             f"FROM {left.name} LEFT {how} JOIN {right.name} ON {condition}"
@@ -440,10 +457,7 @@ class Builder:
         keys = [self.text().of(key) for key in node.keys]
         marks, leaves = self._marks(place, node, ids)
         if ids:
-            names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
-            marks += [f"true AS {names[0]}"]
-            marks += [f"{key} AS {name}" for key, name in zip(keys, names[1:], strict=True)]
-            leaves.append(Leaf(place, tuple(names)))
+            self._name_group(place, keys, marks, leaves)
         text = f"SELECT {_listed([*listed, *marks])} FROM {below.name}"
         text += f" GROUP BY {', '.join(keys)}" if keys else " HAVING true"
         return Built(self._name(place, text, ids, False), node.columns, tuple(leaves), unknown)
@@ -462,27 +476,12 @@ class Builder:
         marks, leaves = self._marks(place, node, ids)
         if ids:
             keys = window_keys(self.text(), node)
-            names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
-            marks += [f"true AS {names[0]}"]
-            marks += [f"{key} AS {name}" for key, name in zip(keys, names[1:], strict=True)]
-            leaves.append(Leaf(place, tuple(names)))
+            self._name_group(place, keys, marks, leaves)
         text = f"SELECT {_listed([*below.names, *listed, *marks])} FROM {below.name}"
         return Built(
             self._name(place, text, ids, False), node.columns, tuple(leaves),
             below.unknown | unknown,
         )  # fmt: skip
-
-
-def view_name(source: int) -> str:
-    """The name of the view that gives a source's rows."""
-    return f"lineage_source_{source}"
-
-
-def matched_by(recipe: Recipe, node: Join) -> list[int]:
-    """The left side's columns that decide which right rows match, in order."""
-    left = {one.id for one in recipe.plan[node.left].columns}
-    read = set() if node.condition is None else columns_in(node.condition)
-    return sorted(read & left)
 
 
 def _listed(terms: Sequence[str]) -> str:

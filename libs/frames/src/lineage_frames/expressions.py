@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import (
     Call,
     Column,
     Expression,
     Frame,
+    Join,
     Literal,
     OpaqueExpression,
     Over,
@@ -155,3 +157,10 @@ def conjuncts(expression: Expression) -> list[Expression]:
     if isinstance(expression, Call) and expression.fn == "and":
         return [term for one in expression.args for term in conjuncts(one)]
     return [expression]
+
+
+def matched_by(recipe: Recipe, node: Join) -> list[int]:
+    """The left side's columns that decide which right rows match, in order."""
+    read = set() if node.condition is None else columns_in(node.condition)
+    left = [one.id for one in recipe.plan[node.left].columns]
+    return [one for one in dict.fromkeys(left) if one in read]

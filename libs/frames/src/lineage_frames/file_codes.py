@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,9 @@ class FileCodes:
     terms: Mapping[int, str]
     paths: Mapping[int, Mapping[int, str]]
 
-    def named(self, source: int, column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
+    def named(
+        self, source: int, column: pa.ChunkedArray[Any]
+    ) -> tuple[list[str], NDArray[np.int64]]:
         """The files that rows are of, and the place of each row's in these; int64[n]."""
         codes = pc.unique(column)
         places = pc.index_in(column, value_set=codes).to_numpy().astype(np.int64)

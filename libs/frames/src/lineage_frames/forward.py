@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import Aggregate, Join, PythonRows, Scan, Window
 from lineage_frames import literals
-from lineage_frames.building import Builder, matched_by
+from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
-from lineage_frames.expressions import columns_in
+from lineage_frames.expressions import columns_in, matched_by
 from lineage_frames.functions import Runnable, register, runnable
 from lineage_frames.jdbc import said_of_now
 from lineage_frames.keys import arrow_types, distinct, has_key, matches_key

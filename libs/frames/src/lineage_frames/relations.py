@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -24,10 +25,12 @@ from pyspark.sql import SparkSession
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import Aggregate, Join, Node, PythonRows, Window, inputs_of
 from lineage_frames import literals
-from lineage_frames.building import Builder, matched_by
+from lineage_frames.alike import Waiting, alike
+from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
 from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import RefusedError
+from lineage_frames.expressions import matched_by
 from lineage_frames.file_codes import OUTPUT_FILES, file_codes
 from lineage_frames.functions import register, runnable
 from lineage_frames.grouping import KEEP_VALUES, grouping_of
@@ -58,6 +61,15 @@ RESTRICTED_MAX = 200_000
 
 QUERIES_AT_ONCE = 4
 """Of one level: small ones wait for Spark more than they compute."""
+
+
+@dataclass(frozen=True)
+class Above:
+    """Groups that the rows of a query name by ``leaf``: their hashes. ``folder``: where the query left its rows."""
+
+    leaf: Leaf
+    folder: Path
+    groups: Hashes
 
 
 class Relations:
@@ -92,6 +104,7 @@ class Relations:
         check_unchanged(self._session, self.output)
         view_of(self._session, self.output).createOrReplaceTempView(OUTPUT)
         self._files = file_codes(self._session, recipe, self.output)
+        self._alike = alike(self._recipe)
         self._stages: list[Stage] = []
         with code.explained():
             self._run_all()
@@ -104,44 +117,37 @@ class Relations:
             yield from stage.pairs(self._recipe)
 
     def _run_all(self) -> None:
-        """Run the queries, one for the output and then, level by level, one for each kind of groups that was met."""
-        met = self._groups_of(self._taken(self._first()))
-        seen: set[Leaf] = set()
+        """Run the queries, one for the output and then one for each kind of groups that was met."""
+        waiting: Waiting[Above] = Waiting(self._recipe.plan, self._alike)
+        self._take(self._first(), waiting)
         with ThreadPoolExecutor(QUERIES_AT_ONCE) as pool:
-            while met:
-                todo: list[tuple[Leaf, Path, Hashes]] = []
-                for leaf, above in met:
-                    named = above.named(leaf)
-                    if len(named) and not (leaf.subquery and leaf in seen):
-                        seen.add(leaf)
-                        todo.append((leaf, above.folder, named))
+            while groups := waiting.ready():
                 numbers = count(len(self._stages))
-                running = [
-                    pool.submit(self._next, next(numbers), leaf, above) for leaf, above, _ in todo
-                ]
-                met = []
-                for (leaf, _, named), future in zip(todo, running, strict=True):
-                    stage = self._taken(future.result())
-                    if self._keys_of(leaf) and not np.isin(named, stage.named()).all():
-                        raise RefusedError(
-                            "a group that was there has no rows when it is computed anew"
-                        )
-                    met += self._groups_of(stage)
+                todo = [[above for _, above in asked] for asked in groups]
+                running = [pool.submit(self._next, next(numbers), above) for above in todo]
+                for above, future in zip(todo, running, strict=True):
+                    stage = future.result()
+                    if self._keys_of(above[0].leaf):
+                        made = stage.named()
+                        if not all(np.isin(one.groups, made).all() for one in above):
+                            raise RefusedError(
+                                "a group that was there has no rows when it is computed anew"
+                            )
+                    self._take(stage, waiting)
 
-    def _taken(self, stage: Stage) -> Stage:
+    def _take(self, stage: Stage, waiting: Waiting[Above]) -> None:
         self._stages.append(stage)
         for reason in stage.reasons:
             self._because(stage.made, reason)
-        return stage
-
-    def _groups_of(self, stage: Stage) -> list[tuple[Leaf, Stage]]:
-        return [(leaf, stage) for leaf in stage.built.leaves if not leaf.stored]
+        for leaf in stage.built.leaves:
+            if not leaf.stored and len(groups := stage.named(leaf)):
+                waiting.add(leaf, Above(leaf, stage.folder, groups))
 
     # Queries
 
     def _first(self) -> Stage:
         """Output rows with what they name."""
-        builder, grouping = Builder(self._recipe, self._files.terms), grouping_of(self._recipe)
+        builder, grouping = self._builder(), grouping_of(self._recipe)
         at = f"{self._files.terms[OUTPUT_FILES]} AS {OUT_FILE}, {ROW} AS {OUT_ROW}"
         if grouping is not None and self.output.format in KEEP_VALUES:
             names = [literals.quoted(self._recipe.columns[n].name) for n in grouping.places]
@@ -173,15 +179,16 @@ class Relations:
         if several > rows:
             self._because(Items("output"), "rows of the output are equal and share their sources")
 
-    def _next(self, number: int, leaf: Leaf, above: Path) -> Stage:
+    def _next(self, number: int, above: Sequence[Above]) -> Stage:
         """Groups with what they were made from. Queries run side by side: ``number`` is the stage's own."""
-        builder, made = Builder(self._recipe, self._files.terms), groups_of(leaf)
+        leaf = above[0].leaf
+        builder, made = self._builder(), groups_of(leaf)
         if leaf.subquery:
             built = builder.build(leaf.of, ids=True)
             return self._run_groups(number, made, builder, built, [], f"{built.name} AS r")
         node = self._recipe.plan[leaf.of]
         if isinstance(node, Join):
-            return self._matches(number, builder, leaf, node, above)
+            return self._matches(number, builder, node, above)
         if isinstance(node, PythonRows):
             raise RefusedError(f"which rows {node.name} gave, {node.why}, can't be computed anew")
         assert isinstance(node, Aggregate | Window)
@@ -190,17 +197,32 @@ class Relations:
         if isinstance(node, Window) and (running(node) or looks_at_some(node)):
             builder.reasons.append("a window function looks at some rows of its partition")
         terms = [builder.text().of(one) for one in keys]
-        where = self._restriction(number, leaf, above, terms)
+        where = self._restriction(number, above, terms)
         of = f"{built.name} AS r WHERE {where}"
         return self._run_groups(number, made, builder, built, terms, of)
 
-    def _restriction(self, number: int, leaf: Leaf, above: Path, terms: list[str]) -> str:
+    def _restriction(self, number: int, above: Sequence[Above], terms: list[str]) -> str:
         if not terms:
             return "true"
-        keys = self._keys_in(above, leaf)
+        keys = self._keys_named(above)
         if keys is None or not all(map(literals.comparable, arrow_types(keys))):
             return "true"
         return has_key(self._session, f"lineage_keys_{number}", terms, keys)
+
+    def _keys_named(self, above: Sequence[Above]) -> pa.Table | None:
+        """The keys that the rows of queries name, each once; None where they are many.
+
+        Raises:
+            RefusedError: the keys don't tell groups apart, run for run.
+        """
+        found = [self._keys_in(one.folder, one.leaf) for one in above]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            return None
+        keys = distinct(
+            pa.concat_tables([one.rename_columns(known[0].column_names) for one in known])
+        )
+        return None if keys.num_rows > RESTRICTED_MAX else keys
 
     def _keys_in(self, above: Path, leaf: Leaf) -> pa.Table | None:
         """The keys that the rows of a query name, each once; None where they are many.
@@ -232,14 +254,14 @@ class Relations:
             todo.extend(inputs_of(below))
         return False
 
-    def _matches(self, number: int, builder: Builder, leaf: Leaf, node: Join, above: Path) -> Stage:
-        made, built = groups_of(leaf), builder.build(node.right, ids=True)
+    def _matches(self, number: int, builder: Builder, node: Join, above: Sequence[Above]) -> Stage:
+        made, built = groups_of(above[0].leaf), builder.build(node.right, ids=True)
         columns = matched_by(self._recipe, node)
         if node.condition is None or not columns:
             where = "true" if node.condition is None else builder.text().of(node.condition)
             of = f"{built.name} AS r WHERE {where}"
             return self._run_groups(number, made, builder, built, [], of)
-        keys = self._keys_in(above, leaf)
+        keys = self._keys_named(above)
         if keys is None:
             raise RefusedError(f"more than {RESTRICTED_MAX:,} different rows are matched by others")
         view = f"lineage_keys_{number}"
@@ -285,6 +307,9 @@ class Relations:
                     written = written.option(f"parquet.enable.dictionary#{column.name}", "false")
             written.parquet(str(folder))
         return Stage(made, built, folder, self._files, tuple(builder.reasons))
+
+    def _builder(self) -> Builder:
+        return Builder(self._recipe, self._files.terms, self._alike)
 
     def _ids(self, built: Built) -> list[str]:
         """What rows (called ``r``) name, groups by hashes of their keys, too."""

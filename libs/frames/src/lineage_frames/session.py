@@ -20,13 +20,13 @@ from lineage_core.recipe_plan import (
     within,
 )
 from lineage_frames import jdbc, literals
-from lineage_frames.building import Builder, view_name
+from lineage_frames.building import Builder
 from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import NotComputedError, RefusedError
 from lineage_frames.expressions import conjuncts
 from lineage_frames.hive_text import check_fields
 from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of, table_of
-from lineage_frames.sources import ROW, WHOLE_FILES, view_of, whole_files
+from lineage_frames.sources import ROW, WHOLE_FILES, view_name, view_of, whole_files
 from lineage_frames.versions import check_spark
 
 WRITTEN_FOR = {

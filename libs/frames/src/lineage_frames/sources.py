@@ -59,6 +59,11 @@ def whole_files(sources: Sequence[Source]) -> bool:
     return any(source.format in NUMBERED | VERSIONED for source in sources)
 
 
+def view_name(source: int) -> str:
+    """The name of the view that gives a source's rows."""
+    return f"lineage_source_{source}"
+
+
 def view_of(spark: SparkSession, source: Source) -> DataFrame:
     """The source's rows with `FILE` and `ROW`, from the files that the job read.
 

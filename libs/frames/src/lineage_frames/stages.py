@@ -22,9 +22,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe_plan import Aggregate, Join, PythonRows, Window
-from lineage_frames.building import Builder, matched_by
+from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
+from lineage_frames.expressions import matched_by
 from lineage_frames.keys import arrow_types, distinct, has_key, matches_key
 from lineage_frames.literals import DOUBLES, NEAR
 from lineage_frames.windows import looks_at_some, overs, running, window_rank

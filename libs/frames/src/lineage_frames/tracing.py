@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import Scan
 from lineage_frames import literals
+from lineage_frames.alike import Alike, Waiting, alike
 from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
@@ -62,7 +63,7 @@ def trace_back(
     code, now = runnable(spark, recipe, key), said_of_now(recipe)
     session = trace_session(spark, recipe)
     register(session, code.recipe)
-    tracer = _Tracer(session, code.recipe, file_codes(session, recipe), Collected(), [])
+    tracer = _Tracer(session, code.recipe, file_codes(session, recipe), alike(code.recipe))
     with code.explained():
         if rows is not None:
             # Whether rows that are read now give the row, its values alone don't say.
@@ -114,7 +115,7 @@ def trace_named(
     code = runnable(spark, recipe, key)
     session = trace_session(spark, recipe)
     register(session, code.recipe)
-    tracer = _Tracer(session, code.recipe, file_codes(session, recipe), Collected(), [])
+    tracer = _Tracer(session, code.recipe, file_codes(session, recipe), alike(code.recipe))
     with code.explained():
         matched, texts = tracer.of_names(names, records, names if shown is None else names[:shown])
     # Names are made of some columns; the values of others may be new.
@@ -136,9 +137,9 @@ class _Tracer:
     session: SparkSession
     recipe: Recipe
     files: FileCodes
-    found: Collected
-    reasons: list[str]
-    subqueries: set[int] = field(default_factory=set)
+    alike: Alike
+    found: Collected = field(default_factory=Collected)
+    reasons: list[str] = field(default_factory=list)
 
     def of_rows(self, rows: Sequence[Sequence[Any]]) -> int:
         """Trace rows that are known to be in the output; how many rows match."""
@@ -167,9 +168,11 @@ class _Tracer:
         )
         held = [(True, *(row[place] for place in grouping.places)) for row in rows]
         marked = f"{names[0]} boolean, {schema}" if schema else f"{names[0]} boolean"
-        keys = table_of(self.session.createDataFrame(held, marked))
-        if not self._stage(grouping.leaf, keys) and columns:
+        keys = table_of(self.session.createDataFrame(held, marked)).drop_columns([names[0]])
+        waiting = self._waiting()
+        if not self._stage(grouping.leaf, keys, waiting) and columns:
             raise RowError("no row of the output, computed anew, has these values")
+        self._trace(waiting)
         return len(rows)
 
     def of_names(
@@ -248,7 +251,10 @@ class _Tracer:
         return condition(self.session, terms)
 
     def _builder(self) -> Builder:
-        return Builder(self.recipe, self.files.terms)
+        return Builder(self.recipe, self.files.terms, self.alike)
+
+    def _waiting(self) -> Waiting[pa.Table]:
+        return Waiting(self.recipe.plan, self.alike)
 
     @property
     def _last(self) -> int:
@@ -266,6 +272,18 @@ class _Tracer:
 
     def follow(self, built: Built, table: pa.Table) -> None:
         """Collect the rows of sources that ``table`` names, and trace the groups that it names."""
+        waiting = self._waiting()
+        self._take(built, table, waiting)
+        self._trace(waiting)
+
+    def _trace(self, waiting: Waiting[pa.Table]) -> None:
+        while groups := waiting.ready():
+            for asked in groups:
+                leaf = asked[0][0]
+                named = [keys.rename_columns(list(leaf.columns[1:])) for _, keys in asked]
+                self._stage(leaf, pa.concat_tables(named), waiting)
+
+    def _take(self, built: Built, table: pa.Table, waiting: Waiting[pa.Table]) -> None:
         for leaf in built.leaves:
             there = table.filter(pc.is_valid(table[leaf.columns[-1 if leaf.stored else 0]]))
             if not there.num_rows:
@@ -273,7 +291,7 @@ class _Tracer:
             if leaf.stored:
                 self._collect(leaf, there)
             else:
-                self._stage(leaf, there)
+                waiting.add(leaf, there.select(list(leaf.columns[1:])))
 
     def _collect(self, leaf: Leaf, table: pa.Table) -> None:
         node = self.recipe.plan[leaf.of]
@@ -285,17 +303,13 @@ class _Tracer:
         for place, path in enumerate(paths):
             self.found.add(node.source, path, np.unique(ordinals[places == place]))
 
-    def _stage(self, leaf: Leaf, table: pa.Table) -> int:
+    def _stage(self, leaf: Leaf, table: pa.Table, waiting: Waiting[pa.Table]) -> int:
         """Trace the groups of one node by the next query; how many rows they have."""
-        if leaf.subquery:
-            if leaf.of in self.subqueries:
-                return 0
-            self.subqueries.add(leaf.of)
-        keys = distinct(table.select(list(leaf.columns[1:])))
+        keys = distinct(table)
         builder = self._builder()
         stage: Stage = stage_of(self.session, builder, leaf, keys)
         self.reasons += stage.reasons
         found = run(self.session, builder, stage.select)
         self.reasons += [*builder.reasons, *stage.keys_found(found)]
-        self.follow(stage.built, found)
+        self._take(stage.built, found, waiting)
         return int(found.num_rows)
