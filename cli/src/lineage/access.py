@@ -10,10 +10,10 @@ from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from lineage.options import SERVER_SCHEMES, asker
 from lineage_core.graph import LinkRecord, NodeRecord
-from lineage_core.trace_result import Direction, TraceError
+from lineage_core.trace_result import TraceError
 from lineage_core.verdict import Verdict
 from lineage_store.answers import Answer
-from lineage_store.asking import Question
+from lineage_store.asking import Question, goes_on
 from lineage_store.finding import find_application
 from lineage_store.noted import NotedPlace, NotedRowError, noted_by_values, output_called
 from lineage_store.opening import open_store
@@ -127,7 +127,7 @@ class StoredAccess:
 
     def _answer(self, question: Question, traced: Traced) -> Answer:
         """The answer, through DataFrames whose rows are among the records that were found."""
-        if question.direction is Direction.FORWARD or not traced.named_rows():
+        if not goes_on(question, traced):
             return traced.answer(question.limit, texts=question.texts)
         from lineage.frame_traces import traced_through
 
@@ -156,7 +156,7 @@ class StoredAccess:
         remove_spool(self._url, app)
 
     def export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
-        from lineage_store.exports import exported, exported_answer
+        from lineage_store.exports import exported, exported_answer, exported_through, format_of
 
         noted = noted_by_values(self.store, question.places, question.direction, question.app)
         if noted is None:
@@ -165,8 +165,12 @@ class StoredAccess:
             except NotedRowError as error:
                 noted = NotedPlace.of(error)
             else:
+                if format_of(name).table is None or not goes_on(question, traced):
+                    with output() as stream:
+                        return exported(traced, name, stream, options)
+                answer = self._answer(replace(question, texts=options.texts), traced)
                 with output() as stream:
-                    return exported(traced, name, stream, options)
+                    return exported_through(traced, answer, name, stream, options)
         answer = self._ask_noted(replace(question, texts=options.texts), noted)
         with output() as stream:
             return exported_answer(answer, name, stream, options)

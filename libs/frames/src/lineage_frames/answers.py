@@ -22,7 +22,7 @@ from lineage_core.recipe_plan import Literal, Node, Range, Values
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, TraceError
 from lineage_frames.changed import local_path
-from lineage_frames.errors import FramesError, RefusedError, RowError
+from lineage_frames.errors import FramesError, NotComputedError, RefusedError, RowError
 from lineage_frames.forward import Outcome, trace_forward
 from lineage_frames.functions import NO_CODE
 from lineage_frames.grouping import KEEP_VALUES
@@ -163,7 +163,7 @@ class Frames:
                 outcome = trace_forward(self.spark, recipe, asked, self.key)
             except RefusedError as problem:
                 refused.append(problem)
-                reasons.append(f"{made} can't be told: {problem}")
+                reasons.append(f"{made} can't be told: {self._why(problem)}")
                 continue
             told += 1
             reasons += outcome.reasons
@@ -219,6 +219,12 @@ class Frames:
             changed=False,
             complete=verdict.complete,
         )
+
+    def _why(self, problem: RefusedError) -> str:
+        """What an answer says of a refusal: that of a server is also for those who may not read rows."""
+        if self.key == NO_CODE and isinstance(problem, NotComputedError):
+            return "Spark can't compute the plan anew"
+        return str(problem)
 
     def _recipe(self, node: str) -> Recipe:
         text = self._graph.recipe(node)

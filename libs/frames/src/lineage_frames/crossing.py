@@ -70,7 +70,7 @@ class _Crossing(Frames):
             except RefusedError as problem:
                 label = self._names.label(rows.source)
                 self._reasons.append(
-                    f"where the rows of {label} come from can't be told: {problem}"
+                    f"where the rows of {label} come from can't be told: {self._why(problem)}"
                 )
             else:
                 stops.add(rows.source)
@@ -89,7 +89,11 @@ class _Crossing(Frames):
             ),
             exact=not reasons,
             reasons=reasons,
-            warnings=tuple(one for one in before.warnings if one not in said),
+            warnings=tuple(
+                dict.fromkeys(
+                    [*(one for one in before.warnings if one not in said), *self._warnings]
+                )
+            ),
         )
 
     def _go_on(self, rows: NamedRows) -> None:
@@ -102,6 +106,7 @@ class _Crossing(Frames):
         items = [Item(label, None, text) for text in found.texts[: self.question.limit]]
         self._groups.append(self._grouped(self._nodes[rows.frame], found.witnesses.matched, items))
         self._reasons += found.witnesses.reasons
+        self._warnings += found.witnesses.warnings
         self._collect(rows.frame, recipe, found.witnesses)
 
     def _collect(self, frame: str, recipe: Recipe, found: Witnesses) -> None:

@@ -211,6 +211,13 @@ class Asker:
         return parse_location(place).path
 
 
+def goes_on(question: Question, traced: Traced) -> bool:
+    """Whether what a question came to are rows of DataFrames, and it asks where these come from, too."""
+    all_the_way = question.until is None and question.steps is None
+    back = question.direction is Direction.BACKWARD
+    return back and all_the_way and bool(traced.named_rows())
+
+
 def _forms(units: Iterable[Unit | None]) -> str:
     """How items of a file are named."""
     forms: dict[Unit, str] = {

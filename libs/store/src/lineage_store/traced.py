@@ -61,7 +61,7 @@ class Traced:
             exact=self.result.exact,
             reasons=self.result.reasons,
             groups=groups,
-            warnings=(*composer.warnings, *self._stops()),
+            warnings=(*composer.warnings, *self.stops()),
             changed=self.changed or any(group.changed for group in (*starts, *groups)),
             complete=self.complete,
         )
@@ -88,7 +88,7 @@ class Traced:
         once = len({space.partition for space in spaces}) == len(spaces)
         return sum(spaces.values()) if once else None
 
-    def _stops(self) -> Iterator[str]:
+    def stops(self) -> Iterator[str]:
         """What the reader is told where the trace ends at a DataFrame's rows."""
         if self.direction is Direction.BACKWARD:
             yield from (one.stop(self.app, self.names) for one in self.named_rows())

@@ -16,10 +16,10 @@ from lineage_core.trace_result import Direction, NodeItems
 from lineage_core.verdict import Verdict
 from lineage_query_api.errors import ProblemError, no_rows, too_much
 from lineage_query_api.models import StartModel, TraceRequest
-from lineage_query_api.noted_traces import NotedTrace, NotedTraces
+from lineage_query_api.noted_traces import Computed, NotedTrace, NotedTraces
 from lineage_query_api.settings import QueryApiSettings
 from lineage_query_api.trace_ids import pack
-from lineage_store.answers import Answer, Item
+from lineage_store.answers import Item
 from lineage_store.asking import Asker, Question
 from lineage_store.finding import NotFoundError, find_application
 from lineage_store.listing import Listing
@@ -169,17 +169,24 @@ class Lineages:
     # -- traces ------------------------------------------------------------------------------
 
     def trace(self, name: str, request: TraceRequest, *, rows: bool) -> Trace:
-        """As :meth:`trace_any`, of items that are kept.
+        """As :meth:`trace_any`, of records alone: where they are rows of DataFrames it does not go on.
 
         Raises:
             ProblemError: also where rows of DataFrames are asked for.
         """
-        made = self.trace_any(name, request, rows=rows)
-        if isinstance(made, NotedTrace):
-            raise ProblemError(
-                HTTPStatus.UNPROCESSABLE_ENTITY, "rows of DataFrames can be traced, not compared"
-            )
-        return made
+        opened, request, key = self._asked(name, request, rows=rows)
+        kept = self._kept(key, opened)
+        if kept is not None:
+            return kept
+        question = _question(opened, request)
+        try:
+            if self._by_values(question) is None:
+                return self._keep(key, opened, request, self.ask(question))
+        except NotedRowError:
+            pass
+        raise ProblemError(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "rows of DataFrames can be traced, not compared"
+        )
 
     def trace_any(self, name: str, request: TraceRequest, *, rows: bool) -> Trace | NotedTrace:
         """Answer a request over one application, or have the answer given before.
@@ -190,54 +197,40 @@ class Lineages:
             LineageError: what is asked for is not there.
             ProblemError: it costs more than a question may, or is not for this caller.
         """
-        if request.start.contains is not None and not rows:
-            raise no_rows()
-        opened = self.open(name)
-        request = self._resolved(opened, request)
-        key = pack(opened.app, request)
-        with self._lock:
-            kept = self._traces.get(key)
-            if kept is not None and kept.opened is opened:
-                self._traces.move_to_end(key)
-                return kept
+        opened, request, key = self._asked(name, request, rows=rows)
         noted = self.noted.kept(key, opened, rows=rows)
         if noted is not None:
             return noted
-        begin = request.start
-        question = Question(
-            direction=Direction(request.direction),
-            places=tuple(begin.places),
-            app=opened.app,
-            until=None if request.until == "ends" else request.until,
-            steps=request.steps,
-            regions=_regions(opened, begin),
-        )
-        found = self.ask_any(question, rows=rows)
-        if isinstance(found, Answer):
-            valued = parse_valued(question.places[0]) is not None
-            made = NotedTrace(key, opened, request, found, valued)
-            self.noted.keep(made)
-            return made
-        trace = Trace(key, opened, request, found, _runs_of(found))
-        self._keep(trace)
-        return trace
+        question = _question(opened, request)
+        kept = self._kept(key, opened)
+        found: Traced | Computed
+        if kept is None:
+            found = self.ask_any(question, rows=rows)
+        else:
+            found = self._through(question, kept.traced, rows=rows)
+        if isinstance(found, Traced):
+            return kept or self._keep(key, opened, request, found)
+        made = _noted_trace(key, opened, request, found)
+        self.noted.keep(made)
+        return made
 
-    def ask_any(self, question: Question, *, rows: bool) -> Traced | Answer:
-        """Trace a question within bounds; rows of DataFrames give an answer.
+    def ask_any(self, question: Question, *, rows: bool) -> Traced | Computed:
+        """Trace a question within bounds; where rows of DataFrames take part, that is computed.
 
         Raises:
             LineageError: what is asked for is not there.
             ProblemError: it costs more than a question may, or is not for this caller.
         """
-        noted = noted_by_values(self.store, question.places, question.direction, question.app)
+        noted = self._by_values(question)
         if noted is not None:
-            return self.noted.ask(question, noted, rows=rows)
+            return Computed(self.noted.ask(question, noted, rows=rows))
         try:
-            return self.ask(question)
+            traced = self.ask(question)
         except NotedRowError as error:
             if not self.settings.spark_master:
                 raise
-            return self.noted.ask(question, NotedPlace.of(error), rows=rows)
+            return Computed(self.noted.ask(question, NotedPlace.of(error), rows=rows))
+        return self._through(question, traced, rows=rows)
 
     def ask(self, question: Question) -> Traced:
         """Trace a question within bounds.
@@ -249,6 +242,30 @@ class Lineages:
         """
         with self._turn():
             return self._asker.trace(question, self._watch())
+
+    def _through(self, question: Question, traced: Traced, *, rows: bool) -> Traced | Computed:
+        """A trace of records, through the DataFrames whose rows some of them are."""
+        if not self.noted.goes_on(question, traced):
+            return traced
+        return Computed(self.noted.go_on(question, traced, rows=rows), traced)
+
+    def _asked(
+        self, name: str, request: TraceRequest, *, rows: bool
+    ) -> tuple[Opened, TraceRequest, str]:
+        """The application, what is asked of it, and the id of the trace.
+
+        Raises:
+            LineageError: what is asked for is not there.
+            ProblemError: it is not for this caller, or is more than a question may be.
+        """
+        if request.start.contains is not None and not rows:
+            raise no_rows()
+        opened = self.open(name)
+        request = self._resolved(opened, request)
+        return opened, request, pack(opened.app, request)
+
+    def _by_values(self, question: Question) -> NotedPlace | None:
+        return noted_by_values(self.store, question.places, question.direction, question.app)
 
     def check_listed(self, items: int, hint: str) -> None:
         """Refuse an answer of more items than are given at once.
@@ -303,13 +320,24 @@ class Lineages:
 
         return watch
 
-    def _keep(self, trace: Trace) -> None:
+    def _kept(self, key: str, opened: Opened) -> Trace | None:
+        """A trace of records that was made before, of the same lineage."""
+        with self._lock:
+            kept = self._traces.get(key)
+            if kept is None or kept.opened is not opened:
+                return None
+            self._traces.move_to_end(key)
+        return kept
+
+    def _keep(self, key: str, opened: Opened, request: TraceRequest, traced: Traced) -> Trace:
+        trace = Trace(key, opened, request, traced, _runs_of(traced))
         with self._lock:
             self._forget(trace.id)
             self._traces[trace.id] = trace
             self._runs += trace.runs
             while len(self._traces) > TRACES_KEPT or self._runs > RUNS_KEPT:
                 self._forget(next(iter(self._traces)))
+        return trace
 
     def _forget(self, key: str) -> None:
         dropped = self._traces.pop(key, None)
@@ -356,6 +384,32 @@ class Lineages:
         if not found:
             raise NotFoundError(f"no item of node {name} holds {contains!r}")
         return found
+
+
+def _question(opened: Opened, request: TraceRequest) -> Question:
+    """What is traced for a request.
+
+    Raises:
+        AddressError: a space can't be read or names no node.
+        RegionError: ranges that can't be read.
+    """
+    return Question(
+        direction=Direction(request.direction),
+        places=tuple(request.start.places),
+        app=opened.app,
+        until=None if request.until == "ends" else request.until,
+        steps=request.steps,
+        regions=_regions(opened, request.start),
+    )
+
+
+def _noted_trace(key: str, opened: Opened, request: TraceRequest, found: Computed) -> NotedTrace:
+    if found.records is None:
+        valued = parse_valued(request.start.places[0]) is not None
+        return NotedTrace(key, opened, request, found.answer, valued, None)
+    passed = found.records.result.passed
+    way = {node: items.count for node, items in passed.items()}
+    return NotedTrace(key, opened, request, found.answer, False, way)
 
 
 def _valued(start: StartModel) -> StartModel:

@@ -219,6 +219,9 @@ class TraceModel(_Model):
     computed: bool = Field(
         description="by a query over a DataFrame's recipe: there are no steps, and no items on the way"
     )
+    through: bool = Field(
+        description="an RDD's records whose trace goes on, by such a query, through DataFrames: all the way alone"
+    )
     passed: list[Passed] = Field(description="items on the way, the start and the found included")
     count: int
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -14,11 +15,12 @@ from lineage_query_api.models import TraceRequest
 from lineage_query_api.one_spark import ELSEWHERE, OneSpark
 from lineage_query_api.settings import QueryApiSettings
 from lineage_store.answers import Answer
-from lineage_store.asking import Question
+from lineage_store.asking import Question, goes_on
 from lineage_store.noted import NotedPlace
 from lineage_store.opened import Opened
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
+from lineage_store.traced import Traced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +28,17 @@ if TYPE_CHECKING:
 ANSWERS_KEPT = 32
 ITEMS_KEPT = 10_000
 """Items of each node that a kept answer has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """An answer of queries over DataFrames' recipes.
+
+    ``records``: the trace of an RDD's records that it goes on from; None where rows of DataFrames were asked for.
+    """
+
+    answer: Answer
+    records: Traced | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +51,8 @@ class NotedTrace:
     answer: Answer
     valued: bool
     """Its rows were asked for by their values."""
+    way: Mapping[str, int] | None
+    """Of a trace that goes on from an RDD's records: how many of them take part, by node."""
 
     @property
     def count(self) -> int:
@@ -55,6 +70,26 @@ class NotedTraces:
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, NotedTrace] = OrderedDict()
 
+    def goes_on(self, question: Question, traced: Traced) -> bool:
+        """Whether a trace of records is to go on through DataFrames here."""
+        return self._spark is not None and goes_on(question, traced)
+
+    def go_on(self, question: Question, traced: Traced, *, rows: bool) -> Answer:
+        """The answer to a question about records, through the DataFrames whose rows they are.
+
+        Raises:
+            LineageError, ProblemError: as :meth:`ask`.
+        """
+
+        def through(session: SparkSession, limited: Question) -> Answer:
+            from lineage_frames.crossing import answer_through
+            from lineage_frames.functions import NO_CODE
+
+            return answer_through(session, self._store, self._reader, limited, traced, key=NO_CODE)
+
+        assert self._spark is not None
+        return self._spark.run(lambda session: _answer(session, question, through, rows=rows))
+
     def ask(self, question: Question, noted: NotedPlace, *, rows: bool) -> Answer:
         """The answer to a question. ``rows``: whoever asks may read what rows say.
 
@@ -71,7 +106,14 @@ class NotedTraces:
                 f"{noted.place} names rows of a DataFrame (node {noted.node} of {noted.app}): they are traced "
                 f"by Spark, which this server has not (LINEAGE_SPARK_MASTER is not set): {ELSEWHERE}"
             )
-        return self._spark.run(lambda session: self._answer(session, question, noted, rows=rows))
+
+        def trace(session: SparkSession, limited: Question) -> Answer:
+            from lineage_frames.asking import trace_noted
+            from lineage_frames.functions import NO_CODE
+
+            return trace_noted(session, self._store, self._reader, limited, noted, key=NO_CODE)
+
+        return self._spark.run(lambda session: _answer(session, question, trace, rows=rows))
 
     def keep(self, trace: NotedTrace) -> None:
         """Have a trace again when it is asked for again."""
@@ -106,29 +148,32 @@ class NotedTraces:
         if self._spark is not None:
             self._spark.close()
 
-    def _answer(
-        self, session: SparkSession, question: Question, noted: NotedPlace, *, rows: bool
-    ) -> Answer:
-        from lineage_frames.asking import trace_noted
-        from lineage_frames.errors import NotComputedError
-        from lineage_frames.functions import NO_CODE
 
-        limit = ITEMS_KEPT if question.limit is None else min(question.limit, ITEMS_KEPT)
-        question = replace(question, limit=limit)
-        try:
-            answer = trace_noted(session, self._store, self._reader, question, noted, key=NO_CODE)
-        except NotComputedError as error:
-            if rows:
-                raise
-            raise ProblemError(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
-                "Spark can't compute the plan anew",
-                hint="why may hold values of rows: ask for a token with the right to read rows",
-            ) from error
-        if all(group.count <= ITEMS_KEPT for group in answer.groups):
-            return answer
-        told = f"of each node the first {ITEMS_KEPT:,} items are listed"
-        return replace(answer, warnings=(*answer.warnings, told))
+def _answer(
+    session: SparkSession,
+    question: Question,
+    trace: Callable[[SparkSession, Question], Answer],
+    *,
+    rows: bool,
+) -> Answer:
+    """What ``trace`` answers, as much of it as is listed."""
+    from lineage_frames.errors import NotComputedError
+
+    limit = ITEMS_KEPT if question.limit is None else min(question.limit, ITEMS_KEPT)
+    try:
+        answer = trace(session, replace(question, limit=limit))
+    except NotComputedError as error:
+        if rows:
+            raise
+        raise ProblemError(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "Spark can't compute the plan anew",
+            hint="why may hold values of rows: ask for a token with the right to read rows",
+        ) from error
+    if all(group.count <= ITEMS_KEPT for group in answer.groups):
+        return answer
+    told = f"of each node the first {ITEMS_KEPT:,} items are listed"
+    return replace(answer, warnings=(*answer.warnings, told))
 
 
 def _same(one: Opened, other: Opened) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -100,14 +100,17 @@ def trace(made: Trace | NotedTrace, *, texts: bool) -> TraceModel:
     if isinstance(made, NotedTrace):
         return _noted_trace(made, texts=texts)
     answer = made.traced.answer(ITEMS_SHOWN, texts=texts)
-    names = made.opened.names
     passed = made.traced.result.passed
-    order = [node.node for node in made.opened.nodes if node.node in passed]
-    shown = [
-        Passed(node=node, label=names.label(node), count=passed[node].count)
-        for node in [*order, *sorted(set(passed) - set(order))]
-    ]
+    shown = _passed(made.opened, {node: items.count for node, items in passed.items()})
     return _trace(made, answer, shown, made.traced.result.count, computed=False)
+
+
+def _passed(opened: Opened, counts: Mapping[str, int]) -> list[Passed]:
+    order = [node.node for node in opened.nodes if node.node in counts]
+    return [
+        Passed(node=node, label=opened.names.label(node), count=counts[node])
+        for node in [*order, *sorted(set(counts) - set(order))]
+    ]
 
 
 def _noted_trace(made: NotedTrace, *, texts: bool) -> TraceModel:
@@ -116,9 +119,14 @@ def _noted_trace(made: NotedTrace, *, texts: bool) -> TraceModel:
         tuple(replace(one, items=one.items[:ITEMS_SHOWN]) for one in some)
         for some in (answer.start, answer.groups)
     )
-    shown = [Passed(node=one.node, label=one.label, count=one.count) for one in (*start, *groups)]
     first = replace(answer, start=start, groups=groups)
-    return _trace(made, first, shown, made.count, computed=True)
+    way = made.way or {}
+    beyond = [one for one in (*start, *groups) if one.node not in way]
+    shown = [
+        *_passed(made.opened, way),
+        *(Passed(node=one.node, label=one.label, count=one.count) for one in beyond),
+    ]
+    return _trace(made, first, shown, made.count, computed=made.way is None)
 
 
 def _trace(
@@ -139,6 +147,7 @@ def _trace(
         passed=passed,
         count=count,
         computed=computed,
+        through=isinstance(made, NotedTrace) and made.way is not None,
     )
 
 

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from lineage_store.exports.errors import ExportError, ExportTooLargeError
-from lineage_store.exports.exported import Exported, exported, exported_answer
+from lineage_store.exports.exported import Exported, exported, exported_answer, exported_through
 from lineage_store.exports.options import Options
 from lineage_store.exports.registry import FORMATS, Format, export, format_for, format_of
 
@@ -24,6 +24,7 @@ __all__ = [
     "export",
     "exported",
     "exported_answer",
+    "exported_through",
     "format_for",
     "format_of",
 ]

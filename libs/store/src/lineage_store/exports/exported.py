@@ -9,7 +9,7 @@ from lineage_store.answers import Answer
 from lineage_store.exports.errors import ExportError
 from lineage_store.exports.options import Options
 from lineage_store.exports.registry import FORMATS, export, format_of
-from lineage_store.exports.tables import batches_of, facts_of
+from lineage_store.exports.tables import batches_of, batches_through, facts_of
 from lineage_store.traced import Traced
 
 
@@ -63,7 +63,7 @@ class Exported:
 
 def exported(traced: Traced, name: str, stream: IO[bytes], options: Options) -> Exported:
     """Write a trace and say what was written; raises as :func:`lineage_store.exports.export`."""
-    warnings = export(traced, name, stream, options)
+    warnings = (*export(traced, name, stream, options), *traced.stops())
     return Exported(
         app=traced.app,
         direction=traced.direction.value,
@@ -88,6 +88,29 @@ def exported_answer(answer: Answer, name: str, stream: IO[bytes], options: Optio
         tables = ", ".join(one.name for one in FORMATS.values() if one.table is not None)
         raise ExportError(f"a trace of DataFrames' rows has no derivations: give one of {tables}")
     table(batches_of(answer, options), facts_of(answer), stream)
+    return _told(answer, name)
+
+
+def exported_through(
+    traced: Traced, answer: Answer, name: str, stream: IO[bytes], options: Options
+) -> Exported:
+    """Write a trace of records, and the answer in which it goes on through DataFrames.
+
+    A table has both. Other formats have derivations, and so just the records.
+
+    Raises:
+        ExportError: no such format, or what it needs is not installed.
+        ExportTooLargeError: more items than the format takes; nothing was written.
+    """
+    table = format_of(name).table
+    if table is None:
+        return exported(traced, name, stream, options)
+    rows = batches_through(traced, answer, traced.composer(), options)
+    table(rows, facts_of(answer), stream)
+    return _told(answer, name)
+
+
+def _told(answer: Answer, name: str) -> Exported:
     return Exported(
         app=answer.app,
         direction=answer.direction.value,

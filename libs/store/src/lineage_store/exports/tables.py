@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 from lineage_core.region import Region
 from lineage_store.answers import Answer, Composer, Item
@@ -27,12 +27,20 @@ class Batch:
     items: list[Item]
 
 
-def batches(traced: Traced, composer: Composer, options: Options) -> Iterator[Batch]:
-    """All rows of a table, some thousands at a time, by node in order of creation."""
+def batches(
+    traced: Traced, composer: Composer, options: Options, through: Collection[str] = ()
+) -> Iterator[Batch]:
+    """All rows of a table, some thousands at a time, by node in order of creation.
+
+    ``through``: nodes whose items are no end of the trace, but on its way.
+    """
     nodes = {node.node: node for node in traced.graph.nodes()}
     roles = (FOUND, START, WAY) if options.way else (FOUND,)
     sure = traced.surely_taking_part()
-    for role, of_node in traced.roles(*roles):
+    for part, of_node in traced.roles(*roles):
+        role = WAY if part == FOUND and of_node.node in through else part
+        if role == WAY and not options.way:
+            continue
         record = nodes.get(of_node.node)
         label = traced.names.label(of_node.node)
         what = "" if record is None else record.name or record.op
@@ -50,6 +58,17 @@ def batches_of(answer: Answer, options: Options) -> Iterator[Batch]:
             items = list(group.items)
             exact = [answer.exact] * len(items)
             yield Batch(role, group.label, group.what, exact, items)
+
+
+def batches_through(
+    traced: Traced, answer: Answer, composer: Composer, options: Options
+) -> Iterator[Batch]:
+    """All rows of a table of a trace of records, and of the answer in which it goes on through DataFrames."""
+    found = set(traced.result.found)
+    ends = {group.node for group in answer.groups}
+    beyond = tuple(group for group in answer.groups if group.node not in found)
+    yield from batches(traced, composer, options, through=found - ends)
+    yield from batches_of(replace(answer, start=(), groups=beyond), options)
 
 
 def facts(traced: Traced) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
+from typing import IO
 
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
@@ -15,13 +16,20 @@ from lineage_core.trace_result import Direction
 from lineage_query_api import models
 from lineage_query_api.dependencies import AppName, Caller, RowCaller, Store
 from lineage_query_api.errors import too_much
+from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import AnyObject
-from lineage_query_api.routes.exports import parts_of, written, written_answer
-from lineage_store.answers import Answer
+from lineage_query_api.noted_traces import Computed
+from lineage_query_api.routes.exports import (
+    parts_of,
+    written,
+    written_answer,
+    written_through,
+)
 from lineage_store.asking import Question
 from lineage_store.dump import dump_application
-from lineage_store.exports import Options
+from lineage_store.exports import Exported, Options
 from lineage_store.exports.options import DERIVED_ITEMS_MAX
+from lineage_store.traced import Traced
 
 router = APIRouter(prefix="/v1", tags=["answers"])
 FRAMED = "application/vnd.lineage.file"
@@ -33,8 +41,9 @@ def answer(question: models.Question, store: Store, caller: Caller) -> AnyObject
     """Trace places as people type them: as `lineage back --json` and `lineage forward --json`."""
     asked = replace(_question(question), limit=question.limit)
     found = store.ask_any(asked, rows=caller.rows)
-    if isinstance(found, Answer):
-        return AnyObject(**(found if caller.rows else found.without_texts()).to_json())
+    if isinstance(found, Computed):
+        told = found.answer if caller.rows else found.answer.without_texts()
+        return AnyObject(**told.to_json())
     listed = found.result.count if question.limit is None else question.limit
     store.check_listed(listed, "give a limit")
     return AnyObject(**found.answer(question.limit, texts=caller.rows).to_json())
@@ -62,15 +71,23 @@ def answer_as_file(
     options = Options(
         way=question.way, texts=question.texts and caller.rows, items_max=question.items_max
     )
-    found = store.ask_any(_question(question), rows=caller.rows)
-    if isinstance(found, Answer):
-        asked = found.asked if question.asked is None else tuple(question.asked)
-        file, told = written_answer(replace(found, asked=asked), question.format, options)
-    else:
-        traced = found if question.asked is None else found.asked_as(question.asked)
-        file, told = written(store, traced, question.format, options)
+    asked = _question(question)
+    found = store.ask_any(asked, rows=caller.rows)
+    file, told = _written(store, found, question, options)
     first = json.dumps(told.to_json() | {"bytes": file.tell()}) + "\n"
     return StreamingResponse(chain([first.encode()], parts_of(file)), media_type=FRAMED)
+
+
+def _written(
+    store: Lineages, found: Traced | Computed, question: models.FileQuestion, options: Options
+) -> tuple[IO[bytes], Exported]:
+    typed = question.places if question.asked is None else question.asked
+    if isinstance(found, Traced):
+        return written(store, found.asked_as(typed), question.format, options)
+    answer = found.answer.asked_as(typed)
+    if found.records is None:
+        return written_answer(answer, question.format, options)
+    return written_through(store, found.records.asked_as(typed), answer, question.format, options)
 
 
 def _question(asked: models.Question | models.FileQuestion) -> Question:

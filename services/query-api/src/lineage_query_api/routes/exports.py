@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import IO, Annotated, cast
 
 from fastapi import APIRouter, Query
@@ -23,6 +24,7 @@ from lineage_store.exports import (
     Options,
     exported,
     exported_answer,
+    exported_through,
     format_of,
 )
 from lineage_store.traced import Traced
@@ -58,10 +60,13 @@ def export_trace(
     made = had(store, trace, caller)
     chosen = format_of(format_name)
     options = Options(way=way, texts=caller.rows)
-    if isinstance(made, NotedTrace):
+    if not isinstance(made, NotedTrace):
+        file, _ = written(store, made.traced, format_name, options)
+    elif made.way is None:
         file, _ = written_answer(made.answer, format_name, options)
     else:
-        file, _ = written(store, made.traced, format_name, options)
+        records = store.trace(made.opened.app, made.request, rows=caller.rows).traced
+        file, _ = written_through(store, records, made.answer, format_name, options)
     name = f"lineage-{made.opened.app}.{chosen.extension}"
     headers = {"Content-Disposition": f'attachment; filename="{_safe(name)}"'}
     return StreamingResponse(parts_of(file), media_type=chosen.media_type, headers=headers)
@@ -76,13 +81,40 @@ def written(
         ProblemError: more items than a file may hold.
         LineageError: what the format does not take.
     """
+    return _spooled(
+        store, traced, format_name, lambda file: exported(traced, format_name, file, options)
+    )
+
+
+def written_through(
+    store: Lineages, traced: Traced, answer: Answer, format_name: str, options: Options
+) -> tuple[IO[bytes], Exported]:
+    """A file of a trace of records and of the answer in which it goes on through DataFrames.
+
+    Raises:
+        ProblemError: more items than a file may hold, or not all are known.
+        LineageError: what the format does not take.
+    """
+    beyond = [group for group in answer.groups if group.node not in traced.result.found]
+    whole(replace(answer, groups=tuple(beyond)))
+    return _spooled(
+        store,
+        traced,
+        format_name,
+        lambda file: exported_through(traced, answer, format_name, file, options),
+    )
+
+
+def _spooled(
+    store: Lineages, traced: Traced, format_name: str, write: Callable[[IO[bytes]], Exported]
+) -> tuple[IO[bytes], Exported]:
     if format_name != "mermaid":
         hint = "begin at fewer rows, or export from the store itself"
         store.check_listed(traced.result.count, hint)
     with ExitStack() as open_files:
         spooled = open_files.enter_context(tempfile.SpooledTemporaryFile(max_size=IN_MEMORY))
         file = cast(IO[bytes], spooled)
-        told = exported(traced, format_name, file, options)
+        told = write(file)
         open_files.pop_all()
     return file, told
 

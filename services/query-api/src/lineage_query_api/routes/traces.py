@@ -59,7 +59,10 @@ def list_trace_items(
     made = had(store, trace, caller)
     opened = made.opened
     if isinstance(made, NotedTrace):
-        return shaping.noted_page(made, opened.names.node(node), limit, cursor, texts=caller.rows)
+        named = opened.names.node(node)
+        if named not in (made.way or {}):
+            return shaping.noted_page(made, named, limit, cursor, texts=caller.rows)
+        made = store.trace(opened.app, made.request, rows=caller.rows)
     found = made.result_items.get(opened.names.node(node))
     if found is None:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"no item of node {node} takes part in the trace")
