@@ -31,6 +31,7 @@ export function traced(program: Program, id: string, request: TraceRequest): Ans
       : program.nodes.filter((node) => !node.exact).map((n) => `node ${n.node}: ${n.reason}`),
     warnings: [],
     computed: false,
+    through: false,
     start: counts(program, start),
     groups: counts(program, groups),
     passed: counts(program, passed).map(({ node, label, count }) => ({ node, label, count })),

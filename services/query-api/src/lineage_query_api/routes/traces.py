@@ -58,12 +58,14 @@ def list_trace_items(
     """Items of one node that take part in a trace, in order."""
     made = had(store, trace, caller)
     opened = made.opened
-    if isinstance(made, NotedTrace):
-        named = opened.names.node(node)
-        if named not in (made.way or {}):
-            return shaping.noted_page(made, named, limit, cursor, texts=caller.rows)
-        made = store.trace(opened.app, made.request, rows=caller.rows)
-    found = made.result_items.get(opened.names.node(node))
+    named = opened.names.node(node)
+    if not isinstance(made, NotedTrace):
+        found = made.result_items.get(named)
+    elif made.way is None or named not in made.way:
+        return shaping.noted_page(made, named, limit, cursor, texts=caller.rows)
+    else:
+        records = store.trace(opened.app, made.request, rows=caller.rows)
+        found = records.traced.result.passed.get(named)
     if found is None:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"no item of node {node} takes part in the trace")
     page = Listing(opened).page(in_order(found), limit, cursor=cursor, texts=caller.rows)

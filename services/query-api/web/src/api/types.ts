@@ -168,6 +168,8 @@ export interface Trace {
   groups: GroupCount[];
   /** By a query over a DataFrame's recipe: there are no steps, and no items on the way. */
   computed: boolean;
+  /** The trace of an RDD's records that goes on, by such a query, through DataFrames: all the way alone. */
+  through: boolean;
   passed: PassedNode[];
   count: number;
 }

@@ -82,6 +82,7 @@ export function aTrace(told: Partial<Trace> = {}): Trace {
     start: [],
     groups: [],
     computed: false,
+    through: false,
     passed: [],
     count: 0,
     ...told,

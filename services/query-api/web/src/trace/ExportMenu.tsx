@@ -53,7 +53,7 @@ export function ExportMenu({ trace, onError }: { trace: Trace; onError: (error: 
       }}
     >
       <option value="">{busy ? 'Exporting…' : 'Export…'}</option>
-      {(trace.computed ? COMPUTED : ALL).map((format) => (
+      {(trace.computed || trace.through ? COMPUTED : ALL).map((format) => (
         <option key={format} value={format}>
           {WORDS[format]}
         </option>

@@ -113,7 +113,7 @@ export function TracePanel(props: Props) {
               className="button button-small button-quiet"
               onClick={() => props.onRowsOf(at)}
             >
-              {trace.computed ? 'Other rows of this node' : 'All rows of this node'}
+              {isNoted(node?.kind) ? 'Other rows of this node' : 'All rows of this node'}
             </button>
           </div>
         )}
@@ -153,7 +153,7 @@ export function TracePanel(props: Props) {
 function FoundItems(props: Props & { at: string }) {
   const { trace, at, node, onTrace, onShowRow } = props;
   const pages = useItemPages(traceItemsQuery(trace.trace, at));
-  const { computed } = trace;
+  const noted = node === undefined ? trace.computed : isNoted(node.kind);
   const actions = useMemo<ItemAction[]>(
     () => [
       {
@@ -161,27 +161,27 @@ function FoundItems(props: Props & { at: string }) {
         title: 'Show it in its file',
         letter: 'l',
         run: (item) => onShowRow(item.address),
-        available: (item) => item.location !== null && !computed,
+        available: (item) => item.location !== null && !noted,
       },
       {
         label: '← Back',
         title: 'Trace backward from here',
         letter: 'b',
-        run: (item) => onTrace('backward', [placeOf(item, computed)]),
+        run: (item) => onTrace('backward', [placeOf(item, noted)]),
         available: (item) => isWayFrom(node?.kind, 'backward', item),
       },
       {
         label: 'Forward →',
         title: 'Trace forward from here',
         letter: 'f',
-        run: (item) => onTrace('forward', [placeOf(item, computed)]),
+        run: (item) => onTrace('forward', [placeOf(item, noted)]),
         available: (item) => isWayFrom(node?.kind, 'forward', item),
       },
     ],
-    [node?.kind, onTrace, onShowRow, computed],
+    [node?.kind, onTrace, onShowRow, noted],
   );
   const open = (item: Item) => {
-    if (computed) return;
+    if (noted) return;
     if (item.location !== null) onShowRow(item.address);
     else onTrace(trace.direction, [item.address]);
   };
@@ -214,12 +214,15 @@ function FoundItems(props: Props & { at: string }) {
 }
 
 /** What names an item: rows of DataFrames have no address but the place in their file. */
-const placeOf = (item: Item, computed: boolean) =>
-  computed ? (item.location ?? item.address) : item.address;
+const placeOf = (item: Item, noted: boolean) =>
+  noted ? (item.location ?? item.address) : item.address;
+
+/** Whether a node's rows are those of a DataFrame, which are in no list. */
+const isNoted = (kind: string | undefined) => kind === 'frame' || kind === 'frame-source';
 
 /** Whether a trace may go on from an item of a node of that kind. */
 function isWayFrom(kind: string | undefined, direction: Direction, item: Item): boolean {
-  if (kind === 'frame' || kind === 'frame-source') {
+  if (isNoted(kind)) {
     return item.location !== null && (kind === 'frame') === (direction === 'backward');
   }
   return kind !== (direction === 'backward' ? 'source' : 'sink');
