@@ -27,6 +27,7 @@ from lineage_store.asking import Question
 from lineage_store.exports import Exported, Options
 from tests.api_server import serving
 from tests.job_runs import STORE
+from tests.page import npm
 
 pytestmark = pytest.mark.e2e
 
@@ -154,7 +155,8 @@ def test_a_trace_has_the_rows_and_the_records_on_the_way(ran: Path, client: http
     rest = got(client.get(f"{again}/nodes/{read}/items", params={"cursor": first["next"]}))
     assert first["items"] + rest["items"] == by_what["csv"]["items"]
     records = got(client.get(f"{again}/nodes/df.rdd/items"))
-    assert records["count"] == passed[records["node"]]
+    assert records["count"] == passed[records["node"]] == by_what["DataFrame.rdd"]["count"]
+    assert records["items"][0]["address"].startswith("df.rdd#")
     (text,) = got(client.get(f"{again}/nodes/{made['start'][0]['node']}/items"))["items"]
     assert text["text"].startswith(land)
     lines = [json.loads(line) for line in client.get(f"{again}/items.ndjson").text.splitlines()]
@@ -269,3 +271,27 @@ def test_without_a_spark_or_the_right_to_the_files_it_says_so(ran: Path, tmp_pat
     given = {"api_roots": f"{ran}/out", "spark_master": "local[1]"}
     with serving(url, **given) as address, httpx.Client(base_url=address, timeout=99) as client:
         assert "not read by this server" in got(traced(client, place), 422)["detail"]
+
+
+def test_the_page_asks_for_rows_and_shows_them(ran: Path, served: str) -> None:
+    (parquet,) = (ran / "counted").glob("*.parquet")
+    keys: list[Any] = pq.read_table(parquet)["key"].to_pylist()
+    first, second, _ = keys
+
+    def places(lines: set[int]) -> list[str]:
+        return [f"{ran}/orders.csv:{line}" for line in sorted(lines)]
+
+    def keyed(wanted: str) -> list[str]:
+        return places({line for line, (key, _) in enumerate(ORDERS, 2) if key == wanted})
+
+    told = {
+        "output": "counted",
+        "column": "key",
+        "value": second,
+        "valued": keyed(second),
+        "place": f"{parquet}#0",
+        "placed": keyed(first),
+        "records": "/out",
+        "through": places(orders_of(outputs(ran)[0][1])),
+    }
+    npm("e2e:only", environment={"LINEAGE_URL": served, "LINEAGE_E2E_FRAMES": json.dumps(told)})

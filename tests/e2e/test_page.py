@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,27 +10,12 @@ import pytest
 from lineage_query_api.auth import new_token
 from tests.api_server import serving
 from tests.flights_demo import Demo
+from tests.page import npm
 from tests.stored_lineage import store_run
 
 pytestmark = pytest.mark.e2e
 
-ROOT = Path(__file__).resolve().parents[2]
-WEB = ROOT / "services" / "query-api" / "web"
 DOOMED = "to-be-deleted"
-
-
-def npm(*words: str, environment: Mapping[str, str] | None = None) -> None:
-    """Run a script of the page's package; what it prints is the reason when it fails."""
-    done = subprocess.run(
-        [str(ROOT / "scripts" / "node.sh"), "exec", "npm", "run", "--silent", *words],
-        cwd=WEB,
-        env=os.environ | {"NO_COLOR": "1"} | dict(environment or {}),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-20_000:]
 
 
 @pytest.fixture

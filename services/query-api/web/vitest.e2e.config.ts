@@ -1,6 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
 const ANY = 'e2e/{story,states}.test.ts';
+/** Of a program with DataFrames, over a server with a Spark. */
+const FRAMES = 'e2e/frames.test.ts';
 const MADE_UP = 'e2e/madeup.test.ts';
 /** What else drives a browser, by mode: over a running service alone. */
 const OTHERS: Record<string, string> = {
@@ -8,13 +10,16 @@ const OTHERS: Record<string, string> = {
   pictures: 'e2e/pictures.ts',
 };
 
+/** A real service has no made-up data. */
+function stories(): string[] {
+  if (process.env.LINEAGE_E2E_FRAMES !== undefined) return [FRAMES];
+  return process.env.LINEAGE_URL === undefined ? [ANY, MADE_UP] : [ANY];
+}
+
 /** Stories in a browser, over the made-up service or, with LINEAGE_URL, over a real one. */
 export default defineConfig(({ mode }) => ({
   test: {
-    include: [
-      // A real service has no made-up data.
-      ...(mode in OTHERS ? [OTHERS[mode] ?? ''] : process.env.LINEAGE_URL ? [ANY] : [ANY, MADE_UP]),
-    ],
+    include: [...(mode in OTHERS ? [OTHERS[mode] ?? ''] : stories())],
     globalSetup: 'e2e/serve.ts',
     fileParallelism: false,
     testTimeout: mode in OTHERS ? 900_000 : 120_000,

@@ -404,12 +404,12 @@ def _question(opened: Opened, request: TraceRequest) -> Question:
 
 
 def _noted_trace(key: str, opened: Opened, request: TraceRequest, found: Computed) -> NotedTrace:
-    if found.records is None:
+    way = found.way()
+    if way is None:
         valued = parse_valued(request.start.places[0]) is not None
         return NotedTrace(key, opened, request, found.answer, valued, None)
-    passed = found.records.result.passed
-    way = {node: items.count for node, items in passed.items()}
-    return NotedTrace(key, opened, request, found.answer, False, way)
+    counts = {node: items.count for node, items in way.items()}
+    return NotedTrace(key, opened, request, found.answer, False, counts)
 
 
 def _valued(start: StartModel) -> StartModel:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from lineage_core.trace_result import TraceError
+from lineage_core.address import named_space
+from lineage_core.region import Region
+from lineage_core.trace_result import NodeItems, TraceError
 from lineage_query_api.errors import ProblemError, no_rows
 from lineage_query_api.models import TraceRequest
 from lineage_query_api.one_spark import ELSEWHERE, OneSpark
@@ -39,6 +41,21 @@ class Computed:
 
     answer: Answer
     records: Traced | None = None
+
+    def way(self) -> dict[str, NodeItems] | None:
+        """The records that take part, by node; without the names of rows, where the answer has these."""
+        if self.records is None:
+            return None
+        ends = {group.node for group in self.answer.groups}
+        return {
+            node: items if node in ends else NodeItems(node, _unnamed(items))
+            for node, items in self.records.result.passed.items()
+        }
+
+
+def _unnamed(items: NodeItems) -> dict[str, Region]:
+    named = named_space(items.node)
+    return {space: region for space, region in items.spaces.items() if space != named}
 
 
 @dataclass(frozen=True, slots=True)

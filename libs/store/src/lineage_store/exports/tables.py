@@ -32,14 +32,13 @@ def batches(
 ) -> Iterator[Batch]:
     """All rows of a table, some thousands at a time, by node in order of creation.
 
-    ``through``: nodes whose items are no end of the trace, but on its way.
+    ``through``: nodes whose names of DataFrames' rows are left out: the trace goes on.
     """
     nodes = {node.node: node for node in traced.graph.nodes()}
     roles = (FOUND, START, WAY) if options.way else (FOUND,)
     sure = traced.surely_taking_part()
-    for part, of_node in traced.roles(*roles):
-        role = WAY if part == FOUND and of_node.node in through else part
-        if role == WAY and not options.way:
+    for role, of_node in traced.roles(*roles):
+        if role == FOUND and of_node.node in through:
             continue
         record = nodes.get(of_node.node)
         label = traced.names.label(of_node.node)

@@ -24,7 +24,7 @@ from lineage_query_api.dependencies import (
 from lineage_query_api.errors import ProblemError, too_much
 from lineage_query_api.lineages import Lineages, Trace
 from lineage_query_api.models import TraceModel, TracePage, TraceRequest
-from lineage_query_api.noted_traces import ITEMS_KEPT, NotedTrace
+from lineage_query_api.noted_traces import ITEMS_KEPT, Computed, NotedTrace
 from lineage_query_api.trace_ids import unpack
 from lineage_store.answers import Answer, order_of
 from lineage_store.listing import Listing
@@ -64,8 +64,8 @@ def list_trace_items(
     elif made.way is None or named not in made.way:
         return shaping.noted_page(made, named, limit, cursor, texts=caller.rows)
     else:
-        records = store.trace(opened.app, made.request, rows=caller.rows)
-        found = records.traced.result.passed.get(named)
+        records = store.trace(opened.app, made.request, rows=caller.rows).traced
+        found = (Computed(made.answer, records).way() or {}).get(named)
     if found is None:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"no item of node {node} takes part in the trace")
     page = Listing(opened).page(in_order(found), limit, cursor=cursor, texts=caller.rows)

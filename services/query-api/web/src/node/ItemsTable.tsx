@@ -63,7 +63,7 @@ export function ItemsTable(props: Props) {
       ]),
     [search, shared],
   );
-  const table = useTable({ features, columns, data: items, getRowId: (item) => item.address });
+  const table = useTable({ features, columns, data: items });
   const rows = table.getRowModel().rows;
   const virtualizer = useVirtualizer({
     count: rows.length,

@@ -234,8 +234,8 @@ function StartRows({ trace, search }: { trace: Trace; search: string }) {
   if (items.length === 0) return null;
   return (
     <ul className="start-rows" aria-label="Traced from">
-      {items.map((item) => (
-        <li key={item.address}>
+      {items.map((item, index) => (
+        <li key={index}>
           <span className="start-place">{item.location ?? item.address}</span>{' '}
           {item.text !== null && <MarkedText text={item.text} search={search} shared={NO_WORDS} />}
         </li>
