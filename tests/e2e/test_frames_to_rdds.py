@@ -22,6 +22,7 @@ from lineage.access import StoredAccess, open_access
 from lineage_core.recipe import ROW_NAME, Recipe
 from lineage_core.trace_result import Direction
 from lineage_emitter import LineageContext
+from lineage_emitter.errors import ChoiceError, TracingError
 from lineage_emitter.frames.naming import naming_columns
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_store.answers import Answer
@@ -341,6 +342,38 @@ def test_a_program_finds_the_records_and_their_names(
         assert found.goBack().goBack().count == 1
         forth = records.goNextAll()
         assert [one.value for one in forth.collect()] == [("c", 1)]
+
+
+def test_a_program_goes_on_to_the_rows_of_sources(
+    capture: Capture, read: Read, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with capture() as lc:
+        rdd = lc.rdd(read.rows.where("n IS NOT NULL").join(read.lands, "key"))
+        totals: Any = rdd.map(lambda row: (row.land, row.n)).reduceByKey(add)
+        for land in ("NO", "IT"):
+            found = totals.getLineage().filter(lambda one, land=land: one[0] == land)
+            behind = found.frame_rows()
+            wanted = {
+                line: row
+                for line, row in numbered()
+                if row[0] and row[1] and LANDS[row[0]] == land
+            }
+            rows = behind.rows(next(path for path in behind.paths if path.endswith("in.csv")))
+            assert sorted(map(tuple, rows.collect())) == sorted(wanted.values())
+            behind.show()
+            places = re.findall(r"in\.csv:(\d+)", capsys.readouterr().out)
+            assert sorted(map(int, places)) == sorted(wanted)
+        found.goBackAll().show()
+        assert "frame_rows() tells what they were made from" in capsys.readouterr().out
+        # Of two frames one is to be said; where there is none there is nothing to say.
+        other = lc.rdd(read.lands)
+        both: Any = rdd.map(lambda row: row.land).union(other.map(lambda row: row.land))
+        with pytest.raises(ChoiceError):
+            both.getLineage().frame_rows()
+        lands = both.getLineage().frame_rows(other)
+        assert (lands.count, lands.exact) == (len(LANDS), True)
+        with pytest.raises(TracingError, match="no row of a DataFrame"):
+            lc.parallelize([1], 1).getLineage().frame_rows()
 
 
 def test_where_no_spark_is_the_answer_ends_and_says_how_to_go_on(

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from lineage_core.address import parse_space
+from lineage_core.address import named_space, parse_space
 from lineage_core.errors import AddressError
 from lineage_core.region import Region
 from lineage_core.tracing import Tracer
@@ -185,3 +185,17 @@ def joined(parts: Iterable[Items]) -> dict[str, Region]:
         for space, region in part.items():
             found.setdefault(space, []).append(region)
     return {space: Region.union(regions) for space, regions in found.items()}
+
+
+def named_records(items: Items) -> dict[str, Region]:
+    """Of some items, by node, the names of rows of DataFrames."""
+    found = {node: spaces.get(named_space(node)) for node, spaces in by_node(items).items()}
+    return {node: names for node, names in found.items() if names is not None}
+
+
+def said_to_go_on(look: Look, items: Items) -> dict[str, None]:
+    """What a person is told who sees names of rows."""
+    return {
+        f"{look.text(node)}: these are rows of a DataFrame, by a hash; frame_rows() tells what they were made from": None
+        for node in named_records(items)
+    }

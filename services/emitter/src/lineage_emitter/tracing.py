@@ -19,7 +19,15 @@ from lineage_core.region import Region
 from lineage_emitter.choosing import Which, one_of, step_to, way_to
 from lineage_emitter.drawing import ProgramGraph
 from lineage_emitter.errors import TracingError
-from lineage_emitter.lookups import Items, Look, by_node, by_split, joined, looking
+from lineage_emitter.lookups import (
+    Items,
+    Look,
+    by_node,
+    by_split,
+    joined,
+    looking,
+    said_to_go_on,
+)
 from lineage_emitter.moving import Moved, Mover
 from lineage_emitter.numbering import SourceRows, numbered
 from lineage_emitter.recipes import Source, recipe_of, upstream
@@ -34,6 +42,7 @@ from lineage_emitter.selecting import Records, at_ordinals, counted, in_order
 from lineage_emitter.showing import Showing, Shown, html_of, print_text
 
 if TYPE_CHECKING:
+    from lineage_emitter.frames.in_program import FrameRows
     from lineage_emitter.rdd import LineageRDD
     from lineage_emitter.session import Session
 
@@ -238,6 +247,20 @@ class TracedItems:
             Records(look, self._session).refuse_changed(node, kept)
             return rows_alone(source, kept)
 
+    def frame_rows(self, which: Which | None = None) -> FrameRows:
+        """The source rows behind the items that came by way of a DataFrame (``df.rdd``), by a query.
+
+        ``which`` names the RDD of the DataFrame's rows where there are several. Raises, besides what
+        all questions do, ``RefusedError`` where the plan allows no sound trace, and
+        ``ChangedSourceError`` where a source is not what it was.
+        """
+        from lineage_emitter.frames.behind import rows_behind
+
+        self._session.frames.settle()
+        records = self.goBackAll()
+        with self._look() as look:
+            return rows_behind(look, self._session, records._items, which, records.reasons)
+
     # -- replay ------------------------------------------------------------------------------
 
     def replay(
@@ -300,6 +323,7 @@ class TracedItems:
                 shown, warned = records.shown(node, spaces, limit)
                 groups.append(shown)
                 warnings |= warned
+            warnings |= said_to_go_on(look, self._items)
         return Showing(groups, self.reasons, self.gaps, tuple(warnings))
 
     # -- inside ------------------------------------------------------------------------------

@@ -1,0 +1,52 @@
+"""From records of an RDD that are rows of a DataFrame to the rows of sources that these were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lineage_core.recipe import Recipe
+from lineage_emitter import scope
+from lineage_emitter.choosing import Which, one_of
+from lineage_emitter.errors import TracingError
+from lineage_emitter.frames.in_program import FrameRows
+from lineage_emitter.lookups import Items, Look, named_records
+
+if TYPE_CHECKING:
+    from lineage_emitter.session import Session
+
+
+def rows_behind(
+    look: Look, session: Session, items: Items, which: Which | None, reasons: Iterable[str]
+) -> FrameRows:
+    """The rows of sources that the rows of one DataFrame among the items were made from.
+
+    ``which``: the source that they are records of, where there are several. ``reasons``: why the items are a superset.
+
+    Raises:
+        TracingError: no item is a row of a DataFrame, or the recipe is not there.
+        ChoiceError: there are several.
+        RefusedError: the plan allows no sound trace, or gives other rows now.
+        ChangedSourceError: a source is not what it was.
+    """
+    from pyspark.sql import SparkSession
+
+    from lineage_frames.tracing import trace_named
+
+    named = named_records(items)
+    if not named:
+        raise TracingError("no row of a DataFrame is behind the items: rows() gives those of RDDs")
+    node = one_of(look, session, named, which)
+    (frame,) = look.parents(node)
+    text = look.graph.recipe(frame)
+    if text is None:
+        raise TracingError(f"the recipe of {look.text(frame)} has not arrived")
+    recipe, names = Recipe.from_json(text), named[node].positions().view(np.int64)
+    with scope.suspended():
+        spark = SparkSession(session.sc)
+        found = trace_named(spark, recipe, names, shown=0).witnesses
+    all_reasons = tuple(dict.fromkeys((*reasons, *found.reasons)))
+    return FrameRows(spark, recipe, replace(found, reasons=all_reasons))
