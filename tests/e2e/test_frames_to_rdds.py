@@ -354,16 +354,14 @@ def test_a_program_goes_on_to_the_rows_of_sources(
             found = totals.getLineage().filter(lambda one, land=land: one[0] == land)
             behind = found.frame_rows()
             wanted = {
-                line: row
-                for line, row in numbered()
-                if row[0] and row[1] and LANDS[row[0]] == land
+                line: row for line, row in numbered() if row[0] and row[1] and LANDS[row[0]] == land
             }
             rows = behind.rows(next(path for path in behind.paths if path.endswith("in.csv")))
             assert sorted(map(tuple, rows.collect())) == sorted(wanted.values())
             behind.show()
             places = re.findall(r"in\.csv:(\d+)", capsys.readouterr().out)
             assert sorted(map(int, places)) == sorted(wanted)
-        found.goBackAll().show()
+        totals.getLineage().goBackAll().show()
         assert "frame_rows() tells what they were made from" in capsys.readouterr().out
         # Of two frames one is to be said; where there is none there is nothing to say.
         other = lc.rdd(read.lands)
@@ -372,8 +370,9 @@ def test_a_program_goes_on_to_the_rows_of_sources(
             both.getLineage().frame_rows()
         lands = both.getLineage().frame_rows(other)
         assert (lands.count, lands.exact) == (len(LANDS), True)
+        alone: Any = lc.textFile(str(home / "in.csv"), 1)
         with pytest.raises(TracingError, match="no row of a DataFrame"):
-            lc.parallelize([1], 1).getLineage().frame_rows()
+            alone.getLineage().frame_rows()
 
 
 def test_where_no_spark_is_the_answer_ends_and_says_how_to_go_on(
