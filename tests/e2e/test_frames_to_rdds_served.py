@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from lineage.access import Access, StoredAccess, open_access
 from lineage_core.trace_result import Direction
 from lineage_emitter import LineageContext
+from lineage_frames.errors import NotComputedError
 from lineage_query_api.auth import new_token
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
@@ -258,6 +259,24 @@ def test_rows_are_for_who_may_read_them(ran: Path, tmp_path: Path) -> None:
         assert ["key" in one for one in seen["reads"]] == [True] * 6
         assert ["key" in one for one in seen["looks"]] == [False] * 6
         assert all("orders.csv:" in one for one in seen["looks"])
+
+
+def test_what_spark_says_of_values_is_not_told_beside_an_answer(
+    ran: Path, client: httpx.Client, local: StoredAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any, **__: Any) -> None:
+        raise NotComputedError("Spark can't compute the plan anew: no number: 'a secret'")
+
+    monkeypatch.setattr("lineage_frames.crossing.trace_named", failing)
+    (place, _), *_ = outputs(ran)
+    question = {"direction": "backward", "places": [place]}
+    told = got(client.post("/v1/answers", json=question))
+    assert told["reasons"] == [
+        "where the rows of df.rdd come from can't be told: Spark can't compute the plan anew"
+    ]
+    assert {group["name"] for group in told["sources"]} == {"df.rdd", "read:lands"}
+    # Who has the store has its rows.
+    assert "a secret" in ask(local, place).reasons[0]
 
 
 def test_without_a_spark_or_the_right_to_the_files_it_says_so(ran: Path, tmp_path: Path) -> None:
