@@ -4,96 +4,49 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from tests.job_runs import STORE, run_captured, run_program
-from tests.tables.conf import SMALL_SPARK
-from tests.tables.jars import HERE, table_jars
+from tests.tables.ran import Ran
 
 pytestmark = pytest.mark.integration
 
-CONF = (
-    SMALL_SPARK
-    + """\
-spark.jars {jars}
+CONF = """\
 spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension
 spark.sql.catalog.spark_catalog org.apache.spark.sql.delta.catalog.DeltaCatalog
 spark.databricks.delta.snapshotPartitions 1
 spark.databricks.delta.retentionDurationCheck.enabled false
 """
-)
 
 
-class Ran:
-    """The job's folder after it ran; ``answers``: what was asked then, by name."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.conf = {"SPARK_CONF_DIR": str(folder / "conf")}
-
-    def run(self) -> None:
-        (self.folder / "conf").mkdir()
-        (self.folder / "conf" / "spark-defaults.conf").write_text(
-            CONF.format(jars=",".join(map(str, sorted(table_jars().glob("*.jar")))))
-        )
-        shutil.copy(HERE / "delta_job.py", self.folder)
-        done = run_captured(self.folder, "delta_job.py", env=self.conf)
-        assert done.returncode == 0, done.stderr
-        # A table is made anew where one was: same versions, other files.
-        shutil.rmtree(self.folder / "anew" / "_delta_log")
-        shutil.copytree(self.folder / "vacuumed", self.folder / "anew", dirs_exist_ok=True)
-
-    def ask(self, questions: dict[str, tuple[str, str | None, str]]) -> None:
-        """Questions by name: a place, a condition, which way."""
-        (self.folder / "questions.json").write_text(json.dumps(list(questions.values())))
-        command = [sys.executable, str(HERE / "ask.py"), f"sqlite:///{self.folder / STORE}"]
-        done = run_program(self.folder, command, self.conf)
-        assert done.returncode == 0, done.stderr
-        said = json.loads((self.folder / "answers.json").read_text())
-        self.answers = dict(zip(questions, said, strict=True))
-
-    def ids(self, name: str) -> list[int]:
-        """The ids that stand where the answer says, in the very files."""
-        answer = self.answers[name]
-        assert "error" not in answer, answer
-        assert not answer["reasons"]
-        found = []
-        for place, text in answer["rows"]:
-            path, _, row = place.rpartition("#")
-            there = pq.read_table(path, partitioning=None).slice(int(row), 1).to_pylist()
-            assert there == [json.loads(text)]
-            found.append(there[0]["id"])
-        return sorted(found)
-
-    def added(self, table: str, version: int) -> str:
-        """The one file that a version of a table added."""
-        log = (self.folder / table / f"_delta_log/{version:020}.json").read_text()
-        (add,) = (one["add"] for one in map(json.loads, log.splitlines()) if "add" in one)
-        return f"{self.folder / table}/{add['path']}"
+def added(ran: Ran, table: str, version: int) -> str:
+    """The one file that a version of a table added."""
+    log = (ran.folder / table / f"_delta_log/{version:020}.json").read_text()
+    (add,) = (one["add"] for one in map(json.loads, log.splitlines()) if "add" in one)
+    return f"{ran.folder / table}/{add['path']}"
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     made = Ran(tmp_path_factory.mktemp("delta"))
-    made.run()
+    made.run("delta_job.py", "delta", CONF)
+    # A table is made anew where one was: same versions, other files.
+    shutil.rmtree(made.folder / "anew" / "_delta_log")
+    shutil.copytree(made.folder / "vacuumed", made.folder / "anew", dirs_exist_ok=True)
     home, kept = str(made.folder), "spark-warehouse/kept"
-    first = made.added("totals", 0)
+    first = added(made, "totals", 0)
     made.ask(
         {
             "by condition": (f"{home}/totals", "city = 'Oslo'", "backward"),
             "row": (f"{first}#0", None, "backward"),
-            "appended": (f"{made.added('orders', 1)}#0", None, "backward"),
+            "appended": (f"{added(made, 'orders', 1)}#0", None, "backward"),
             "named": (f"{home}/named", "id < 9", "backward"),
             "figures": ("5", "n = 7", "backward"),
             "marked": (f"{home}/{kept}", "true", "backward"),
-            "marked row": (f"{made.added(kept, 0)}#1", None, "backward"),
+            "marked row": (f"{added(made, kept, 0)}#1", None, "backward"),
             "vacuumed": (f"{home}/lost", "true", "backward"),
             "made anew": (f"{home}/old", "true", "backward"),
-            "forward": (f"{made.added('orders', 1)}#0", None, "forward"),
+            "forward": (f"{added(made, 'orders', 1)}#0", None, "forward"),
         }
     )
     return made

@@ -38,6 +38,9 @@ TO_RDD = "DataFrame.rdd"
 """The action whose rows become records of an RDD."""
 HIVE_TEXT = "hive-text"
 """Format of sources whose files Hive's text reader splits. Options: ``sep``, ``escape``, ``nullValue``."""
+ICEBERG = "iceberg"
+"""Format of sources that are tables of Apache Iceberg in a snapshot, their ``version``. Options: ``metadata``, the file
+that says all of the table, and ``latest``, whether it says the same of it without its snapshot being named."""
 JDBC = "jdbc"
 """Format of sources that are tables, or queries, of a database."""
 TABLE_NAME = re.compile(r"""(?:\w|"[^"]+"|`[^`]+`|\[[^]]+\]|\.)+""")

@@ -6,7 +6,8 @@ Who asks gives a Spark; `asking` says for which questions.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -81,7 +82,8 @@ class Frames:
     def row(self, node: str, place: Location) -> Answer:
         """The trace of the row that stands at a place."""
         if self.question.direction is Direction.FORWARD:
-            return self._forward(node, lambda recipe: self._at(recipe, place))
+            readers = self._readers_of(node, place)
+            return self._forward(node, readers, lambda recipe: self._at(recipe, place))
         if self._nodes[node].kind == "frame-source":
             return self._end()
         recipe = self._recipe(node)
@@ -97,7 +99,10 @@ class Frames:
     def valued(self, node: str, place: ValuedPlace) -> Answer:
         """The trace of the rows that have some values."""
         if self.question.direction is Direction.FORWARD:
-            return self._forward(node, lambda recipe: self._with_values(recipe, node, place))
+            readers = self._readers(node)
+            return self._forward(
+                node, readers, lambda recipe: self._with_values(recipe, node, place)
+            )
         recipe = self._recipe(node)
         found = trace_back(self.spark, recipe, values=place.values, key=self.key)
         if not found.matched:
@@ -139,7 +144,9 @@ class Frames:
         self._warnings.append(said_end(place, self.app, direction))
         return self._answer([], [], ())
 
-    def _forward(self, node: str, rows_of: Callable[[Recipe], Rows]) -> Answer:
+    def _forward(
+        self, node: str, readers: Sequence[str], rows_of: Callable[[Recipe], Rows]
+    ) -> Answer:
         """The output rows, of all DataFrames that read them, that rows of a source went into."""
         if self._nodes[node].kind != "frame-source":
             return self._end()
@@ -149,7 +156,7 @@ class Frames:
         refused: list[RefusedError] = []
         became: dict[str, Region] = {}
         told = 0
-        for user in [link.dest for link in self._graph.links() if link.src == node]:
+        for user in readers:
             record = self._nodes[user]
             made = f"what {record.name or record.op} (node {user}) made of it"
             if record.kind == "unknown":
@@ -181,6 +188,30 @@ class Frames:
             reasons += beyond.reasons
         return self._answer(start, groups, reasons)
 
+    def _readers(self, node: str) -> list[str]:
+        """What read a source."""
+        return [link.dest for link in self._graph.links() if link.src == node]
+
+    def _readers_of(self, node: str, place: Location) -> list[str]:
+        """What read the file of a place, as it is known to a source: other versions of a table have it, too."""
+        own = self._readers(node)
+        path, files = self._nodes[node].path, set(self._files_at(own, place))
+        same = [one for one in self._nodes.values() if one.kind == "frame-source"]
+        others = [
+            user
+            for one in same
+            if one.path == path and one.node != node
+            for user in self._readers(one.node)
+            if self._nodes[user].kind == "unknown" or files & set(self._files_at([user], place))
+        ]
+        return list(dict.fromkeys([*own, *others]))
+
+    def _files_at(self, users: Iterable[str], place: Location) -> Iterator[File]:
+        for user in users:
+            if self._nodes[user].kind != "unknown":
+                with suppress(RowError):
+                    yield source_with(self._recipe(user), place)[1]
+
     def _records(self, node: str, outcome: Outcome) -> dict[str, Region]:
         """The records that rows of a DataFrame became, by space."""
         names = np.array([row[-1] for row in outcome.rows], np.int64).view(np.uint64)
@@ -194,11 +225,21 @@ class Frames:
 
     def _with_values(self, recipe: Recipe, node: str, place: ValuedPlace) -> Rows:
         named = self._nodes[node].path
-        source = next((one for one in recipe.sources if one.name == named), None)
-        if source is None:
-            raise RowError(f"{place.of} was not read")
-        found = rows_with(self.spark, recipe, source, place.values)
-        return [(source, path, ordinals) for path, ordinals in found.items()]
+        sources = [one for one in recipe.sources if one.name == named]
+        found: dict[str, tuple[Source, str, NDArray[np.uint64]]] = {}
+        missing = [RowError(f"{place.of} was not read")]
+        for source in sources:
+            try:
+                rows = rows_with(self.spark, recipe, source, place.values)
+            except RowError as problem:
+                missing.append(problem)
+                continue
+            for path, ordinals in rows.items():
+                _, _, known = found.get(path, (source, path, ordinals))
+                found[path] = source, path, np.union1d(known, ordinals)
+        if not found:
+            raise missing[-1]
+        return list(found.values())
 
     def _answer(
         self, start: Sequence[Group], groups: Sequence[Group], reasons: Iterable[str]

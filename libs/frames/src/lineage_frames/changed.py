@@ -9,15 +9,18 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe import File, Source
+from lineage_core.recipe import ICEBERG, File, Source
 from lineage_frames.errors import ChangedSourceError
 from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of
 from lineage_store.paths import split_scheme
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
 
-IMMUTABLE = {"delta"}
-"""Formats whose files are never written again: their times are those that the table's log tells."""
+IMMUTABLE = {
+    "delta": "VACUUM deletes files that just earlier versions of a table need",
+    ICEBERG: "where snapshots expire, files that just they need are deleted",
+}
+"""Formats whose files are never written again, and why one may be gone: their times don't matter."""
 
 
 def check_unchanged(spark: SparkSession, source: Source) -> None:
@@ -68,9 +71,7 @@ def _check_remote(spark: SparkSession, source: Source, files: list[File]) -> Non
 
 def _gone(source: Source, file: File) -> ChangedSourceError:
     if source.format in IMMUTABLE:
-        return ChangedSourceError(
-            f"{file.path} is gone: VACUUM deletes files that just earlier versions of a table need"
-        )
+        return ChangedSourceError(f"{file.path} is gone: {IMMUTABLE[source.format]}")
     return ChangedSourceError(f"{file.path} is gone")
 
 

@@ -4,6 +4,7 @@ Each view has a source's columns and two more: `FILE`, the file's path, and `ROW
 from 0. Parquet readers tell both. Of other formats each file is read as one split, where a running number
 is the ordinal; Spark gives that only a whole file at a time, so tracing such files is slower. A table of Delta
 Lake is read in the version that the job read; its reader tells files, and rows where the table has deletion vectors.
+A table of Iceberg is read in its snapshot (`iceberg`).
 Lines of Hive's text tables are split by `hive_text`, rows of databases are named by `jdbc`.
 """
 
@@ -18,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lineage_core.recipe import HIVE_TEXT, JDBC, Source
-from lineage_frames import hive_text, jdbc
+from lineage_core.recipe import HIVE_TEXT, ICEBERG, JDBC, Source
+from lineage_frames import hive_text, iceberg, jdbc
 from lineage_frames.changed import literal_path
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
@@ -30,7 +31,8 @@ ROW = "__lineage_row"
 NUMBERED = {"orc", "csv", "json", "text", HIVE_TEXT}
 """Formats whose rows are numbered by reading each file as one split."""
 
-VERSIONED = {"delta"}
+DELTA = "delta"
+VERSIONED = {DELTA, ICEBERG}
 """Formats of tables that keep earlier versions."""
 
 WHOLE_FILES = {
@@ -56,7 +58,7 @@ def files_of(source: Source) -> list[str]:
 
 def whole_files(sources: Sequence[Source]) -> bool:
     """Whether a source needs its files read as one split each."""
-    return any(source.format in NUMBERED | VERSIONED for source in sources)
+    return any(source.format in NUMBERED | {DELTA} for source in sources)
 
 
 def view_name(source: int) -> str:
@@ -71,8 +73,10 @@ def view_of(spark: SparkSession, source: Source) -> DataFrame:
         RefusedError: rows of such a source have no names.
         ChangedSourceError: the version of a table is gone.
     """
-    if source.format in VERSIONED:
+    if source.format == DELTA:
         return _table(spark, source)
+    if source.format == ICEBERG:
+        return iceberg.rows(spark, source, FILE, ROW)
     if source.format == JDBC:
         return jdbc.rows(spark, source, FILE, ROW)
     if source.format != "parquet" and source.format not in NUMBERED:

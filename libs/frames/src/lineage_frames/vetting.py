@@ -7,7 +7,7 @@ it is (functions' names, types, bare constants) must be what it says, and no fun
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pyspark.sql.types import _parse_datatype_string
 
@@ -69,14 +69,19 @@ def _vet_files(recipe: Recipe, reader: RowReader) -> None:
     paths += [file.path for file in recipe.output.files]
     for source in recipe.sources:
         # A table is read as a whole, by its log.
-        paths += source.paths if source.format in VERSIONED else ()
+        if source.format in VERSIONED:
+            paths += [*source.paths, *_metadata(source.options)]
     if recipe.output.version is not None and recipe.output.path is not None:
-        paths.append(recipe.output.path)
+        paths += [recipe.output.path, *_metadata(recipe.output.options)]
     for path in paths:
         if not reader.may_read(path):
             raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
         if _PATTERN & set(path):
             raise RefusedError(f"{path} has signs by which Spark reads several files")
+
+
+def _metadata(options: Mapping[str, str]) -> list[str]:
+    return [options["metadata"]] if "metadata" in options else []
 
 
 def _expressions(recipe: Recipe) -> Iterator[Expression]:

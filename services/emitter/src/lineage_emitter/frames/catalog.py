@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lineage_core.recipe import HIVE_TEXT, File, Source
-from lineage_emitter.frames import hive
+from lineage_emitter.frames import hive, iceberg
 from lineage_emitter.frames.files import Folder, Listing
 from lineage_emitter.frames.plan_text import said
 from lineage_emitter.frames.walking import leaves
@@ -38,10 +38,12 @@ class UnknownFilesError(Exception):
 
 def listed(frame: DataFrame) -> dict[str, Listing]:
     """The files, now, of such tables that a frame reads, those of cached frames aside."""
-    execution = frame._jdf.queryExecution()
+    execution, spark = frame._jdf.queryExecution(), frame.sparkSession
     if not _NAMED.search(said(execution.analyzed(), "toString")):
         return {}
-    spark, found = frame.sparkSession, dict[str, Listing]()
+    if iceberg.reads(execution.analyzed()):
+        execution = iceberg.execution(spark, execution.analyzed(), refreshed=True)
+    found: dict[str, Listing] = {}
     for leaf in leaves(execution.optimizedPlan()):
         if is_listed(leaf):
             table = _Table.of(spark, leaf)

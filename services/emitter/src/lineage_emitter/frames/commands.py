@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lineage_emitter.frames import catalog
+from lineage_emitter.frames import catalog, iceberg
 from lineage_emitter.frames.files import Folder
-from lineage_emitter.frames.jvm import frame_of, pairs_of
+from lineage_emitter.frames.jvm import explicit_settings, frame_of, pairs_of
 from lineage_emitter.frames.outputs import READABLE_OPTIONS, Said, Target, located, to_table
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _CREATES = frozenset(
      "CreateTableAsSelect", "ReplaceTableAsSelect"}
 )  # fmt: skip
 _WRITES = re.compile(r"\b(insert|create|replace)\b", re.IGNORECASE)
+_CREATES_V2 = frozenset({"CreateTableAsSelect", "ReplaceTableAsSelect"})
 _WITH_QUERY = frozenset({"InsertIntoStatement", "InsertIntoDir", *_CREATES})
 _TO_FOLDER = frozenset({"InsertIntoDataSourceDirCommand", "InsertIntoHiveDirCommand"})
 _CHANGES_ROWS = re.compile(
@@ -34,11 +35,12 @@ class Before:
     """What is known before a statement runs.
 
     ``target``: where it will insert, with the files that are there; None where it does not insert.
-    ``listed``: the files of tables that it will read (`catalog`).
+    ``listed``: the files of tables that it will read (`catalog`). ``read``: what it will read of tables of Iceberg.
     """
 
     target: Target | None = None
     listed: catalog.Listed = field(default_factory=dict)
+    read: iceberg.Read | None = None
 
 
 def before(spark: SparkSession, text: object) -> Before:
@@ -50,14 +52,23 @@ def before(spark: SparkSession, text: object) -> Before:
         name = plan.getClass().getSimpleName()
         if name not in _WITH_QUERY:
             return Before()
-        listed = catalog.listed(frame_of(spark, plan.query()))
-        if name != "InsertIntoStatement":
-            return Before(None, listed)
-        table = plan.table().multipartIdentifier().mkString(".")
+        query = frame_of(spark, plan.query())
+        listed, read = catalog.listed(query), _read(query)
+        if name == "InsertIntoStatement":
+            table = plan.table().multipartIdentifier().mkString(".")
+        elif name in _CREATES_V2:
+            table = plan.name().nameParts().mkString(".")
+        else:
+            return Before(None, listed, read)
     except Exception:
         # Not a statement that can be read, which its execution says best, or of another form.
         return Before()
-    return Before(to_table(spark, ACTION, table, Said()), listed)
+    return Before(to_table(spark, ACTION, table, Said()), listed, read)
+
+
+def _read(query: DataFrame) -> iceberg.Read | None:
+    used = iceberg.is_used(explicit_settings(query.sparkSession))
+    return iceberg.read_now(query) if used else None
 
 
 def command_of(result: DataFrame, known: Target | None) -> tuple[Any, Target] | str | None:
@@ -94,6 +105,8 @@ def _target(spark: SparkSession, command: Any, name: str, known: Target | None) 
             folder=folder,
         )
     if name in _CREATES:
+        if known is not None and known.snapshots is not None:
+            return known
         return located(spark, Target("table", ACTION, table=_table(command, name)), is_new=True)
     return known
 

@@ -10,13 +10,15 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_emitter import scope
-from lineage_emitter.frames import catalog, commands, delta, jdbc, local_rows, plans
+from lineage_emitter.frames import catalog, commands, delta, iceberg, jdbc, local_rows, plans
 from lineage_emitter.frames.in_program import lineage_property
 from lineage_emitter.frames.jvm import activate, explicit_settings
+from lineage_emitter.frames.leaves import Tables
+from lineage_emitter.frames.moment import AS_IT_RAN
 from lineage_emitter.frames.noting import Done
 from lineage_emitter.frames.outputs import (
     FORMATS,
@@ -59,12 +61,14 @@ class Called:
     """An action as it was called.
 
     ``settings``: what was set in its session then; None: not known. ``listed``: the files of tables then (`catalog`).
+    ``reads``: of its tables of Iceberg, the plan that is noted, and what it read at other times (`iceberg`).
     """
 
     frame: Any
     target: Target
     settings: Mapping[str, str] | None
     listed: catalog.Listed
+    reads: tuple[iceberg.Read | None, ...] = ()
 
 
 def install(sessions: Sessions) -> None:
@@ -145,7 +149,10 @@ def _called(
         with scope.suspended():
             frame, target = describe()
             settings = explicit_settings(frame.sparkSession)
-            return Called(frame, target, settings, catalog.listed(frame))
+            listed = catalog.listed(frame)
+            if not iceberg.is_used(settings) or running.name.rpartition(".")[2] in AS_IT_RAN:
+                return Called(frame, target, settings, listed)
+            return Called(frame, target, settings, listed, (iceberg.read_now(frame),))
     except Exception as problem:
         _not_noted(session, running, problem)
         return None
@@ -163,27 +170,31 @@ def note(session: Session, running: scope.Operator, called: Called) -> str | Non
         with scope.suspended():
             versions = _versions(called)
             # The next action may write to the same folder.
-            output = _output(called)
-            listed = _listed(called, output)
+            called = _after(called)
+            output = called.target.output()
+            tables = Tables(versions, _listed(called, output), _read(running, called))
     except Exception as problem:
         _not_noted(session, running, problem)
         return None
 
     def recipe(site: str) -> Recipe:
         activate(frame.sparkSession)
-        return plans.recipe_of(frame, output, site, called.settings, versions, listed)
+        whole = called.target.with_files(output)
+        return plans.recipe_of(frame, whole, site, called.settings, tables)
 
     node = session.next_id()
     session.frames.note(Done(node, running, recipe))
     return node
 
 
-def _output(called: Called) -> Output:
-    """What the action gave or wrote, with the files that it has written."""
+def _after(called: Called) -> Called:
+    """An action with its target, which may be a table that it has made."""
     target = called.target
-    if target.kind == "table" and target.folder is None:
+    if target.kind == "table" and target.folder is None and target.snapshots is None:
         target = located(called.frame.sparkSession, target, is_new=True)
-    return target.output()
+    if target.snapshots is not None:
+        target.snapshots.returned()
+    return replace(called, target=target)
 
 
 def _listed(called: Called, output: Output) -> catalog.Listed:
@@ -202,6 +213,19 @@ def _versions(called: Called) -> Mapping[str, int]:
         return {}
     versions = delta.latest(called.frame)
     return versions if log is None else log.others(versions)
+
+
+def _read(running: scope.Operator, called: Called) -> iceberg.Read | None:
+    """What the action read of tables of Iceberg, with which of their snapshots are certain."""
+    if not iceberg.is_used(called.settings):
+        return None
+    if running.name.rpartition(".")[2] in AS_IT_RAN:
+        return iceberg.read_by_itself(called.frame)
+    noted, *others = called.reads
+    if noted is None:
+        return None
+    after = iceberg.read_again(called.frame)
+    return noted.settled((*others, after), called.target.snapshots)
 
 
 def _of_frame(stock: Any, frame: Any, given: Any, named: Any) -> tuple[Any, Target]:
@@ -341,11 +365,23 @@ def _note_command(
     try:
         with scope.suspended():
             found = commands.command_of(result, before.target)
+            called = None
+            if isinstance(found, tuple):
+                called = _command(*found, before, settings)
     except Exception as problem:
         _not_noted(session, running, problem)
         return
     if isinstance(found, str):
         session.unknown(running.name, f"{found}: {REASON}", ())
-    elif found is not None:
-        note(session, running, Called(*found, settings, before.listed))
+    elif called is not None:
+        note(session, running, called)
         session.check()
+
+
+def _command(
+    frame: Any, target: Target, before: commands.Before, settings: Mapping[str, str] | None
+) -> Called:
+    if not iceberg.is_used(settings):
+        return Called(frame, target, settings, before.listed)
+    reads = iceberg.read_as_planned(frame), before.read
+    return Called(frame, target, settings, before.listed, reads)

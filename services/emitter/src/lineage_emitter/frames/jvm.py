@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from lineage_emitter.frames import delta
+from lineage_emitter.frames import delta, iceberg
 from lineage_emitter.frames.plan_text import said
 from lineage_emitter.pyspark_parts import SINCE_4
 from lineage_frames.pyspark_parts import classes_of
@@ -44,6 +44,8 @@ def analysed_text(frame: DataFrame) -> str:
 
 def optimised(spark: SparkSession, plan: Any) -> Any:
     """What the optimiser makes of an analysed plan, whatever is cached."""
+    if iceberg.reads(plan):
+        return iceberg.optimised(spark, plan)
     if delta.reads(plan):
         return _optimised_plainly(spark, plan)
     return spark._jsparkSession.sessionState().optimizer().execute(plan)

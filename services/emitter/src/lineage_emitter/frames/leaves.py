@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ from lineage_core.recipe_plan import (
     Scan,
     Values,
 )
-from lineage_emitter.frames import catalog, delta, jdbc
+from lineage_emitter.frames import catalog, delta, iceberg, jdbc
 from lineage_emitter.frames.caches import cached_plan
 from lineage_emitter.frames.hive import UnreadableError
 from lineage_emitter.frames.jvm import frame_of, optimised
@@ -46,12 +46,23 @@ _LOWER = {one.lower(): one for one in READ_OPTIONS}
 _UNKNOWN = (delta.UnknownVersionError, jdbc.UnnamedRowsError)
 
 
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What was asked of the tables that an action read, as far as others than the action itself wrote them.
+
+    ``versions``: see `delta`. ``listed``: see `catalog`. ``read``: see `iceberg`; None where it read none of its tables.
+    """
+
+    versions: delta.Versions
+    listed: catalog.Listed
+    read: iceberg.Read | None = None
+
+
 class Leaves:
     """Notes leaves.
 
     ``named``: the columns that some fields (``output``) of a leaf list. ``beneath``: notes a cached frame's plan
-    (Spark's object) and says its place. ``versions``: see `delta`; None where the session has no Delta Lake.
-    ``listed``: see `catalog`.
+    (Spark's object) and says its place. ``with_delta``: whether the session has Delta Lake.
     """
 
     def __init__(
@@ -60,16 +71,17 @@ class Leaves:
         add: Callable[[Node], int],
         named: Callable[..., tuple[Attribute, ...]],
         beneath: Callable[[Any], tuple[int, tuple[Attribute, ...]]],
-        versions: delta.Versions | None,
-        listed: catalog.Listed,
+        tables: Tables,
+        *,
+        with_delta: bool,
     ) -> None:
         self.sources: list[Source] = []
         self._spark = spark
         self._add = add
         self._named = named
         self._beneath = beneath
-        self._versions = versions
-        self._listed = listed
+        self._tables = tables
+        self._with_delta = with_delta
 
     def note(self, tree: Tree) -> int | None:
         """Note a leaf; None where its class is not known."""
@@ -82,14 +94,12 @@ class Leaves:
     def _table(self, tree: Tree, columns: tuple[Attribute, ...]) -> int:
         """A table whose files are listed when an action runs."""
         try:
-            source = catalog.source(self._spark, tree.java, self._listed)
+            source = catalog.source(self._spark, tree.java, self._tables.listed)
         except (catalog.UnknownFilesError, UnreadableError) as problem:
             return self._add(OpaqueNode(columns, "Table", str(problem), ()))
         if tree.kind == "LogicalRelation":
             read = file_source(tree.relation)
-            source = dataclasses.replace(
-                read, paths=source.paths, files=source.files, table=source.table
-            )
+            source = replace(read, paths=source.paths, files=source.files, table=source.table)
         return self._scan(source, columns)
 
     def _LogicalRelation(self, tree: Tree) -> int | None:
@@ -104,10 +114,24 @@ class Leaves:
         if source is None:
             return None
         if tree.fields["catalogTable"] is not None:
-            source = dataclasses.replace(source, table=tree.fields["catalogTable"])
+            source = replace(source, table=tree.fields["catalogTable"])
         columns = self._named(tree)
         if any(one.name == "_metadata" for one in columns):
             return None
+        return self._scan(source, columns)
+
+    def _DataSourceV2Relation(self, tree: Tree) -> int | None:
+        columns, read = self._named(tree), self._tables.read
+        if read is None or not iceberg.is_table(tree.java):
+            return None
+        try:
+            source = iceberg.source(self._spark, tree.java, read)
+        except iceberg.UnknownSnapshotError as problem:
+            return self._add(OpaqueNode(columns, "Iceberg table", str(problem), ()))
+        names = {name for name, _ in source.columns()}
+        if any(one.name not in names for one in columns):
+            why = "columns that tell where a row stands"
+            return self._add(OpaqueNode(columns, "Iceberg table", why, ()))
         return self._scan(source, columns)
 
     def _scan(self, source: Source, columns: tuple[Attribute, ...]) -> int:
@@ -134,8 +158,9 @@ class Leaves:
     def _source(self, tree: Tree, relation: Relation) -> Source | None:
         if relation["class"] == jdbc.RELATION:
             return jdbc.source(self._spark, tree.held.object(relation["kept"]))
-        if self._versions is not None and relation.get("location", "").startswith(delta.PACKAGE):
-            return delta.source(self._spark, tree.held.object(relation["kept"]), self._versions)
+        if self._with_delta and relation.get("location", "").startswith(delta.PACKAGE):
+            kept = tree.held.object(relation["kept"])
+            return delta.source(self._spark, kept, self._tables.versions)
         return file_source(relation) if "format" in relation else None
 
     def _LocalRelation(self, tree: Tree) -> int | None:
@@ -168,6 +193,11 @@ class Leaves:
         plan = cached_plan(tree.java)
         if plan is None:
             return None
+        if self._tables.read is not None:
+            try:
+                iceberg.check_cached(tree.java, plan)
+            except iceberg.UnknownSnapshotError as problem:
+                return self._add(OpaqueNode(self._named(tree), "Cached frame", str(problem), ()))
         below, inner = self._beneath(optimised(self._spark, plan))
         columns = self._named(tree)
         if len(inner) != len(columns):

@@ -19,6 +19,9 @@ MOMENT = re.compile(
 OWN_PLAN = {"collect", "toPandas", "toArrow", "toLocalIterator", "rdd"}
 """Actions that run the very plan of their frame; others have Spark plan it anew."""
 
+AS_IT_RAN = OWN_PLAN | {"tail", "foreach", "foreachPartition"}
+"""Actions that run the very plan of their frame, or that of another which has it as it ran."""
+
 _SEPARATOR = "\u0001"
 _NUMBER = re.compile(r"#(\d+)L?\b")
 _LAST_NUMBER = re.compile(r"#(\d+)L?$")

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from lineage_core.recipe import HIVE_TEXT, File, Output
-from lineage_emitter.frames import delta, hive
+from lineage_core.recipe import HIVE_TEXT, ICEBERG, File, Output
+from lineage_emitter.frames import delta, hive, iceberg
 from lineage_emitter.frames.files import Folder, Listing, added
+from lineage_emitter.frames.jvm import explicit_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,17 +57,18 @@ class Target:
     folder: Folder | None = None
     before: Listing = field(default_factory=dict)
     log: delta.Log | None = None
+    snapshots: iceberg.Log | None = None
     columns: tuple[str, ...] = ()
     """Of a table that is there, in order."""
 
     def output(self) -> Output:
-        """The output as it is now, after the action: with the files that it has written.
+        """The output as it is now, after the action: with the files that it has written, but for those of Iceberg's tables.
 
         Raises:
             OSError, py4j.protocol.Py4JError: they can't be listed.
         """
         files, version = self._written()
-        return Output(
+        output = Output(
             kind=self.kind,
             action=self.action,
             path=self.path,
@@ -77,6 +79,11 @@ class Target:
             files=files,
             version=version,
         )
+        return output if self.snapshots is None else self.snapshots.output(output)
+
+    def with_files(self, output: Output) -> Output:
+        """The output with its files."""
+        return output if self.snapshots is None else replace(output, files=self.snapshots.files())
 
     def _written(self) -> tuple[tuple[File, ...], str | None]:
         """The files that were written, and the version of a table that they made."""
@@ -107,6 +114,8 @@ def to_driver(
 
 def to_files(spark: SparkSession, action: str, path: str, said: Said) -> Target:
     """A write below a path."""
+    if said.format.lower() == ICEBERG and iceberg.is_used(None):
+        return Target("table", action, path=path, snapshots=iceberg.Log(spark, path))
     folder = Folder(spark.sparkContext, path)
     return Target(
         "files",
@@ -132,6 +141,10 @@ def to_table(spark: SparkSession, action: str, table: str, said: Said) -> Target
 
     Of a table that is not there yet the files are looked for afterwards: see :func:`located`.
     """
+    if iceberg.is_used(explicit_settings(spark)):
+        log = iceberg.Log(spark, table)
+        if log.columns is not None:
+            return Target("table", action, table=table, columns=log.columns, snapshots=log)
     target = Target("table", action, table=table, format=said.format or None, options=said.options)
     return located(spark, target)
 
@@ -143,7 +156,11 @@ def fitting(target: Target, columns: Sequence[str]) -> Target:
     """
     by_name = target.action.endswith("saveAsTable") and target.format != HIVE_TEXT
     same = [one.lower() for one in columns] == [one.lower() for one in target.columns]
-    return target if same or by_name or not target.columns else replace(target, format=None)
+    if same or by_name or not target.columns:
+        return target
+    if target.snapshots is not None:
+        target.snapshots.format = None
+    return replace(target, format=None)
 
 
 def located(spark: SparkSession, target: Target, *, is_new: bool = False) -> Target:
@@ -152,6 +169,10 @@ def located(spark: SparkSession, target: Target, *, is_new: bool = False) -> Tar
     ``is_new``: what is in the folder is all of this write.
     """
     assert target.table is not None
+    if is_new and iceberg.is_used(explicit_settings(spark)):
+        log = iceberg.Log(spark, target.table)
+        if log.columns is not None:
+            return replace(target, snapshots=log.begun_anew(), options={})
     state = spark._jsparkSession.sessionState()
     try:
         # Of the session's own catalog names have two parts.

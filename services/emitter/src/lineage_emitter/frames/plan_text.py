@@ -93,7 +93,7 @@ def said(by: Any, method: str, *given: Any) -> str:
     The program itself may wait for it, and shall not wait for a compiler.
     """
     gateway: Any = _context()._gateway
-    if _compiled is None or _compiled[0] is not gateway:
+    if _compiled.get(CLASS, _NONE)[0] is not gateway:
         return str(getattr(by, method)(*given))
     array = gateway.new_array(gateway.jvm.java.lang.Object, len(given))
     for place, one in enumerate(given):
@@ -106,23 +106,32 @@ def _context() -> Any:
     return SparkContext._active_spark_context
 
 
-_compiled: tuple[Any, Any] | None = None
-"""The gateway, and the writer of texts in its JVM."""
+_NONE = (None, None)
+_compiled: dict[str, tuple[Any, Any]] = {}
+"""By class, the gateway and the object in its JVM."""
 
 
 def _texts() -> Any:
-    """The writer of texts; compiled once a JVM, in some tenths of a second."""
-    global _compiled  # noqa: PLW0603 - the JVM is the process's, too
+    """The writer of texts."""
+    return compiled(CLASS)
+
+
+def compiled(name: str, loader: Any = None) -> Any:
+    """An object of a class that stands beside this module; compiled once a JVM, in some tenths of a second.
+
+    ``loader``: the class loader (Java's) that knows the classes it leans on; None: Spark's.
+    """
     gateway: Any = _context()._gateway
-    if _compiled is None or _compiled[0] is not gateway:
+    if _compiled.get(name, _NONE)[0] is not gateway:
         jvm = gateway.jvm
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(
-            jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+            loader or jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
         )
-        compiler.cook(files(__package__).joinpath("PlanText.java").read_text("utf-8"))
-        made = compiler.getClassLoader().loadClass(CLASS)
+        source = files(__package__).joinpath(f"{name.rpartition('.')[2]}.java")
+        compiler.cook(source.read_text("utf-8"))
+        made = compiler.getClassLoader().loadClass(name)
         nothing = gateway.new_array(jvm.java.lang.Class, 0)
         none = gateway.new_array(jvm.java.lang.Object, 0)
-        _compiled = gateway, made.getConstructor(nothing).newInstance(none)
-    return _compiled[1]
+        _compiled[name] = gateway, made.getConstructor(nothing).newInstance(none)
+    return _compiled[name][1]

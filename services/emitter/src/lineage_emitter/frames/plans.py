@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lineage_core.recipe import Output, Recipe
 from lineage_core.recipe_functions import signed
 from lineage_core.recipe_plan import Attribute
-from lineage_emitter.frames import catalog, delta
+from lineage_emitter.frames import catalog, delta, iceberg
 from lineage_emitter.frames.code import Functions
 from lineage_emitter.frames.jvm import (
     default_setting,
@@ -26,7 +26,7 @@ from lineage_emitter.frames.jvm import (
     optimised_plan,
     reads_delta,
 )
-from lineage_emitter.frames.leaves import Leaves
+from lineage_emitter.frames.leaves import Leaves, Tables
 from lineage_emitter.frames.moment import OWN_PLAN, columns_of_moment, without
 from lineage_emitter.frames.nodes import Nodes
 from lineage_emitter.frames.plan_text import Tree, read_plan
@@ -70,47 +70,47 @@ def recipe_of(
     output: Output | None = None,
     site: str = "",
     settings: Mapping[str, str] | None = None,
-    versions: delta.Versions | None = None,
-    listed: catalog.Listed | None = None,
+    tables: Tables | None = None,
 ) -> Recipe:
     """The recipe of the rows that ``frame`` gives.
 
     It runs no Spark job, and may be called on another thread after the action: a plan never changes.
-    The session's settings may, so ``settings`` are those that were set before it (None: those of now), and ``versions`` those that
-    tables of Delta Lake had after it, as far as other than this action made them (None: those of now).
-    ``listed``: the files that tables of the catalog had, in the same way.
+    The session's settings may, so ``settings`` are those that were set before it (None: those of now), and ``tables`` says what
+    was asked of tables (None: as they are now).
 
     Raises:
         ValueError: the current time decides on rows.
     """
     spark = frame.sparkSession
     explicit = explicit_settings(spark) if settings is None else settings
-    anew = delta.is_used(explicit) and reads_delta(frame)
+    of_delta = delta.is_used(explicit) and reads_delta(frame)
+    if tables is None:
+        read = iceberg.read_now(frame) if iceberg.is_used(explicit) else None
+        versions = delta.latest(frame) if of_delta else {}
+        tables = Tables(versions, catalog.listed(frame), read)
+    anew = of_delta or tables.read is not None
     action = "collect" if output is None else output.action.rpartition(".")[2]
     own_plan = action in OWN_PLAN and not anew
     unknown = frozenset[int]() if own_plan else columns_of_moment(frame)
-    if versions is None:
-        versions = delta.latest(frame) if anew else {}
-    if listed is None:
-        listed = catalog.listed(frame)
-    plan = optimised_plainly(frame) if anew else optimised_plan(frame)
-    return recipe_of_plan(spark, plan, output, site, explicit, versions, listed, unknown)
+    if tables.read is not None:
+        plan = iceberg.optimised(spark, tables.read.plan)
+    else:
+        plan = optimised_plainly(frame) if anew else optimised_plan(frame)
+    return _recipe_of_plan(spark, plan, output or Output(), site, explicit, tables, unknown)
 
 
-def recipe_of_plan(
+def _recipe_of_plan(
     spark: SparkSession,
     plan: Any,
-    output: Output | None = None,
-    site: str = "",
-    settings: Mapping[str, str] | None = None,
-    versions: delta.Versions | None = None,
-    listed: catalog.Listed | None = None,
-    unknown: frozenset[int] = frozenset(),
+    output: Output,
+    site: str,
+    explicit: Mapping[str, str],
+    tables: Tables,
+    unknown: frozenset[int],
 ) -> Recipe:
     """The recipe of the rows of an optimised plan (Spark's object), of which some columns are not known."""
     types: dict[int, str] = {}
     columns = json.loads(plan.schema().json())["fields"]
-    explicit = explicit_settings(spark) if settings is None else settings
     functions = Functions.asked_for()
     nodes = Nodes(types, functions)
 
@@ -124,8 +124,7 @@ def recipe_of_plan(
         listed = [one for field in fields or ("output",) for one in tree.trees(field)]
         return tuple(nodes.attribute(one) for one in listed)
 
-    known = (versions or {}) if delta.is_used(explicit) else None
-    leaves = Leaves(spark, nodes.add, named, beneath, known, listed or {})
+    leaves = Leaves(spark, nodes.add, named, beneath, tables, with_delta=delta.is_used(explicit))
     nodes.leaf = leaves.note
     beneath(plan)
     last = nodes.plan[-1]
@@ -142,7 +141,7 @@ def recipe_of_plan(
         settings=_settings(spark, explicit, names),
         sources=tuple(leaves.sources),
         plan=tuple(pruned(nodes.plan)),
-        output=output or Output(),
+        output=output,
         site=site,
         functions=tuple(functions.noted),
     )

@@ -1,0 +1,82 @@
+package lineage;
+
+import java.util.Iterator;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.ManifestFiles;
+import org.apache.iceberg.ManifestReader;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.Table;
+import org.apache.spark.sql.ExperimentalMethods;
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.execution.SparkOptimizer;
+
+/** What noting asks of Iceberg, and of Spark's optimiser for its tables; compiled as PlanText.java is. */
+public class IcebergTables {
+  /** A plan by Spark's own rules, but for the one that has a source compute: its tables stay, with all that is above. */
+  public LogicalPlan optimised(
+      CatalogManager manager, SessionCatalog catalog, ExperimentalMethods methods, LogicalPlan plan) {
+    return (LogicalPlan) new Plain(manager, catalog, methods).execute(plan);
+  }
+
+  /** The data files of a snapshot, a line each: size, time, path. */
+  public String files(Table table, Object snapshot, Configuration conf) throws Exception {
+    StringBuilder out = new StringBuilder();
+    Iterator manifests = named(table, snapshot).dataManifests(table.io()).iterator();
+    while (manifests.hasNext()) {
+      ManifestReader files = ManifestFiles.read((ManifestFile) manifests.next(), table.io(), table.specs());
+      try {
+        write(files.iterator(), conf, out);
+      } finally {
+        files.close();
+      }
+    }
+    return out.toString();
+  }
+
+  /** The data files that a snapshot added, in the same form. */
+  public String added(Table table, Object snapshot, Configuration conf) throws Exception {
+    StringBuilder out = new StringBuilder();
+    write(named(table, snapshot).addedDataFiles(table.io()).iterator(), conf, out);
+    return out.toString();
+  }
+
+  private static Snapshot named(Table table, Object id) {
+    Snapshot found = table.snapshot(((Long) id).longValue());
+    if (found == null) {
+      throw new IllegalStateException("snapshot " + id + " of " + table.name() + " has expired");
+    }
+    return found;
+  }
+
+  private static void write(Iterator files, Configuration conf, StringBuilder out) throws Exception {
+    while (files.hasNext()) {
+      DataFile file = (DataFile) files.next();
+      Path path = new Path(file.location());
+      long time = path.getFileSystem(conf).getFileStatus(path).getModificationTime();
+      out.append(file.fileSizeInBytes()).append(' ').append(time).append(' ').append(file.location()).append('\n');
+    }
+  }
+
+  private static class Plain extends SparkOptimizer {
+    Plain(CatalogManager manager, SessionCatalog catalog, ExperimentalMethods methods) {
+      super(manager, catalog, methods);
+    }
+
+    public scala.collection.immutable.Seq earlyScanPushDownRules() {
+      scala.collection.mutable.ListBuffer kept = new scala.collection.mutable.ListBuffer();
+      scala.collection.Iterator all = super.earlyScanPushDownRules().iterator();
+      while (all.hasNext()) {
+        Object rule = all.next();
+        if (!rule.getClass().getSimpleName().startsWith("V2ScanRelationPushDown")) {
+          kept.addOne(rule);
+        }
+      }
+      return kept.toList();
+    }
+  }
+}

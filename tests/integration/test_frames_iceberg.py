@@ -1,0 +1,170 @@
+"""Rows of Iceberg's tables, traced in the snapshot that the job read, by the real thing.
+
+Where each row stands says Iceberg itself, when the job runs; which rows were used is known by their ids.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.tables.ran import Ran
+from tests.versions import IN_35
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(IN_35, reason="plans of Spark 3.5 don't hold the snapshots of tables"),
+]
+
+CONF = """\
+spark.sql.extensions org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
+spark.sql.catalog.local org.apache.iceberg.spark.SparkCatalog
+spark.sql.catalog.local.type hadoop
+spark.sql.catalog.local.warehouse {home}/warehouse
+spark.sql.catalog.fresh org.apache.iceberg.spark.SparkCatalog
+spark.sql.catalog.fresh.type hadoop
+spark.sql.catalog.fresh.warehouse {home}/warehouse
+spark.sql.catalog.fresh.cache-enabled false
+"""
+
+Places = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    made = Ran(tmp_path_factory.mktemp("iceberg"))
+    made.run("iceberg_job.py", "iceberg", CONF)
+    places: Places = json.loads((made.folder / "places.json").read_text())
+
+    def place(name: str, key: object) -> str:
+        return next(one for one, held in places[name].items() if held == key)
+
+    home = str(made.folder)
+    outputs = ("nothing", "filtered", "figures", "late", "named", "both", "refs", "lost")
+    questions: dict[str, tuple[str, str | None, str]] = {
+        name: (f"{home}/{name}", "true", "backward") for name in outputs
+    }
+    questions["ran again"] = ("toPandas", "true", "backward")
+    for name in ("marked", "copied"):
+        questions[name] = (place(f"{name}_kept", 4), None, "backward")
+        questions[f"all of {name}"] = (f"{home}/warehouse/db/{name}_kept", "true", "backward")
+    made.ask(
+        {
+            **questions,
+            "condition": (f"{home}/warehouse/db/totals", "city = 'Oslo'", "backward"),
+            "row": (place("totals", "Rome"), None, "backward"),
+            "appended": (place("appended", 101), None, "backward"),
+            "side": (place("side", 500), None, "backward"),
+            "replaced": (place("replaced", "Rome"), None, "backward"),
+            "swapped": (place("swapped", "x1"), None, "backward"),
+            "forward": (place("orders", 1), None, "forward"),
+        }
+    )
+    return made
+
+
+def stand(ran: Ran, name: str, *ids: object) -> list[str]:
+    """Where Iceberg said that rows stand, in order."""
+    held: Places = json.loads((ran.folder / "places.json").read_text())
+    return sorted(place for place, one in held[name].items() if one in ids)
+
+
+def found(ran: Ran, name: str) -> list[str]:
+    """Where an answer says that rows stand, in order."""
+    answer = ran.answers[name]
+    assert "error" not in answer, answer
+    assert not answer["reasons"]
+    return sorted(place for place, _ in answer["rows"])
+
+
+def started(ran: Ran, name: str) -> object:
+    """The output row that an answer is about."""
+    ((_, text),) = ran.answers[name]["start"]
+    return json.loads(text)
+
+
+def test_iceberg_rows_of_the_snapshot_that_was_read(ran: Ran) -> None:
+    assert found(ran, "condition") == stand(ran, "orders", 0, 2, 4)
+    assert started(ran, "row") == {"city": "Rome", "total": 9}
+    assert found(ran, "row") == stand(ran, "orders", 1, 3, 5)
+    assert "no row of the output" in ran.answers["nothing"]["error"]
+
+
+def test_iceberg_rows_chosen_by_a_partition(ran: Ran) -> None:
+    """Iceberg applies such a filter by itself."""
+    assert found(ran, "filtered") == stand(ran, "orders", 3, 5)
+
+
+def test_iceberg_table_that_is_read_and_written_by_one_write(ran: Ran) -> None:
+    assert started(ran, "appended") == {"id": 101, "city": "Rome"}
+    assert found(ran, "appended") == stand(ran, "orders", 1)
+
+
+def test_iceberg_figures_of_its_metadata_are_traced_to_rows(ran: Ran) -> None:
+    assert found(ran, "figures") == stand(ran, "appended", 0, 1, 2, 3, 4, 5, 101)
+
+
+def test_iceberg_snapshot_is_the_one_that_the_action_took(ran: Ran) -> None:
+    """A write takes the latest, whatever the frame was made over; a frame that has run keeps its own."""
+    assert found(ran, "late") == stand(ran, "appended", 0, 1, 2, 3, 4, 5, 101)
+    assert found(ran, "ran again") == stand(ran, "orders", 0, 1, 2, 3, 4, 5)
+
+
+def test_iceberg_snapshots_that_are_named(ran: Ran) -> None:
+    assert found(ran, "named") == stand(ran, "orders", 0, 1, 2, 3, 4, 5)
+    first, more = stand(ran, "orders", 0, 1, 2, 3, 4, 5), stand(ran, "appended", 101)
+    assert found(ran, "refs") == sorted([*first, *first, *more, *stand(ran, "side", 500)])
+    assert started(ran, "side") == {"id": 500, "city": "Bern"}
+
+
+def test_iceberg_two_snapshots_of_a_table(ran: Ran) -> None:
+    assert found(ran, "both") == sorted(
+        [*stand(ran, "orders", 1, 3, 5), *stand(ran, "appended", 101)]
+    )
+
+
+@pytest.mark.parametrize("name", ["marked", "copied"])
+def test_iceberg_rows_keep_their_places_where_others_are_deleted(ran: Ran, name: str) -> None:
+    """Row 5 is deleted since, rows 0 and 3 were before; the columns were others then."""
+    assert started(ran, name) == {"id": 4, "new": "c4"}
+    assert found(ran, name) == stand(ran, name, 4)
+    assert found(ran, f"all of {name}") == stand(ran, name, 4, 5, 6, 7)
+
+
+def test_iceberg_table_that_is_replaced(ran: Ran) -> None:
+    assert started(ran, "replaced") == {"city": "Rome", "best": 101}
+    assert found(ran, "replaced") == stand(ran, "appended", 1, 3, 5, 101)
+
+
+def test_iceberg_rows_of_columns_of_other_names_have_no_places(ran: Ran) -> None:
+    assert "say by a condition which are meant" in ran.answers["swapped"]["error"]
+
+
+def test_iceberg_snapshot_that_is_gone_is_said(ran: Ran) -> None:
+    assert "is gone: where snapshots expire" in ran.answers["lost"]["error"]
+
+
+def test_iceberg_rows_are_traced_forward(ran: Ran) -> None:
+    rows = {text for _, text in ran.answers["forward"]["rows"]}
+    assert {'{"city":"Rome","total":9}', '{"id":101,"city":"Rome"}'} <= rows
+    assert '{"id":3,"city":"Rome"}' not in rows
+
+
+def test_iceberg_rows_are_traced_forward_from_all_snapshots(ran: Ran) -> None:
+    """Row 1 was read in the first snapshot and in later ones."""
+    rows = [json.loads(text) for _, text in ran.answers["forward"]["rows"]]
+    assert {"city": "Rome", "total": 9} in rows
+    assert {"id": 101, "city": "Rome"} in rows
+    assert {"n": 7, "last": 101} in rows
+    assert {"city": "Rome", "best": 101} in rows
+    assert {"id": 1, "other": 101} in rows
+    assert {"id": 3, "city": "Rome"} not in rows
+
+
+def test_iceberg_reads_that_are_not_certain_are_named(ran: Ran) -> None:
+    said = ran.unknown()
+    assert "fresh.db.busy was written when the action ran" in said
+    assert "local.db.orders is read with the option start-snapshot-id" in said
+    assert said.count("DataFrameWriter") == 3, said
