@@ -33,6 +33,8 @@ OTHER_VALUES = {
     "redact": ("a:b", "a:b"),
     "granularity": ("key", "key"),
     "rules": ("rules.toml", "rules.toml"),
+    "rows_mb": ("0", 0),
+    "rows_folder": ("/a/rows", "/a/rows"),
     "kafka": ("there:9092", "there:9092"),
     "kafka_timeout_s": ("2.5", 2.5),
     "kafka_retry_s": ("0.0", 0.0),

@@ -126,7 +126,7 @@ class StoredAccess:
         return self._ask_noted(question, noted)
 
     def _answer(self, question: Question, traced: Traced) -> Answer:
-        """The answer, through DataFrames whose rows are among the records that were found."""
+        """The answer, through DataFrames whose rows are among the records that were found, or that these became."""
         if not goes_on(question, traced):
             return traced.answer(question.limit, texts=question.texts)
         from lineage.frame_traces import traced_through

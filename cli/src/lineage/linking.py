@@ -13,7 +13,7 @@ from lineage.openlineage_events import tell_linked
 from lineage.options import print_json
 from lineage.progress import spool_progress
 from lineage_store.ingest import IngestReport, ingest, ingest_all
-from lineage_store.opening import open_embedded, spool_folder
+from lineage_store.opening import open_embedded, rows_folder, spool_folder
 
 
 def spool_of(url: str, spool: str = "") -> Path:
@@ -70,10 +70,16 @@ def link_folders(url: str, folders: Iterable[Path]) -> None:
 
 
 def remove_spool(url: str, app: str) -> None:
-    """Remove what an application left in the spool."""
-    folder = spool_of(url) / app
-    if app and folder.is_dir():
-        shutil.rmtree(folder, ignore_errors=True)
+    """Remove what an application left in the spool, and the rows that it kept."""
+    for folder in (spool_of(url) / app, rows_of(url) / app):
+        if app and folder.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def rows_of(url: str) -> Path:
+    """The folder for rows of RDDs that is named, or else the one beside the store."""
+    named = os.environ.get("LINEAGE_ROWS_FOLDER", "")
+    return Path(named.removeprefix("file://")) if named else rows_folder(url)
 
 
 def _report_json(report: IngestReport) -> dict[str, object]:

@@ -89,6 +89,7 @@ def materialise(
         for node, recipe in chosen:
             try:
                 vet(recipe, RowReader())
+                _check_ends(store.graph(app), node)
                 for source in recipe.reads():
                     _check_lines(source)
                 relations = Relations(spark, recipe, scratch / node.node)
@@ -122,6 +123,18 @@ def _is_called(node: NodeRecord, names: Names, wanted: Sequence[str]) -> bool:
     if node.path is not None:
         known |= {node.path, plain_path(node.path)}
     return any(fnmatchcase(one, like) for one in known for like in wanted)
+
+
+def _check_ends(graph: FlowGraph, node: NodeRecord) -> None:
+    """What is kept would end at the node's sources: they must be where lineage ends.
+
+    Raises:
+        RefusedError: a source is what is kept of an RDD's rows.
+    """
+    links = graph.links()
+    sources = {link.src for link in links if link.dest == node.node}
+    if any(link.dest in sources for link in links):
+        raise RefusedError("it reads rows of an RDD, whose lineage goes on")
 
 
 def _check_lines(source: Source) -> None:

@@ -96,6 +96,29 @@ def named_space(source: str) -> str:
     return f"{source}@0"
 
 
+KEPT_SUFFIX = ".parquet"
+
+
+def kept_name(space: str) -> str:
+    """The name of the file that keeps a run's rows: of the partition ``4#0.17`` it is ``4-0-17.parquet``."""
+    name = parse_space(space)
+    return f"{name.name}-{name.partition}-{name.incarnation}{KEPT_SUFFIX}"
+
+
+def kept_space(path: str) -> str:
+    """The space of the rows that a file of such a name keeps.
+
+    Raises:
+        AddressError: it has another name.
+    """
+    parts = path.rpartition("/")[2].removesuffix(KEPT_SUFFIX).rsplit("-", 2)
+    if len(parts) != 3:
+        raise AddressError(f"{path[-80:]!r} does not keep rows of a partition")
+    space = f"{parts[0]}#{parts[1]}.{parts[2]}"
+    parse_space(space)
+    return space
+
+
 def parse_position(text: str) -> int:
     """Read a position: decimal digits, no sign, no leading zero, at most 2**64 - 1.
 

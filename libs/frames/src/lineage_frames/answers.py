@@ -6,9 +6,10 @@ Who asks gives a Spark; `asking` says for which questions.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -59,8 +60,23 @@ Rows = list[tuple[Source | None, str, NDArray[np.uint64]]]
 
 
 @dataclass
-class Frames:
-    """Traces by recipes of one application.
+class Forth:
+    """Where rows of sources went.
+
+    ``groups``: by node, the output rows of DataFrames. ``became``: by space, the records that some of these are.
+    ``told``: how many DataFrames could tell, ``refused``: why others could not.
+    """
+
+    groups: dict[str, Group] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    refused: list[RefusedError] = field(default_factory=list)
+    became: dict[str, Region] = field(default_factory=dict)
+    told: int = 0
+
+
+@dataclass
+class Frames(ABC):
+    """Traces by recipes of one application, as far as DataFrames reach: see `crossing`.
 
     ``reader``: says which files may be read. ``key``: of recipes' Python functions, as in `tracing.trace_back`.
     """
@@ -85,7 +101,7 @@ class Frames:
             readers = self._readers_of(node, place)
             return self._forward(node, readers, lambda recipe: self._at(recipe, place))
         if self._nodes[node].kind == "frame-source":
-            return self._end()
+            return self._of_source(node, place)
         recipe = self._recipe(node)
         output = output_of(self.spark, recipe)
         file = file_in(output.files, place)
@@ -121,23 +137,15 @@ class Frames:
         start = self._grouped(self._nodes[node], found.matched, [])
         return self._sources(node, recipe, [start], found)
 
+    @abstractmethod
     def _sources(
         self, node: str, recipe: Recipe, start: Sequence[Group], found: Witnesses
     ) -> Answer:
-        self._warnings += found.warnings
-        by_source = sorted(found.rows.items(), key=lambda one: (one[0][0] is None, *one[0]))
-        groups = [
-            self._group(
-                self._source_node(node, recipe, source),
-                recipe,
-                [
-                    (None if source is None else recipe.sources[source], path, ordinals)
-                    for (_, path), ordinals in rows
-                ],
-            )
-            for source, rows in groupby(by_source, key=lambda one: one[0][0])
-        ]
-        return self._answer(start, groups, found.reasons)
+        """The answer that rows of sources, and whatever lies behind them, are."""
+
+    @abstractmethod
+    def _of_source(self, node: str, place: Location) -> Answer:
+        """The trace back of a source's row."""
 
     def _end(self) -> Answer:
         place, direction = self.question.places[0], self.question.direction
@@ -150,17 +158,26 @@ class Frames:
         """The output rows, of all DataFrames that read them, that rows of a source went into."""
         if self._nodes[node].kind != "frame-source":
             return self._end()
+        forth = Forth()
+        start = self._made_of(node, readers, rows_of, forth)
+        if forth.refused and not forth.told:
+            raise forth.refused[0]
+        return self._gone_on(start, forth)
+
+    def _made_of(
+        self,
+        node: str,
+        readers: Sequence[str],
+        rows_of: Callable[[Recipe], Rows],
+        forth: Forth,
+    ) -> list[Group]:
+        """Note what the DataFrames that read a source (``readers``) made of some of its rows; the rows themselves."""
         start: list[Group] = []
-        groups: list[Group] = []
-        reasons: list[str] = []
-        refused: list[RefusedError] = []
-        became: dict[str, Region] = {}
-        told = 0
         for user in readers:
             record = self._nodes[user]
             made = f"what {record.name or record.op} (node {user}) made of it"
             if record.kind == "unknown":
-                reasons.append(f"{made} is not known: {record.reason}")
+                forth.reasons.append(f"{made} is not known: {record.reason}")
                 continue
             recipe = self._recipe(user)
             rows = rows_of(recipe)
@@ -169,24 +186,20 @@ class Frames:
             try:
                 outcome = trace_forward(self.spark, recipe, asked, self.key)
             except RefusedError as problem:
-                refused.append(problem)
-                reasons.append(f"{made} can't be told: {self._why(problem)}")
+                forth.refused.append(problem)
+                forth.reasons.append(f"{made} can't be told: {self._why(problem)}")
                 continue
-            told += 1
-            reasons += outcome.reasons
+            forth.told += 1
+            forth.reasons += outcome.reasons
             if outcome.rows:
-                groups.append(self._outcome(user, recipe, outcome, reasons))
+                forth.groups[user] = self._outcome(user, recipe, outcome, forth.reasons)
             if outcome.rows and recipe.names_rows:
-                became |= self._records(user, outcome)
-        if refused and not told:
-            raise refused[0]
-        if became:
-            beyond = self._asker.ask(
-                replace(self.question, places=(), app=self.app, regions=became)
-            )
-            groups += beyond.groups
-            reasons += beyond.reasons
-        return self._answer(start, groups, reasons)
+                forth.became |= self._records(user, outcome)
+        return start
+
+    @abstractmethod
+    def _gone_on(self, start: list[Group], forth: Forth) -> Answer:
+        """The answer, with what became of records that rows of DataFrames became."""
 
     def _readers(self, node: str) -> list[str]:
         """What read a source."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from lineage_core.trace_result import TraceError
-from lineage_frames.answers import Frames
+from lineage_frames.crossing import Crossing
 from lineage_frames.session import told
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
@@ -44,7 +44,7 @@ def trace_noted(
         raise TraceError("rows of DataFrames are traced one place at a time")
     if question.until is not None or question.steps is not None:
         raise TraceError("a DataFrame's steps keep no rows: leave out --step and --to")
-    frames = Frames(spark, store, reader, noted.app, question, key)
+    frames = Crossing(spark, store, reader, noted.app, question, key)
     with told():
         if where:
             return frames.where(noted.node, where)

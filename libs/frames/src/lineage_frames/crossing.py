@@ -1,24 +1,37 @@
-"""Traces back through an RDD's records that go on where the records are rows of a DataFrame."""
+"""Traces that cross between DataFrames and RDDs, as often as a program does.
+
+Rows of a DataFrame that became records (``df.rdd``) are told by names, records that became rows of a DataFrame
+(``toDF``) by the files that keep them. What lies among records is looked up in the graph, what lies among rows is
+asked by queries; each round of a trace does both with all that is known so far, until a round finds nothing more.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
+from lineage_core.address import kept_space
 from lineage_core.recipe import Recipe, Source
-from lineage_frames.answers import Frames
+from lineage_core.region import Region
+from lineage_core.trace_result import Direction
+from lineage_frames.answers import Forth, Frames, Rows
 from lineage_frames.errors import RefusedError
+from lineage_frames.rows import source_with
 from lineage_frames.session import told
 from lineage_frames.tracing import trace_named
 from lineage_frames.witnesses import Witnesses
 from lineage_store.answers import Answer, Group, Item
 from lineage_store.asking import Question
+from lineage_store.places import Location
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
-from lineage_store.traced import NamedRows, Traced
+from lineage_store.traced import KeptRows, NamedRows, Traced
+
+Regions = Mapping[str, Region]
 
 
 def answer_through(
@@ -29,90 +42,234 @@ def answer_through(
     traced: Traced,
     key: str | None = None,
 ) -> Answer:
-    """The answer to a question about records, through the recipes of the DataFrames whose rows they are.
+    """The answer to a question about records, through the recipes of the DataFrames that they came from or went into.
 
-    Records whose rows can't be traced are the end of the answer, which says why.
+    Where rows can't be traced the answer ends, and says why.
 
     Args:
         spark: any session; traces run in new ones beside it.
         store: has the recipes.
         reader: says which files may be read.
-        question: traced backward.
-        traced: what came of it, with `Traced.named_rows`.
+        question: about records.
+        traced: what came of it, with `Traced.crosses`.
         key: of recipes' Python functions, as in `lineage_frames.tracing.trace_back`.
 
     Raises:
         ForbiddenRowsError: a file of the trace may not be read.
         FramesError: the files are not what they were.
     """
-    crossing = _Crossing(spark, store, reader, traced.app, question, key)
+    crossing = Crossing(spark, store, reader, traced.app, question, key)
     with told():
-        return crossing.answer(traced)
+        return crossing.records(traced)
 
 
 @dataclass
-class _Crossing(Frames):
-    _groups: list[Group] = field(default_factory=list)
-    """Rows of DataFrames."""
+class Crossing(Frames):
+    """Traces of one application through its DataFrames and its RDDs."""
+
+    _frames: dict[str, Group] = field(default_factory=dict)
+    """By node, rows of DataFrames that records are."""
     _found: dict[str, tuple[Recipe, dict[str, tuple[Source | None, NDArray[np.uint64]]]]] = field(
         default_factory=dict
     )
     """Rows of sources: by node, with a recipe that reads it, by file."""
+    _ends: set[str] = field(default_factory=set)
+    """Nodes of records whose trace goes on: in the answer other groups stand for them."""
+    _kept: dict[str, Group] = field(default_factory=dict)
+    """By source, rows of DataFrames that records became."""
     _reasons: list[str] = field(default_factory=list)
 
-    def answer(self, traced: Traced) -> Answer:
-        """What was found among records, and what the rows of DataFrames among it were made from."""
-        before = traced.answer(self.question.limit, texts=self.question.texts)
-        stops = set()
-        for rows in traced.named_rows():
-            try:
-                self._go_on(rows)
-            except RefusedError as problem:
-                label = self._names.label(rows.source)
-                self._reasons.append(
-                    f"where the rows of {label} come from can't be told: {self._why(problem)}"
-                )
-            else:
-                stops.add(rows.source)
-        said = {one.stop(self.app, self._names) for one in traced.named_rows()}
-        reasons = tuple(dict.fromkeys([*before.reasons, *self._reasons]))
-        sources = [
-            self._group(node, recipe, [(source, path, rows) for path, (source, rows) in of.items()])
-            for node, (recipe, of) in sorted(self._found.items())
-        ]
+    def records(self, traced: Traced) -> Answer:
+        """What was found among records, and beyond them."""
+        begun = traced
+        if self.question.direction is Direction.FORWARD:
+            forth = Forth()
+            last = self._follow(traced, forth)
+            groups = self._forth_groups(forth)
+        else:
+            last = self._go_back(traced)
+            groups = self._back_groups()
+        answer = self._of_records(last, groups)
+        start = (
+            answer.start
+            if last is begun
+            else begun.answer(self.question.limit, texts=self.question.texts).start
+        )
+        return replace(answer, start=start, asked=begun.asked)
+
+    def _of_records(self, last: Traced, groups: list[Group]) -> Answer:
+        """What was found among records, with what was found beyond."""
+        found = last.answer(self.question.limit, texts=self.question.texts)
+        said = set(last.stops())
+        reasons = tuple(dict.fromkeys([*found.reasons, *self._reasons]))
         return replace(
-            before,
-            groups=(
-                *(one for one in before.groups if one.node not in stops),
-                *self._groups,
-                *sources,
-            ),
+            found,
+            groups=(*(one for one in found.groups if one.node not in self._ends), *groups),
             exact=not reasons,
             reasons=reasons,
             warnings=tuple(
                 dict.fromkeys(
-                    [*(one for one in before.warnings if one not in said), *self._warnings]
+                    [*(one for one in found.warnings if one not in said), *self._warnings]
                 )
             ),
         )
 
-    def _go_on(self, rows: NamedRows) -> None:
-        recipe = self._recipe(rows.frame)
-        shown = self.question.limit if self.question.texts else 0
-        found = trace_named(
-            self.spark, recipe, rows.signed, records=rows.records, shown=shown, key=self.key
+    def _trace(self, regions: Regions) -> Traced:
+        """What lies among records, from items of them."""
+        question = replace(self.question, places=(), app=self.app, regions=regions)
+        return self._asker.trace(question)
+
+    # -- back ----------------------------------------------------------------------------------
+
+    def _sources(
+        self, node: str, recipe: Recipe, start: Sequence[Group], found: Witnesses
+    ) -> Answer:
+        self._warnings += found.warnings
+        self._reasons += found.reasons
+        self._collect(node, recipe, found)
+        return self._beyond(start)
+
+    def _of_source(self, node: str, place: Location) -> Answer:
+        if not self._is_kept(node):
+            return self._end()
+        user = next(link.dest for link in self._graph.links() if link.src == node)
+        recipe = self._recipe(user)
+        source, file = source_with(recipe, place)
+        rows: Rows = [
+            (source, file.path, np.array([self._ordinal(source, file, place)], np.uint64))
+        ]
+        self._found[node] = recipe, {path: (of, ordinals) for of, path, ordinals in rows}
+        start = self._group(node, recipe, rows)
+        answer = self._beyond([])
+        return replace(
+            answer, start=(start,), groups=tuple(one for one in answer.groups if one.node != node)
         )
+
+    def _beyond(self, start: Sequence[Group]) -> Answer:
+        """The answer with the rows of sources that are found, and what records they were."""
+        regions = self._kept_regions()
+        if not regions:
+            return self._answer(start, self._back_groups(), self._reasons)
+        last = self._go_back(self._trace(regions))
+        answer = self._of_records(last, [])
+        ahead = self._back_groups()
+        return replace(
+            answer,
+            start=tuple(start),
+            asked=self.question.places,
+            groups=(*ahead, *answer.groups),
+        )
+
+    def _go_back(self, traced: Traced) -> Traced:
+        """Go on until nothing is found any more; the last trace among records."""
+        while True:
+            for rows in traced.named_rows():
+                self._name_rows(traced, rows)
+            regions = self._kept_regions()
+            more = _together(traced.begun, regions)
+            if more == dict(traced.begun):
+                return traced
+            traced = self._trace(more)
+
+    def _name_rows(self, traced: Traced, rows: NamedRows) -> None:
+        shown = self.question.limit if self.question.texts else 0
+        recipe = self._recipe(rows.frame)
+        try:
+            found = trace_named(
+                self.spark, recipe, rows.signed, records=rows.records, shown=shown, key=self.key
+            )
+        except RefusedError as problem:
+            label = self._names.label(rows.source)
+            self._reasons.append(
+                f"where the rows of {label} come from can't be told: {self._why(problem)}"
+            )
+            return
+        self._ends.add(rows.source)
         label = self._names.label(rows.frame)
         items = [Item(label, None, text) for text in found.texts[: self.question.limit]]
-        self._groups.append(self._grouped(self._nodes[rows.frame], found.witnesses.matched, items))
+        record = self._nodes[rows.frame]
+        self._frames[rows.frame] = self._grouped(record, found.witnesses.matched, items)
         self._reasons += found.witnesses.reasons
         self._warnings += found.witnesses.warnings
         self._collect(rows.frame, recipe, found.witnesses)
 
     def _collect(self, frame: str, recipe: Recipe, found: Witnesses) -> None:
-        for (place, path), ordinals in found.rows.items():
+        of_sources = sorted(found.rows.items(), key=lambda one: (one[0][0] is None, *one[0]))
+        for (place, path), ordinals in of_sources:
             node = self._source_node(frame, recipe, place)
             source = None if place is None else recipe.sources[place]
             _, of = self._found.setdefault(node, (recipe, {}))
             _, known = of.get(path, (source, ordinals))
             of[path] = source, np.union1d(known, ordinals)
+
+    def _back_groups(self) -> list[Group]:
+        """Rows of DataFrames and of sources, those that were records before others."""
+        nodes = sorted(self._found, key=lambda node: not self._is_kept(node))
+        return [*self._frames.values(), *(self._found_group(node) for node in nodes)]
+
+    def _found_group(self, node: str) -> Group:
+        recipe, of = self._found[node]
+        return self._group(
+            node, recipe, [(source, path, rows) for path, (source, rows) in of.items()]
+        )
+
+    def _is_kept(self, node: str) -> bool:
+        """Whether a source is what is kept of a DataFrame's rows: then it has a sink above it."""
+        of_frame = self._nodes[node].kind == "frame-source"
+        return of_frame and any(link.dest == node for link in self._graph.links())
+
+    def _kept_regions(self) -> dict[str, Region]:
+        """Of the rows that are found those that were records, by space."""
+        return {
+            kept_space(path): Region.from_positions(ordinals)
+            for node, (_, of) in self._found.items()
+            if self._is_kept(node)
+            for path, (_, ordinals) in of.items()
+        }
+
+    # -- forth ---------------------------------------------------------------------------------
+
+    def _gone_on(self, start: list[Group], forth: Forth) -> Answer:
+        if not forth.became:
+            return self._answer(start, list(forth.groups.values()), forth.reasons)
+        last = self._follow(self._trace(forth.became), forth)
+        answer = self._of_records(last, self._forth_groups(forth))
+        return replace(answer, start=tuple(start), asked=self.question.places)
+
+    def _follow(self, traced: Traced, forth: Forth) -> Traced:
+        """Go on until nothing is reached any more; the last trace among records."""
+        while True:
+            for kept in traced.kept_rows():
+                readers = self._readers(kept.source)
+                rows = self._made_of(kept.source, readers, kept_in(kept), forth)
+                if rows:
+                    self._ends.add(kept.sink)
+                    self._kept[kept.source] = rows[0]
+            more = _together(traced.begun, forth.became)
+            if more == dict(traced.begun):
+                return traced
+            traced = self._trace(more)
+
+    def _forth_groups(self, forth: Forth) -> list[Group]:
+        """Rows that records became, and the output rows that were made of them."""
+        self._reasons += forth.reasons
+        return [*self._kept.values(), *forth.groups.values()]
+
+
+def kept_in(kept: KeptRows) -> Callable[[Recipe], Rows]:
+    """What says of a recipe that reads kept rows which of its sources' rows they are."""
+
+    def rows_of(recipe: Recipe) -> Rows:
+        return [
+            (source, file.path, kept.rows[file.path].positions())
+            for source in recipe.sources
+            for file in source.files
+            if file.path in kept.rows
+        ]
+
+    return rows_of
+
+
+def _together(one: Regions, other: Regions) -> dict[str, Region]:
+    spaces = {**one, **other}
+    return {space: one.get(space, Region()) | other.get(space, Region()) for space in spaces}

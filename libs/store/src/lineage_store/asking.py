@@ -212,10 +212,8 @@ class Asker:
 
 
 def goes_on(question: Question, traced: Traced) -> bool:
-    """Whether what a question came to are rows of DataFrames, and it asks where these come from, too."""
-    all_the_way = question.until is None and question.steps is None
-    back = question.direction is Direction.BACKWARD
-    return back and all_the_way and bool(traced.named_rows())
+    """Whether what a question came to are rows of DataFrames, and it asks where these come from, or went, too."""
+    return question.until is None and question.steps is None and traced.crosses
 
 
 def _forms(units: Iterable[Unit | None]) -> str:

@@ -85,6 +85,11 @@ def spool_folder(url: str) -> Path:
     return store_path(url).parent / "spool"
 
 
+def rows_folder(url: str) -> Path:
+    """Where rows of RDDs are kept that DataFrames are made of."""
+    return spool_folder(url).parent / "rows"
+
+
 def index_folder(url: str) -> Path:
     """Where indexes of text files are kept: beside an embedded store, else in the user's cache."""
     if is_embedded(url):

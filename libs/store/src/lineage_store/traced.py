@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lineage_core.address import named_space, parse_space
+from lineage_core.address import kept_space, named_space, parse_space
 from lineage_core.block import I64
 from lineage_core.graph import FlowGraph, LinkRecord, NodeRecord
 from lineage_core.recipe import ROW_NAME
@@ -16,6 +16,7 @@ from lineage_core.trace_result import Direction, NodeItems, TraceResult
 from lineage_store.answers import Answer, Composer, respelled
 from lineage_store.locations import Locations
 from lineage_store.names import Names
+from lineage_store.paths import plain_path
 from lineage_store.verdicts import with_reasons
 
 FOUND, START, WAY = "found", "start", "way"
@@ -88,9 +89,34 @@ class Traced:
         once = len({space.partition for space in spaces}) == len(spaces)
         return sum(spaces.values()) if once else None
 
+    def kept_rows(self) -> list[KeptRows]:
+        """Of what was found, the records that became rows of DataFrames and are kept."""
+        sources = {one.node for one in self._records() if one.kind == "frame-source"}
+        return [
+            KeptRows(link.src, link.dest, rows)
+            for link in self.graph.links()
+            if link.dest in sources and link.src in self.result.found
+            for rows in [self._kept(link.dest, self.result.found[link.src])]
+            if rows
+        ]
+
+    def _kept(self, source: str, items: NodeItems) -> dict[str, Region]:
+        """Items of a sink by the file that keeps them: each run of a partition has items, one run of each is kept."""
+        paths = {kept_space(split.path): split.path for split in self.graph.splits(source)}
+        return {paths[one]: region for one, region in items.spaces.items() if one in paths}
+
+    @property
+    def crosses(self) -> bool:
+        """Whether the trace may go on among rows of DataFrames."""
+        if self.direction is Direction.FORWARD:
+            return bool(self.kept_rows())
+        return bool(self.named_rows())
+
     def stops(self) -> Iterator[str]:
         """What the reader is told where the trace ends at a DataFrame's rows."""
-        if self.direction is Direction.BACKWARD:
+        if self.direction is Direction.FORWARD:
+            yield from (one.stop(self.app, self.names) for one in self.kept_rows())
+        else:
             yield from (one.stop(self.app, self.names) for one in self.named_rows())
 
     def asked_as(self, places: Sequence[str]) -> Traced:
@@ -208,6 +234,24 @@ class NamedRows:
             f"the records of {names.label(self.source)} are rows of a DataFrame (node {self.frame}): where they "
             f"come from is told by `lineage back` where the store and Spark are, or row by row by "
             f"lineage back '{self.frame}#{ROW_NAME}={first}' --app {app}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """Records of ``sink`` that became rows of DataFrames: rows of the node ``source``, by the file that keeps them."""
+
+    sink: str
+    source: str
+    rows: Mapping[str, Region]
+
+    def stop(self, app: str, names: Names) -> str:
+        """The warning that a trace ends here which could go on."""
+        path, region = next(iter(self.rows.items()))
+        return (
+            f"the records of {names.label(self.sink)} are rows of a DataFrame: where they went is told by "
+            f"`lineage forward` where the store and Spark are, or row by row by "
+            f"lineage forward '{plain_path(path)}#{next(iter(region))[0]}' --app {app}"
         )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lineage_emitter.session import Node, Session
 
-REASON = "no trace crosses from RDDs to DataFrames in this version"
+REASON = "its rows are an RDD's, which are not kept"
 _KEPT = "_lineage_rdd"
 READER_SOURCES = ("load", "csv", "json", "parquet", "orc", "text", "jdbc", "table", "xml")
 

@@ -23,6 +23,7 @@ from lineage_emitter.errors import CaptureFailedError
 if TYPE_CHECKING:
     from lineage_core.block import U64, FlowBlock
     from lineage_emitter.dispatch.port import TaskDispatcher
+    from lineage_emitter.keeping import Run
     from lineage_emitter.task_config import TaskConfig
 
 NOTHING_READ = 2**64 - 1
@@ -202,6 +203,8 @@ class Segment:
         """By node: records seen, and captured, where rules limit capture."""
         self.batches = 0
         """Batches that its reader has begun, where it counts them."""
+        self.kept: Run | None = None
+        """Of a sink whose rows are kept: how that went."""
         self.thread = threading.get_ident()
         self.lock = threading.RLock()
         """Held by what flushes, and by a function that reads in a thread of its own."""
@@ -283,6 +286,8 @@ class Segment:
             self.undelivered += 1
             return
         assert self.incarnation >= 0
+        if self.kept is not None:
+            self.kept.saw(block)
         if self._out is not None:
             self._out.write(block, self.end_node)
 
@@ -331,7 +336,8 @@ class Segment:
 
     def _marker(self) -> dict[str, Any]:
         out = self._out
-        return {
+        kept = {} if self.kept is None else {"kept": self.kept.fact()}
+        return kept | {
             "node": self.end_node,
             "partition": self.partition,
             "attempt": self.attempt if self._incarnation is None else self._incarnation,

@@ -46,6 +46,7 @@ from lineage_emitter.errors import (
 )
 from lineage_emitter.executors import check_executors
 from lineage_emitter.failures import error_type
+from lineage_emitter.frames.kept import KeptRows
 from lineage_emitter.frames.noting import FrameNotes
 from lineage_emitter.hadoop import FileSource
 from lineage_emitter.lazy_sinks import LazySink, LazySinks
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
     from lineage_core.block import U64
+    from lineage_core.recipe import Source
 
 logger = logging.getLogger(__name__)
 _STOP = object()
@@ -104,6 +106,8 @@ class Session:
         self._noted: dict[tuple[str, str], Node | None] = {}
         self._linked: set[tuple[str, str]] = set()
         self._lazy = LazySinks()
+        self._kept: dict[str, KeptRows] = {}
+        """By name, rows that DataFrames are made of; of a sink by its own."""
         self.frames = FrameNotes(self)
         """What is noted of DataFrames."""
         self.records: WeakValueDictionary[str, Any] = WeakValueDictionary()
@@ -329,6 +333,14 @@ class Session:
         self._lazy.add(LazySink(name, sink.name, site, sink))
         self.guard("note a job", lambda: self.api.job(name, [], sink.name, site))
 
+    def keep(self, rows: KeptRows) -> None:
+        """Hear what tasks say of rows that are kept."""
+        self._kept[rows.name] = rows
+
+    def kept_in(self, source: Source) -> KeptRows | None:
+        """The kept rows that a recipe's source is; None: it is another one."""
+        return next((one for one in self._kept.values() if one.path == source.name), None)
+
     def note_lazy(self) -> None:
         """Jobs that are not ours may have run tasks of ours: their lineage is linked."""
         if self._lazy:
@@ -496,6 +508,9 @@ class Session:
 
     def _commit(self, marker: Marker) -> None:
         self._rows[(marker["node"], marker["partition"])] = marker["rows"]
+        fact = marker.pop("kept", None)
+        if fact is not None:
+            self._kept[marker["node"]].ran(marker["partition"], fact)
         self.api.committed(marker)
         self._lazy.ran(marker["node"], marker["partition"])
         self._unlinked_bytes += int(marker["bytes"])
@@ -569,6 +584,8 @@ class Session:
         self.drain()
         self._queue.put(_STOP)
         self._thread.join(timeout=60)
+        for rows in self._kept.values():
+            rows.close()
         ended: EndStatus = status or ("failed" if self._failed_jobs else "ok")
         with ExitStack() as stack:
             # The last one first: who is told hears of problems, too.

@@ -86,6 +86,18 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
         "or JSON itself",
     )
 
+    rows_mb: int = Field(
+        32,
+        ge=0,
+        description="MiB of rows that are kept of each DataFrame made of an RDD, so that traces "
+        "cross there; 0 keeps none",
+    )
+    rows_folder: str = Field(
+        "",
+        description="folder for these rows, one that the driver, all executors and whoever traces "
+        "share; default: `rows` beside the store's file (with kafka none are kept)",
+    )
+
     kafka_timeout_s: float = Field(
         5.0, gt=0, le=300, description="what Kafka has not acknowledged by then goes to the spool"
     )
@@ -109,6 +121,12 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
         if self.dispatcher == "kafka" and not self.store.startswith(SQLITE_PREFIX):
             return Path(DEFAULT_SPOOL).absolute()
         return self.store_file().parent / "spool"
+
+    def kept_folder(self) -> Path | None:
+        """The absolute folder for rows of RDDs that DataFrames are made of; None: there is none."""
+        if self.rows_folder:
+            return Path(self.rows_folder.removeprefix("file://")).absolute()
+        return self.store_file().parent / "rows" if self.dispatcher == "spool" else None
 
     def store_file(self) -> Path:
         """The absolute path of the embedded store.

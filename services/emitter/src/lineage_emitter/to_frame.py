@@ -3,7 +3,8 @@
 PySpark maps the RDD to rows in a few steps, perhaps looks at some records for their types, and
 hands the rows to the JVM, which reads them when an action on the DataFrame does, if ever, and
 however often. So each run's rows are items of their own, and their tasks' commits count whenever
-they come. What the DataFrame does with the rows is unknown.
+they come. The rows are kept (:mod:`lineage_emitter.keeping`), so that recipes of the DataFrame can name them;
+where they can't be, what the DataFrame does with them is unknown.
 """
 
 from __future__ import annotations
@@ -13,34 +14,68 @@ from typing import Any
 
 from pyspark import RDD
 from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
+from pyspark.sql.types import StructType
 
 from lineage_emitter import scope
 from lineage_emitter.by_record import Map
 from lineage_emitter.dataframes import REASON
+from lineage_emitter.frames import kept
+from lineage_emitter.frames.kept import KeptRows, keeping_of
+from lineage_emitter.keeping import Keep
+from lineage_emitter.kept_columns import UnkeptError
 from lineage_emitter.operators import Collect
 from lineage_emitter.rdd import LineagePipelinedRDD, LineageRDD
+from lineage_emitter.session import Node
 
 
 class FrameInput(LineagePipelinedRDD):
     """Rows on their way into a DataFrame. PySpark's own looks at them stay out of the graph."""
 
+    struct: StructType | None = None
+    """The rows' type, at the last step."""
+
     def map(self, f: Callable[[Any], Any], preservesPartitioning: bool = False) -> RDD[Any]:
-        """One more step."""
-        return begin(self, f, preservesPartitioning)
+        """One more step; the last one puts rows into the form that their type has within Spark."""
+        step = begin(self, f, preservesPartitioning)
+        of = getattr(f, "__self__", None)
+        step.struct = of if isinstance(of, StructType) else None
+        return step
 
     def _to_java_object_rdd(self) -> Any:
         """The last step: each row that the JVM takes is an item of the sink."""
         session = self.session
         with scope.operator("toDF"):
             sink = session.register("sink", "toDF", [self.node], alias="toDF")
-            take = Collect(sink.detail, each_run=True)
+            take: Collect = Collect(sink.detail, each_run=True)
+            unkept = ""
+            try:
+                rows = self._kept(sink)
+            except UnkeptError as problem:
+                unkept = f"{REASON}: {problem}"
+            else:
+                take = Keep(sink.detail, rows.keeping)
+                session.keep(rows)
+                kept.begin(rows)
             taken = self.pipe_function(take, True, sink)
             taken.ending(AutoBatchedSerializer(CPickleSerializer()))
             session.begin_lazy("toDF", sink)
             with scope.suspended():
-                rows = RDD._to_java_object_rdd(taken)
-        session.unknown("DataFrame", REASON, [sink])
-        return rows
+                handed = RDD._to_java_object_rdd(taken)
+        if unkept:
+            session.unknown("DataFrame", unkept, [sink])
+        return handed
+
+    def _kept(self, sink: Node) -> KeptRows:
+        """The rows, which are to be kept.
+
+        Raises:
+            UnkeptError: they are not.
+        """
+        if self.struct is None:
+            raise UnkeptError("their type is not known")
+        partitions = self.getNumPartitions()
+        keeping = keeping_of(self.session, sink.name, self.struct, partitions)
+        return KeptRows(sink, sink.name, keeping, partitions)
 
 
 def begin(rdd: LineageRDD, f: Callable[[Any], Any], preserves: bool) -> FrameInput:

@@ -19,7 +19,7 @@ from lineage_core.recipe_plan import (
     Scan,
     Values,
 )
-from lineage_emitter.frames import catalog, delta, iceberg, jdbc
+from lineage_emitter.frames import catalog, delta, iceberg, jdbc, kept
 from lineage_emitter.frames.caches import cached_plan
 from lineage_emitter.frames.hive import UnreadableError
 from lineage_emitter.frames.jvm import frame_of, optimised
@@ -76,6 +76,8 @@ class Leaves:
         with_delta: bool,
     ) -> None:
         self.sources: list[Source] = []
+        self.of_rdds: list[Source] = []
+        """Those that are kept rows of RDDs."""
         self._spark = spark
         self._add = add
         self._named = named
@@ -175,9 +177,24 @@ class Leaves:
         return self._values(tree, types, tuple(one for one in rows if one is not None))
 
     def _LogicalRDD(self, tree: Tree) -> int | None:
-        """Rows of an RDD: those that the program itself has dealt out may be kept."""
-        kept = kept_rows(self._spark.sparkContext, int(tree.java.rdd().id()))
-        return None if kept is None else self._values(tree, *kept)
+        """Rows of an RDD: those that the program itself has dealt out may be known, others may be kept in files."""
+        number = int(tree.java.rdd().id())
+        local = kept_rows(self._spark.sparkContext, number)
+        if local is not None:
+            return self._values(tree, *local)
+        rows = kept.kept_of(self._spark.sparkContext, number)
+        if rows is None:
+            return None
+        columns = self._named(tree)
+        try:
+            source = rows.source()
+        except kept.UnknownRowsError as problem:
+            return self._add(OpaqueNode(columns, "RDD", str(problem), ()))
+        if not source.files:
+            return self._add(Values(columns, ()))
+        if rows.node is not None:
+            self.of_rdds.append(source)
+        return self._scan(source, columns)
 
     def _values(
         self, tree: Tree, types: Sequence[str], rows: tuple[tuple[Literal, ...], ...]

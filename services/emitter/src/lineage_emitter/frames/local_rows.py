@@ -11,13 +11,14 @@ import datetime
 import decimal
 import functools
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
 
 from lineage_core.recipe_plan import Literal
 from lineage_emitter import scope
+from lineage_emitter.frames import kept
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -43,12 +44,18 @@ LocalRows = tuple[tuple[str, ...], tuple[tuple[Literal, ...], ...]]
 
 
 def keeping(stock: Any) -> Any:
-    """``createDataFrame``, after its arguments are sorted out: it keeps rows that are not an RDD's."""
+    """``createDataFrame``, after its arguments are sorted out: it keeps rows that are not an RDD's.
+
+    What is kept of an RDD's rows (`kept`) is remembered.
+    """
 
     @functools.wraps(stock)
     def method(self: Any, data: Any, schema: Any, *given: Any, **named: Any) -> Any:
         if isinstance(data, RDD):
-            return stock(self, data, schema, *given, **named)
+            kept.begin(None)
+            frame = stock(self, data, schema, *given, **named)
+            kept.remember(frame)
+            return frame
         rows = data if isinstance(data, list) else list(data)
         frame = stock(self, rows, schema, *given, **named)
         # What can't be kept is an RDD's to recipes, and the verdict says so.
@@ -60,27 +67,45 @@ def keeping(stock: Any) -> Any:
 
 
 def keep(frame: DataFrame, data: Sequence[Any], schema: Any) -> None:
-    """Keep the rows that ``frame`` was made of, as the program gave them; too many, or of other types, are not."""
-    if len(data) > ROWS_MAX:
-        return
+    """Keep the rows that ``frame`` was made of, as the program gave them: those that a recipe can't carry in a file.
+
+    Raises:
+        UnkeptError: they are not kept.
+    """
     from pyspark.sql.types import DataType, StructType, _create_converter
 
     struct = frame.schema
     bare = isinstance(schema, DataType) and not isinstance(schema, StructType)
     converter = _create_converter(struct)
+
+    def internal(given: Any) -> Any:
+        return struct.toInternal(converter((given,) if bare else given))
+
+    if len(data) <= ROWS_MAX and _keep_literals(frame, map(internal, data)):
+        return
+    from lineage_emitter.session import open_session_of
+
+    session = open_session_of(frame.sparkSession.sparkContext)
+    if session is not None:
+        kept.keep_list(session, frame, map(internal, data))
+
+
+def _keep_literals(frame: DataFrame, data: Iterable[Any]) -> bool:
+    """Keep rows as constants; False where some have no form as such."""
+    struct = frame.schema
     types = tuple(field.dataType.simpleString() for field in struct)
     rows: list[tuple[Literal, ...]] = []
-    for given in data:
-        internal = struct.toInternal(converter((given,) if bare else given))
-        row = literals(struct.fromInternal(internal), types)
+    for one in data:
+        row = literals(struct.fromInternal(one), types)
         if row is None:
-            return
+            return False
         rows.append(row)
     plan: Any = frame._jdf.queryExecution().analyzed()
-    kept = _kept(frame.sparkSession.sparkContext)
-    kept[int(plan.rdd().id())] = types, tuple(rows)
-    while len(kept) > 1 and sum(len(held) for _, held in kept.values()) > KEPT_MAX:
-        kept.popitem(last=False)
+    all_kept = _kept(frame.sparkSession.sparkContext)
+    all_kept[int(plan.rdd().id())] = types, tuple(rows)
+    while len(all_kept) > 1 and sum(len(held) for _, held in all_kept.values()) > KEPT_MAX:
+        all_kept.popitem(last=False)
+    return True
 
 
 def kept_rows(sc: SparkContext, rdd: int) -> LocalRows | None:
@@ -89,8 +114,8 @@ def kept_rows(sc: SparkContext, rdd: int) -> LocalRows | None:
 
 
 def _kept(sc: SparkContext) -> OrderedDict[int, LocalRows]:
-    kept: OrderedDict[int, LocalRows] = sc.__dict__.setdefault(_KEPT, OrderedDict())
-    return kept
+    found: OrderedDict[int, LocalRows] = sc.__dict__.setdefault(_KEPT, OrderedDict())
+    return found
 
 
 def literals(row: Sequence[Any], types: Sequence[str]) -> tuple[Literal, ...] | None:

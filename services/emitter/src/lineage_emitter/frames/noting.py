@@ -182,13 +182,16 @@ class FrameNotes:
         key = source.format, source.paths, source.table, source.version, source.files
         known = self._sources.get(key)
         if known is None:
+            kept = self._session.kept_in(source)
+            name = source.format if kept is None else kept.what
             known = self._session.register_as(
                 f"{reader}.{len(self._sources)}",
-                source.format,
+                name,
                 "frame-source",
-                source.format,
+                name,
+                [] if kept is None or kept.node is None else [kept.node],
                 path=source.name,
-                alias="read",
+                alias="read" if kept is None else "rows",
             )
             self._sources[key] = known
             if source.files:

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lineage_core.recipe import Output, Recipe
 from lineage_core.recipe_functions import signed
-from lineage_core.recipe_plan import Attribute
-from lineage_emitter.frames import catalog, delta, iceberg
+from lineage_core.recipe_plan import Attribute, OpaqueNode, Scan
+from lineage_emitter.frames import catalog, delta, iceberg, kept
 from lineage_emitter.frames.code import Functions
 from lineage_emitter.frames.jvm import (
     default_setting,
@@ -29,6 +29,7 @@ from lineage_emitter.frames.jvm import (
 from lineage_emitter.frames.leaves import Leaves, Tables
 from lineage_emitter.frames.moment import OWN_PLAN, columns_of_moment, without
 from lineage_emitter.frames.nodes import Nodes
+from lineage_emitter.frames.partly import partly_read
 from lineage_emitter.frames.plan_text import Tree, read_plan
 from lineage_emitter.frames.pruning import pruned
 from lineage_emitter.frames.types import ddl
@@ -127,6 +128,10 @@ def _recipe_of_plan(
     leaves = Leaves(spark, nodes.add, named, beneath, tables, with_delta=delta.is_used(explicit))
     nodes.leaf = leaves.note
     beneath(plan)
+    for place, node in enumerate(nodes.plan):
+        of_rdd = isinstance(node, Scan) and leaves.sources[node.source] in leaves.of_rdds
+        if of_rdd and partly_read(nodes.plan, place, output):
+            nodes.plan[place] = OpaqueNode(node.columns, "RDD", kept.NOT_READ, ())
     last = nodes.plan[-1]
     typed = tuple(
         Attribute(one.id, one.name, ddl(field["type"]))

@@ -1,0 +1,188 @@
+"""Rows of an RDD that a DataFrame is made of, kept for traces: a Parquet file for each run of a partition.
+
+Without them nobody could ask what became of a row in the DataFrame: its lineage is a query, and the rows are nowhere
+else. A run's file is whole or is not there: it takes its name before the run's end marker is sent, so a file of a run
+that failed, or was not read to its end, is named by no marker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lineage_core.address import SpaceKind, kept_name, parse_space
+from lineage_emitter import segment as segments
+from lineage_emitter.operators import Collect, Records
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+    from pyspark.sql.types import StructType
+
+    from lineage_core.block import FlowBlock
+    from lineage_emitter.detail import Detail
+
+FIRST_ROWS = 256
+"""Rows of the first group; later ones have as many as make `GROUP_BYTES`."""
+ROWS_MAX = 16_384
+GROUP_BYTES = 4 << 20
+UNFINISHED = ".part"
+"""Ends the name of a file that is being written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Where rows are kept, and of which type. ``bytes_max``: of a partition's file."""
+
+    folder: str
+    struct: StructType
+    bytes_max: int
+
+
+class Keep(Collect):
+    """Sink of rows that a DataFrame reads, each run with a space of its own; the rows are kept."""
+
+    def __init__(self, detail: Detail, keeping: Keeping) -> None:
+        super().__init__(detail, each_run=True)
+        self.keeping = keeping
+
+    def some_of(self, records: Records) -> Records:
+        """All of them."""
+        segment = segments.current()
+        run = Run(segment.space(self.detail.node), self.keeping)
+        segment.kept = run
+        return run.kept(records)
+
+
+class Run:
+    """The rows of one run of a partition, and a digest of them and of all flows that led to them."""
+
+    def __init__(self, space: str, keeping: Keeping) -> None:
+        self._space = parse_space(space)
+        self._file = RowsFile(kept_name(space), keeping)
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def kept(self, records: Iterable[Any]) -> Iterator[Any]:
+        """The records, which are kept on the way. What goes wrong with that never reaches the job."""
+        file = self._file
+        held: list[Any] = []
+        wanted = FIRST_ROWS
+        try:
+            for record in records:
+                held.append(record)
+                if len(held) >= wanted:
+                    wanted = file.write(held)
+                yield record
+        except BaseException:
+            file.drop()
+            raise
+        file.write(held)
+        self._digest.update(file.end())
+
+    def saw(self, block: FlowBlock) -> None:
+        """A block of flows leaves the run. Two runs gave the same rows if they say the same."""
+        sections = [(self._named(one.space), one.row_first, one.row_stop) for one in block.out]
+        told = (block.block_id.node, block.relation, self._named(block.in_space), sections)
+        self._digest.update(repr((told, block.exact)).encode())
+        ends = (block.in_first, block.in_last, block.out_first, block.out_last)
+        for column in (block.in_ptr, *ends):
+            if column is not None:
+                self._digest.update(len(column).to_bytes(8, "big"))
+                self._digest.update(column.tobytes())
+
+    def fact(self) -> dict[str, Any]:
+        """What the end marker says of it."""
+        return self._file.fact() | {"digest": self._digest.hexdigest()}
+
+    def _named(self, space: str) -> str:
+        """A space's name in every run: those that this run makes are numbered by it."""
+        own, name = self._space, parse_space(space)
+        numbered = name.kind is SpaceKind.PARTITION and name.partition == own.partition
+        if numbered and name.incarnation == own.incarnation:
+            return f"{name.name}#{name.partition}."
+        return space
+
+
+class RowsFile:
+    """A file of rows, which has its name once it is whole. Nothing that goes wrong is raised."""
+
+    def __init__(self, name: str, keeping: Keeping) -> None:
+        self._keeping = keeping
+        self._path = os.path.join(keeping.folder, name)
+        self._writer: pq.ParquetWriter | None = None
+        self._rows = 0
+        self._is_whole = False
+        self.given_up = ""
+        """Why rows are not kept."""
+
+    def write(self, held: list[Any]) -> int:
+        """Write the rows that are held, and hold them no more; how many are to be held the next time."""
+        try:
+            return ROWS_MAX if self.given_up or not held else self._written(held)
+        except Exception as problem:
+            self._give_up(problem)
+            return ROWS_MAX
+        finally:
+            held.clear()
+
+    def end(self) -> bytes:
+        """All rows are written; a digest of them."""
+        digest = b""
+        try:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+                with open(self._unfinished, "rb") as file:
+                    digest = hashlib.file_digest(file, "blake2b").digest()
+                os.rename(self._unfinished, self._path)
+            self._is_whole = True
+        except Exception as problem:
+            self._give_up(problem)
+        return digest
+
+    def fact(self) -> dict[str, Any]:
+        """Where the file is (no rows: none) and what it is like, or the ``reason`` why there is none."""
+        if self.given_up or not self._is_whole:
+            return {"reason": self.given_up or "they were not read to their end"}
+        if not self._rows:
+            return {"path": "", "rows": 0, "size": 0, "mtime": 0}
+        state = os.stat(self._path)
+        mtime = state.st_mtime_ns // 1_000_000
+        return {"path": self._path, "rows": self._rows, "size": state.st_size, "mtime": mtime}
+
+    def drop(self) -> None:
+        """Remove what is written."""
+        if self._writer is None:
+            return
+        writer, self._writer = self._writer, None
+        with contextlib.suppress(Exception):
+            writer.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self._unfinished)
+
+    def _written(self, held: list[Any]) -> int:
+        import pyarrow.parquet as pq
+
+        from lineage_emitter.kept_columns import UnkeptError, table_of
+
+        table = table_of(held, self._keeping.struct)
+        if self._writer is None:
+            os.makedirs(self._keeping.folder, exist_ok=True)
+            self._writer = pq.ParquetWriter(self._unfinished, table.schema, compression="zstd")
+        self._writer.write_table(table)
+        self._rows += len(held)
+        if os.path.getsize(self._unfinished) > self._keeping.bytes_max:
+            raise UnkeptError("there are more of them than the setting rows_mb lets keep")
+        each = table.nbytes // len(held) + 1
+        return max(1, min(ROWS_MAX, GROUP_BYTES // each))
+
+    def _give_up(self, problem: Exception) -> None:
+        self.given_up = f"{type(problem).__name__}: {problem}".partition("\n")[0][:300]
+        self.drop()
+
+    @property
+    def _unfinished(self) -> str:
+        return self._path + UNFINISHED

@@ -1,0 +1,143 @@
+"""Rows on their way from Python to the JVM, as columns of Arrow: with the values that the JVM makes of them.
+
+Rows are in PySpark's internal form (``StructType.toInternal``): days, microseconds, tuples. What Spark makes of a
+value of another class than its column's (NULL, a text) is not taken for granted: such rows are not kept.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import types as T
+
+Array: TypeAlias = "pa.Array[Any]"
+_Leaf = tuple[frozenset[type], pa.DataType, pa.DataType]
+"""Classes of its values, what they are in Arrow, and what that stands for."""
+
+
+def _leaf(kind: pa.DataType, *classes: type, meaning: pa.DataType | None = None) -> _Leaf:
+    return frozenset((*classes, type(None))), kind, meaning or kind
+
+
+_LEAVES: dict[type[T.DataType], _Leaf] = {
+    T.ByteType: _leaf(pa.int8(), int),
+    T.ShortType: _leaf(pa.int16(), int),
+    T.IntegerType: _leaf(pa.int32(), int),
+    T.LongType: _leaf(pa.int64(), int),
+    T.FloatType: _leaf(pa.float32(), float),
+    T.DoubleType: _leaf(pa.float64(), float),
+    T.BooleanType: _leaf(pa.bool_(), bool),
+    T.StringType: _leaf(pa.string(), str),
+    T.BinaryType: _leaf(pa.binary(), bytes, bytearray),
+    T.DateType: _leaf(pa.int32(), int, meaning=pa.date32()),
+    T.TimestampType: _leaf(pa.int64(), int, meaning=pa.timestamp("us", "UTC")),
+    T.TimestampNTZType: _leaf(pa.int64(), int, meaning=pa.timestamp("us")),
+}
+
+
+class UnkeptError(ValueError):
+    """Rows can't be kept; the message says why."""
+
+
+def check_kept(struct: T.StructType) -> None:
+    """See that rows of a type can be kept.
+
+    Raises:
+        UnkeptError: they can't.
+    """
+    if not struct.fields:
+        raise UnkeptError("they have no columns")
+    _check(struct)
+
+
+def _check(kind: T.DataType) -> None:
+    match kind:
+        case T.StructType():
+            if len({name.lower() for name in kind.names}) < len(kind.fields):
+                raise UnkeptError("columns of theirs share a name")
+            for field in kind.fields:
+                _check(field.dataType)
+        case T.ArrayType():
+            _check(kind.elementType)
+        case T.MapType():
+            _check(kind.keyType)
+            _check(kind.valueType)
+        case T.DecimalType():
+            pass
+        case _ if type(kind) not in _LEAVES or kind.simpleString() not in _plain():
+            raise UnkeptError(f"values of type {kind.simpleString()} are not kept")
+
+
+def _plain() -> set[str]:
+    """Types without parameters: a text may have an order of its own, say."""
+    return {kind().simpleString() for kind in _LEAVES}
+
+
+def table_of(rows: Sequence[tuple[Any, ...]], struct: T.StructType) -> pa.Table:
+    """Rows as a table.
+
+    Raises:
+        UnkeptError: a value is of another class than its column's.
+        pa.ArrowException, UnicodeError, OverflowError: a value does not fit.
+    """
+    columns = _fields(rows, struct)
+    return pa.Table.from_arrays(columns, names=struct.names)
+
+
+def _fields(rows: Sequence[tuple[Any, ...]], struct: T.StructType) -> list[Array]:
+    _only(rows, tuple)
+    if set(map(len, rows)) - {len(struct.fields)}:
+        raise UnkeptError(f"a row has not {len(struct.fields)} values")
+    columns = zip(*rows, strict=True) if rows else ((),) * len(struct.fields)
+    return [_column(c, f.dataType) for c, f in zip(columns, struct.fields, strict=True)]
+
+
+def _column(values: Sequence[Any], kind: T.DataType) -> Array:
+    match kind:
+        case T.StructType():
+            empty = (None,) * len(kind.fields)
+            whole = [empty if one is None else one for one in values]
+            missing = pa.array([one is None for one in values], pa.bool_())
+            children = _fields(whole, kind)
+            return pa.StructArray.from_arrays(children, kind.names, mask=missing)
+        case T.ArrayType():
+            _only(values, list, type(None))
+            items = list(chain.from_iterable(one for one in values if one is not None))
+            made = _column(items, kind.elementType)
+            listed: Array = pa.ListArray.from_arrays(_offsets(values), made)
+            return listed
+        case T.MapType():
+            _only(values, dict, type(None))
+            there = [one for one in values if one is not None]
+            keys = _column(list(chain.from_iterable(there)), kind.keyType)
+            items = list(chain.from_iterable(one.values() for one in there))
+            mapped: Array = pa.MapArray.from_arrays(
+                _offsets(values), keys, _column(items, kind.valueType)
+            )
+            return mapped
+        case T.DecimalType():
+            _only(values, decimal.Decimal, type(None))
+            return pa.array(values, pa.decimal128(kind.precision, kind.scale))
+        case _:
+            classes, stored, meaning = _LEAVES[type(kind)]
+            _only(values, *classes)
+            made = pa.array(values, stored)
+            return made if meaning == stored else made.cast(meaning)
+
+
+def _offsets(values: Sequence[Any]) -> Any:
+    """Where each list or map begins among the items of all; NULL where there is none."""
+    begins = list(accumulate((0 if one is None else len(one) for one in values), initial=0))
+    marked = [at if one is not None else None for at, one in zip(begins, values, strict=False)]
+    return pa.array([*marked, begins[-1]], pa.int32())
+
+
+def _only(values: Iterable[Any], *classes: type) -> None:
+    others = set(map(type, values)).difference(classes)
+    if others:
+        names = ", ".join(sorted(one.__name__ for one in others))
+        raise UnkeptError(f"a column holds values of class {names}")
