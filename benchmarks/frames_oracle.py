@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from lineage_core.recipe import Recipe
-from lineage_core.recipe_plan import Join, Scan, inputs_of
+from lineage_core.recipe import Recipe, Source
+from lineage_core.recipe_plan import Join, Node, Scan, inputs_of
 from lineage_emitter.frames.plans import recipe_of
 from lineage_frames.building import Builder
 from lineage_frames.session import trace_session
+from lineage_frames.sources import FILE, ROW, view_name
 from lineage_frames.tracing import trace_back
 from lineage_frames.witnesses import Witnesses
 
@@ -52,11 +53,47 @@ def carried(frame: DataFrame) -> Recipe:
 
 def rebuilt(spark: SparkSession, recipe: Recipe) -> list[Any]:
     """The recipe's rows, computed from it alone."""
+    return _computed(trace_session(spark, recipe), recipe)
+
+
+def _computed(session: SparkSession, recipe: Recipe) -> list[Any]:
     builder = Builder(recipe)
     built = builder.rows(len(recipe.plan) - 1)
     columns = ", ".join(f"c{one.id}" for one in recipe.columns)
-    statement = builder.statement(f"SELECT {columns} FROM {built.name}")
-    return trace_session(spark, recipe).sql(statement).collect()
+    return session.sql(builder.statement(f"SELECT {columns} FROM {built.name}")).collect()
+
+
+def rebuilt_apart(
+    spark: SparkSession, recipe: Recipe, row: Sequence[Any], witnesses: Witnesses
+) -> list[Any]:
+    """The recipe's rows where each scan of the plan gives just the rows that the row was made from there.
+
+    A query may read a table several times: a witness of one reading may be in the way in another (as that of a
+    subquery, where rows are ranked). ``witnesses``: of the row; those of all readings together must be the same.
+    """
+    sources, plan = list[Source](), list[Node]()
+    for node in recipe.plan:
+        if not isinstance(node, Scan):
+            plan.append(node)
+            continue
+        plan.append(replace(node, source=len(sources)))
+        sources.append(recipe.sources[node.source])
+    apart = replace(recipe, sources=tuple(sources), plan=tuple(plan))
+    found = trace_back(spark, apart, [row], there=True)
+    assert set(found.locations()) == set(witnesses.locations())
+    session = trace_session(spark, apart)
+    for place in range(len(sources)):
+        whole = session.table(view_name(place))
+        wanted = [
+            (path, ordinal)
+            for (source, path), ordinals in found.rows.items()
+            if source == place
+            for ordinal in ordinals.tolist()
+        ]
+        keys = session.createDataFrame(wanted, f"{FILE} string, {ROW} bigint")
+        rows = whole.join(keys, [FILE, ROW], "leftsemi")
+        rows.createOrReplaceTempView(view_name(place))
+    return _computed(session, apart)
 
 
 @dataclass(frozen=True)

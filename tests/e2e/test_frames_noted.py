@@ -196,13 +196,15 @@ def test_what_has_no_recipe_is_named(tmp_path: Path) -> None:
     source = (
         BEGIN
         + """
+import datetime
 lines = spark.read.text("in.txt")
 print(lines.stat.freqItems(["value"]).columns)  # freqItems
 try:
     lines.selectExpr("raise_error(value)").collect()  # failing
 except Exception as problem:
     print(type(problem).__name__)
-spark.createDataFrame([(n,) for n in range(1001)], "one int").collect()  # many rows
+many = [(datetime.timedelta(n),) for n in range(1001)]
+spark.createDataFrame(many, "took interval day to second").collect()  # many rows
 spark.range(3).write.saveAsTable("t")
 spark.sql("TRUNCATE TABLE t")  # truncated
 print(lines.count())

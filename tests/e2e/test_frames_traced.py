@@ -42,6 +42,8 @@ from tests.job_runs import CLI, STORE, lineage, run_captured, run_program, write
 pytestmark = pytest.mark.e2e
 
 JOB = """
+from datetime import timedelta
+
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
@@ -54,9 +56,9 @@ rows.write.partitionBy("amount").json("parts")
 print(rows.where("amount > 5").count())
 # CSV trims texts: no row of the files is just what Spark gave.
 rows.selectExpr("concat(' ', city) AS city", "amount").coalesce(1).write.csv("trimmed")
-# Many rows that a program makes are in no plan; few are.
-many = spark.createDataFrame([("a",)] * 1001, "value string")
-spark.read.text("other.txt").join(many, "value").coalesce(1).write.parquet("joined")
+# Intervals that a program makes are in no plan, and are not kept beside it.
+took = spark.createDataFrame([("a", timedelta(1))], "value string, took interval day to second")
+spark.read.text("other.txt").join(took, "value").coalesce(1).write.parquet("joined")
 few = spark.createDataFrame([{"value": "a", "n": 1}, {"value": "b", "n": 2}])
 spark.read.text("other.txt").join(few, "value").where("n = 2").coalesce(1).write.parquet("counted")
 """
