@@ -14,9 +14,21 @@ import uvicorn
 from fastapi import FastAPI
 
 from lineage_query_api.app import create_app
+from lineage_query_api.auth import new_token
 from lineage_query_api.settings import QueryApiSettings, read_settings
 from lineage_store.opening import open_store
 from tests.stored_lineage import store_run
+
+
+def readers(folder: Path) -> tuple[dict[str, str], Path]:
+    """Tokens of who may read rows (``reads``) and of who may not (``looks``), and the file that has them."""
+    secrets, text = {}, ""
+    for name, rows in (("looks", False), ("reads", True)):
+        secrets[name], lines = new_token(name, "reader", rows=rows)
+        text += lines
+    tokens = folder / "tokens.toml"
+    tokens.write_text(text)
+    return secrets, tokens
 
 
 @contextmanager

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lineage.access import StoredAccess, open_access
 from lineage_core.trace_result import Direction
 from lineage_core.verdict import Verdict, judge
+from lineage_store.answers import Answer
 from lineage_store.asking import Asker, Question
 from lineage_store.opening import index_folder, open_store
 from lineage_store.port import GraphStore
@@ -28,6 +30,19 @@ TIMEOUT_S = 600
 
 Row = tuple[str, tuple[str, ...]]
 """Text of a row and the sorted locations of the source rows that made it."""
+
+
+def stored(folder: Path) -> StoredAccess:
+    """What a job in the folder left in its store, asked in this process."""
+    found = open_access(f"sqlite:///{folder / STORE}")
+    assert isinstance(found, StoredAccess)
+    return found
+
+
+def ask(folder: Path, direction: Direction, place: str) -> Answer:
+    """The answer to a question about what a job in the folder left."""
+    with stored(folder) as asking:
+        return asking.ask(Question(direction, (place,)))
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from lineage_emitter import LineageContext
 from tests.flights_demo import Demo, run_demo
@@ -20,6 +21,14 @@ Capture = Callable[..., LineageContext]
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     """The demo, run once; tests may read its lineage and add to its store."""
     return run_demo(tmp_path_factory.mktemp("demo"))
+
+
+@pytest.fixture(scope="module")
+def spark(spark_context: SparkContext) -> SparkSession:
+    """A session of its own, in which little is shuffled."""
+    session = SparkSession(spark_context).newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    return session
 
 
 @pytest.fixture

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark import RDD, SparkContext
+from pyspark import RDD
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage.access import StoredAccess, open_access
 from lineage_core.recipe import ROW_NAME, Recipe
 from lineage_core.trace_result import Direction
 from lineage_emitter import LineageContext
@@ -29,7 +28,7 @@ from lineage_store.answers import Answer
 from lineage_store.asking import Asker, Question
 from lineage_store.opening import open_store
 from lineage_store.rows import RowReader
-from tests.job_runs import STORE, judged
+from tests.job_runs import STORE, ask, judged
 
 pytestmark = pytest.mark.e2e
 
@@ -55,13 +54,6 @@ def drawn_rows() -> list[Row]:
 
 ROWS = drawn_rows()
 LANDS = {"a": "NO", "b": "IT", "c": "IT"}
-
-
-@pytest.fixture(scope="module")
-def spark(spark_context: SparkContext) -> SparkSession:
-    session = SparkSession(spark_context).newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    return session
 
 
 @pytest.fixture(scope="module")
@@ -92,17 +84,6 @@ def read(spark: SparkSession, home: Path) -> Read:
         table("in.csv", "key string, n int, x double"),
         table("lands.csv", "key string, land string"),
     )
-
-
-def access(folder: Path) -> StoredAccess:
-    found = open_access(f"sqlite:///{folder / STORE}")
-    assert isinstance(found, StoredAccess)
-    return found
-
-
-def ask(folder: Path, direction: Direction, place: str) -> Answer:
-    with access(folder) as asking:
-        return asking.ask(Question(direction, (place,)))
 
 
 def lines(answer: Answer, name: str) -> list[int]:

@@ -22,11 +22,10 @@ from lineage.access import Access, StoredAccess, open_access
 from lineage_core.trace_result import Direction
 from lineage_emitter import LineageContext
 from lineage_frames.errors import NotComputedError
-from lineage_query_api.auth import new_token
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.exports import Exported, Options
-from tests.api_server import serving
+from tests.api_server import readers, serving
 from tests.job_runs import STORE
 from tests.page import npm
 
@@ -229,12 +228,7 @@ def rows_in(name: str, content: bytes) -> list[Any]:
 
 
 def test_rows_are_for_who_may_read_them(ran: Path, tmp_path: Path) -> None:
-    secrets, text = {}, ""
-    for name, rows in (("looks", False), ("reads", True)):
-        secrets[name], lines = new_token(name, "reader", rows=rows)
-        text += lines
-    tokens = tmp_path / "tokens.toml"
-    tokens.write_text(text)
+    secrets, tokens = readers(tmp_path)
     given = {"api_roots": str(ran), "spark_master": "local[1]", "api_tokens": tokens}
     place, _ = outputs(ran)[0]
     with (

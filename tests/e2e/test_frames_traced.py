@@ -18,14 +18,13 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from lineage.access import StoredAccess, open_access
+from lineage.access import StoredAccess
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import Aggregate, Call, Literal
 from lineage_core.trace_result import Direction, TraceError
 from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
 from lineage_frames.vetting import vet
 from lineage_query_api import trace_ids
-from lineage_query_api.auth import new_token
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import TraceRequest
 from lineage_query_api.one_spark import OneSpark
@@ -36,8 +35,8 @@ from lineage_store.exports import ExportError, Options
 from lineage_store.finding import NotFoundError
 from lineage_store.noted import NotedRowError
 from lineage_store.rows import RowReader
-from tests.api_server import serving
-from tests.job_runs import CLI, STORE, lineage, run_captured, run_program, write_job
+from tests.api_server import readers, serving
+from tests.job_runs import CLI, STORE, lineage, run_captured, run_program, stored, write_job
 
 pytestmark = pytest.mark.e2e
 
@@ -80,9 +79,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def access(ran: Path, spark_context: SparkContext) -> StoredAccess:
     """Asks in this process, on the Spark that runs in it."""
     SparkSession(spark_context).sql("select 1").collect()
-    found = open_access(f"sqlite:///{ran / STORE}")
-    assert isinstance(found, StoredAccess)
-    return found
+    return stored(ran)
 
 
 def file_of(ran: Path, folder: str, like: str = "part-*") -> str:
@@ -330,12 +327,7 @@ def test_what_is_refused_over_http(served: httpx.Client) -> None:
 def test_rows_over_http_are_for_who_may_read_them(
     ran: Path, access: StoredAccess, tmp_path: Path
 ) -> None:
-    secrets, text = {}, ""
-    for name, rows in (("looks", False), ("reads", True)):
-        secrets[name], lines = new_token(name, "reader", rows=rows)
-        text += lines
-    tokens = tmp_path / "tokens.toml"
-    tokens.write_text(text)
+    secrets, tokens = readers(tmp_path)
     given = {"api_roots": str(ran), "spark_master": "local[1]", "api_tokens": tokens}
     with (
         serving(f"sqlite:///{ran / STORE}", api_query_s=500, **given) as address,

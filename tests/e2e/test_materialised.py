@@ -10,13 +10,13 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from lineage.access import StoredAccess, open_access
+from lineage.access import StoredAccess
 from lineage.materialising import Made, materialise
 from lineage_core.trace_result import Direction, TraceError
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.verdicts import verdict_of
-from tests.job_runs import CLI, STORE, lineage, run_captured, run_program, write_job
+from tests.job_runs import CLI, STORE, lineage, run_captured, run_program, stored, write_job
 
 pytestmark = pytest.mark.e2e
 
@@ -62,9 +62,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def access(ran: Path, spark_context: SparkContext) -> StoredAccess:
     """Asks in this process, on the Spark that runs in it."""
     SparkSession(spark_context).sql("select 1").collect()
-    found = open_access(f"sqlite:///{ran / STORE}")
-    assert isinstance(found, StoredAccess)
-    return found
+    return stored(ran)
 
 
 @pytest.fixture(scope="module")

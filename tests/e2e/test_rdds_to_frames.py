@@ -14,11 +14,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark import RDD, SparkContext
+from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from lineage.access import StoredAccess, open_access
 from lineage.materialising import materialise
 from lineage_core.trace_result import Direction
 from lineage_emitter import LineageContext
@@ -26,7 +25,7 @@ from lineage_store.answers import Answer
 from lineage_store.asking import Asker, Question
 from lineage_store.opening import open_store
 from lineage_store.rows import RowReader
-from tests.job_runs import STORE, judged
+from tests.job_runs import STORE, ask, judged
 
 pytestmark = pytest.mark.e2e
 
@@ -45,25 +44,11 @@ LINES = drawn_lines()
 LANDS = {"a": "NO", "b": "IT", "c": "IT"}
 
 
-@pytest.fixture(scope="module")
-def spark(spark_context: SparkContext) -> SparkSession:
-    session = SparkSession(spark_context).newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    return session
-
-
 @pytest.fixture
 def read(tmp_path: Path) -> Path:
     path = tmp_path / "in.txt"
     path.write_text("".join(f"{key} {n}\n" for key, n in LINES))
     return path
-
-
-def ask(folder: Path, direction: Direction, place: str) -> Answer:
-    found = open_access(f"sqlite:///{folder / STORE}")
-    assert isinstance(found, StoredAccess)
-    with found as asking:
-        return asking.ask(Question(direction, (place,)))
 
 
 def back(folder: Path, place: object) -> Answer:

@@ -36,6 +36,8 @@ READABLE = (1, VERSION)
 """Versions that readers accept."""
 TO_RDD = "DataFrame.rdd"
 """The action whose rows become records of an RDD."""
+DELTA = "delta"
+"""Format of sources that are tables of Delta Lake in a version."""
 HIVE_TEXT = "hive-text"
 """Format of sources whose files Hive's text reader splits. Options: ``sep``, ``escape``, ``nullValue``."""
 ICEBERG = "iceberg"

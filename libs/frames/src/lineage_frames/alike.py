@@ -218,8 +218,8 @@ class Waiting(Generic[Asked]):
         """The groups that tracing one may ask of."""
         if group not in self._below:
             place, subquery = group
-            found, todo = set[Group](), [place] if subquery else []
-            todo += [] if subquery else self._read(place, found)
+            found = set[Group]()
+            todo = [place] if subquery else self._read(place, found)
             while todo:
                 one = todo.pop()
                 found.add((self._alike.first(one), False))

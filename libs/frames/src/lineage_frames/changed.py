@@ -4,23 +4,44 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe import ICEBERG, File, Source
-from lineage_frames.errors import ChangedSourceError
-from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of
+from lineage_core.recipe import DELTA, ICEBERG, File, Source
+from lineage_frames.errors import ChangedSourceError, RefusedError
+from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
 from lineage_store.paths import split_scheme
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
 
 IMMUTABLE = {
-    "delta": "VACUUM deletes files that just earlier versions of a table need",
+    DELTA: "VACUUM deletes files that just earlier versions of a table need",
     ICEBERG: "where snapshots expire, files that just they need are deleted",
 }
 """Formats whose files are never written again, and why one may be gone: their times don't matter."""
+
+
+@contextmanager
+def reading_version(spark: SparkSession, version: str, needs: str) -> Iterator[None]:
+    """A table is read in a version. ``needs``: what to say where Spark has no reader for it.
+
+    Raises:
+        RefusedError: it has none.
+        ChangedSourceError: the version is gone.
+    """
+    try:
+        # Readers of tables go by the settings and catalogs of the active session.
+        with active(spark):
+            yield
+    except SPARK_ERRORS as problem:
+        said = reason_of(problem)
+        if "DATA_SOURCE_NOT_FOUND" in said:
+            raise RefusedError(needs) from problem
+        raise ChangedSourceError(f"{version} is gone: {said}") from problem
 
 
 def check_unchanged(spark: SparkSession, source: Source) -> None:

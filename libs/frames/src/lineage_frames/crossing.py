@@ -78,6 +78,8 @@ class Crossing(Frames):
     _kept: dict[str, Group] = field(default_factory=dict)
     """By source, rows of DataFrames that records became."""
     _reasons: list[str] = field(default_factory=list)
+    _asked: dict[str, object] = field(default_factory=dict)
+    """By node, the rows that a query was asked about in an earlier round."""
 
     def records(self, traced: Traced) -> Answer:
         """What was found among records, and beyond them."""
@@ -164,14 +166,20 @@ class Crossing(Frames):
         """Go on until nothing is found any more; the last trace among records."""
         while True:
             for rows in traced.named_rows():
-                self._name_rows(traced, rows)
+                if self._is_new(rows.source, (rows.signed.tobytes(), rows.records)):
+                    self._name_rows(rows)
             regions = self._kept_regions()
             more = _together(traced.begun, regions)
             if more == dict(traced.begun):
                 return traced
             traced = self._trace(more)
 
-    def _name_rows(self, traced: Traced, rows: NamedRows) -> None:
+    def _is_new(self, node: str, rows: object) -> bool:
+        """Whether other rows of a node are to be asked about than in the round before."""
+        before, self._asked[node] = self._asked.get(node), rows
+        return before != rows
+
+    def _name_rows(self, rows: NamedRows) -> None:
         shown = self.question.limit if self.question.texts else 0
         recipe = self._recipe(rows.frame)
         try:
@@ -240,6 +248,8 @@ class Crossing(Frames):
         """Go on until nothing is reached any more; the last trace among records."""
         while True:
             for kept in traced.kept_rows():
+                if not self._is_new(kept.source, dict(kept.rows)):
+                    continue
                 readers = self._readers(kept.source)
                 rows = self._made_of(kept.source, readers, kept_in(kept), forth)
                 if rows:

@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 
 from lineage_core.recipe import ICEBERG, Source
 from lineage_frames import literals
+from lineage_frames.changed import reading_version
 from lineage_frames.errors import ChangedSourceError, RefusedError
-from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
 
 
 def rows(spark: SparkSession, source: Source, file: str, row: str) -> DataFrame:
@@ -29,20 +29,10 @@ def rows(spark: SparkSession, source: Source, file: str, row: str) -> DataFrame:
         raise RefusedError(f"{source.name} is a table of Iceberg: it takes Spark 4.1 to read it")
     schema: StructType = StructType.fromJson(json.loads(source.schema))
     columns = [F.col(literals.quoted(one.name)) for one in schema]
-    try:
-        # Iceberg looks for catalogs in the active session.
-        with active(spark):
-            frame = _read(spark, source)
-            files = {one.file_path for one in _read(spark, source, "#files").collect()}
-    except SPARK_ERRORS as problem:
-        said = reason_of(problem)
-        if "DATA_SOURCE_NOT_FOUND" in said:
-            raise RefusedError(
-                f"{source.name} is a table of Iceberg: Spark needs Iceberg's jar to read it"
-            ) from problem
-        raise ChangedSourceError(
-            f"snapshot {source.version} of {source.name} is gone: {said}"
-        ) from problem
+    needs = f"{source.name} is a table of Iceberg: Spark needs Iceberg's jar to read it"
+    with reading_version(spark, f"snapshot {source.version} of {source.name}", needs):
+        frame = _read(spark, source)
+        files = {one.file_path for one in _read(spark, source, "#files").collect()}
     noted = {one.path for one in source.files}
     if not noted <= files:
         raise ChangedSourceError(f"{source.name} was made anew: its metadata is of other files")

@@ -19,11 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lineage_core.recipe import HIVE_TEXT, ICEBERG, JDBC, Source
+from lineage_core.recipe import DELTA, HIVE_TEXT, ICEBERG, JDBC, Source
 from lineage_frames import hive_text, iceberg, jdbc
-from lineage_frames.changed import literal_path
+from lineage_frames.changed import literal_path, reading_version
 from lineage_frames.errors import ChangedSourceError, RefusedError
-from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
 
 FILE = "__lineage_file"
 ROW = "__lineage_row"
@@ -31,7 +30,6 @@ ROW = "__lineage_row"
 NUMBERED = {"orc", "csv", "json", "text", HIVE_TEXT}
 """Formats whose rows are numbered by reading each file as one split."""
 
-DELTA = "delta"
 VERSIONED = {DELTA, ICEBERG}
 """Formats of tables that keep earlier versions."""
 
@@ -109,20 +107,10 @@ def _table(spark: SparkSession, source: Source) -> DataFrame:
     """The rows that a version of a Delta table has in the source's files."""
     table = source.paths[0]
     reader = spark.read.format(source.format).option("versionAsOf", source.version or "")
-    try:
-        # The settings by which Delta Lake reads are those of the active session.
-        with active(spark):
-            frame = reader.load(table)
-            files = set(frame.inputFiles())
-    except SPARK_ERRORS as problem:
-        said = reason_of(problem)
-        if "DATA_SOURCE_NOT_FOUND" in said:
-            raise RefusedError(
-                f"{table} is a Delta table: Spark needs Delta Lake's jars and settings to read it"
-            ) from problem
-        raise ChangedSourceError(
-            f"version {source.version} of {table} is gone: {said}"
-        ) from problem
+    needs = f"{table} is a Delta table: Spark needs Delta Lake's jars and settings to read it"
+    with reading_version(spark, f"version {source.version} of {table}", needs):
+        frame = reader.load(table)
+        files = set(frame.inputFiles())
     noted = {file.path for file in source.files}
     if not noted <= files:
         raise ChangedSourceError(f"{table} was made anew: its version {source.version} is another")

@@ -162,13 +162,10 @@ class _Tracer:
     def of_groups(self, grouping: Grouping, rows: Sequence[Sequence[Any]]) -> int:
         """Trace output rows that name their groups themselves."""
         columns = [self.recipe.columns[place] for place in grouping.places]
-        names = grouping.leaf.columns
-        schema = ", ".join(
-            f"{name} {one.type}" for name, one in zip(names[1:], columns, strict=True)
-        )
-        held = [(True, *(row[place] for place in grouping.places)) for row in rows]
-        marked = f"{names[0]} boolean, {schema}" if schema else f"{names[0]} boolean"
-        keys = table_of(self.session.createDataFrame(held, marked)).drop_columns([names[0]])
+        named = zip(grouping.leaf.columns[1:], columns, strict=True)
+        schema = ", ".join(f"{name} {one.type}" for name, one in named)
+        held = [tuple(row[place] for place in grouping.places) for row in rows]
+        keys = table_of(self.session.createDataFrame(held, schema)) if columns else pa.table({})
         waiting = self._waiting()
         if not self._stage(grouping.leaf, keys, waiting) and columns:
             raise RowError("no row of the output, computed anew, has these values")

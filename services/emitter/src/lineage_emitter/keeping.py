@@ -33,6 +33,10 @@ UNFINISHED = ".part"
 """Ends the name of a file that is being written."""
 
 
+class UnkeptError(ValueError):
+    """Rows can't be kept; the message says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Keeping:
     """Where rows are kept, and of which type. ``bytes_max``: of a partition's file."""
@@ -166,7 +170,7 @@ class RowsFile:
     def _written(self, held: list[Any]) -> int:
         import pyarrow.parquet as pq
 
-        from lineage_emitter.kept_columns import UnkeptError, table_of
+        from lineage_emitter.kept_columns import table_of
 
         table = table_of(held, self._keeping.struct)
         if self._writer is None:

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql import types as T
 
+from lineage_emitter.keeping import UnkeptError
+
 Array: TypeAlias = "pa.Array[Any]"
 _Leaf = tuple[frozenset[type], pa.DataType, pa.DataType]
 """Classes of its values, what they are in Arrow, and what that stands for."""
@@ -37,10 +39,6 @@ _LEAVES: dict[type[T.DataType], _Leaf] = {
     T.TimestampType: _leaf(pa.int64(), int, meaning=pa.timestamp("us", "UTC")),
     T.TimestampNTZType: _leaf(pa.int64(), int, meaning=pa.timestamp("us")),
 }
-
-
-class UnkeptError(ValueError):
-    """Rows can't be kept; the message says why."""
 
 
 def check_kept(struct: T.StructType) -> None:

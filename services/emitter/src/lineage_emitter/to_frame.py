@@ -21,8 +21,7 @@ from lineage_emitter.by_record import Map
 from lineage_emitter.dataframes import REASON
 from lineage_emitter.frames import kept
 from lineage_emitter.frames.kept import KeptRows, keeping_of
-from lineage_emitter.keeping import Keep
-from lineage_emitter.kept_columns import UnkeptError
+from lineage_emitter.keeping import Keep, UnkeptError
 from lineage_emitter.operators import Collect
 from lineage_emitter.rdd import LineagePipelinedRDD, LineageRDD
 from lineage_emitter.session import Node

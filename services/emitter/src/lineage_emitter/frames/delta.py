@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lineage_core.recipe import File, Source
+from lineage_core.recipe import DELTA, File, Source
 from lineage_emitter.frames.files import STATUS, Folder
 from lineage_emitter.frames.walking import leaves
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-FORMAT = "delta"
 PACKAGE = "org.apache.spark.sql.delta."
 _INDEX = f"{PACKAGE}files.TahoeLogFileIndex"
 _RELATION = f"{PACKAGE}DeltaLog$$anon$"
@@ -92,11 +91,11 @@ def source(spark: SparkSession, relation: Any, versions: Versions) -> Source:
     files = _files_of(spark, path, version)
     if any(_ENCODED.search(file.path) for file in files):
         raise UnknownVersionError("files of a Delta table whose names hold special signs")
-    return Source(FORMAT, (path,), str(relation.schema().json()), files=files, version=str(version))
+    return Source(DELTA, (path,), str(relation.schema().json()), files=files, version=str(version))
 
 
 def _files_of(spark: SparkSession, path: str, version: int) -> tuple[File, ...]:
-    frame = spark.read.format(FORMAT).option("versionAsOf", version).load(path)
+    frame = spark.read.format(DELTA).option("versionAsOf", version).load(path)
     index = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0).relation().location()
     none = index.partitionFilters().take(0)
     found = STATUS.findall(index.listFiles(none, none).mkString("\n"))

@@ -149,10 +149,9 @@ def _called(
         with scope.suspended():
             frame, target = describe()
             settings = explicit_settings(frame.sparkSession)
-            listed = catalog.listed(frame)
-            if not iceberg.is_used(settings) or running.name.rpartition(".")[2] in AS_IT_RAN:
-                return Called(frame, target, settings, listed)
-            return Called(frame, target, settings, listed, (iceberg.read_now(frame),))
+            asked = iceberg.is_used(settings) and not _as_it_ran(running)
+            reads = (iceberg.read_now(frame),) if asked else ()
+            return Called(frame, target, settings, catalog.listed(frame), reads)
     except Exception as problem:
         _not_noted(session, running, problem)
         return None
@@ -215,11 +214,16 @@ def _versions(called: Called) -> Mapping[str, int]:
     return versions if log is None else log.others(versions)
 
 
+def _as_it_ran(running: scope.Operator) -> bool:
+    """Whether an action runs its frame's plan with the snapshots that the frame has."""
+    return running.name.rpartition(".")[2] in AS_IT_RAN
+
+
 def _read(running: scope.Operator, called: Called) -> iceberg.Read | None:
     """What the action read of tables of Iceberg, with which of their snapshots are certain."""
     if not iceberg.is_used(called.settings):
         return None
-    if running.name.rpartition(".")[2] in AS_IT_RAN:
+    if _as_it_ran(running):
         return iceberg.read_by_itself(called.frame)
     noted, *others = called.reads
     if noted is None:
@@ -381,7 +385,6 @@ def _note_command(
 def _command(
     frame: Any, target: Target, before: commands.Before, settings: Mapping[str, str] | None
 ) -> Called:
-    if not iceberg.is_used(settings):
-        return Called(frame, target, settings, before.listed)
-    reads = iceberg.read_as_planned(frame), before.read
+    used = iceberg.is_used(settings)
+    reads = (iceberg.read_as_planned(frame), before.read) if used else ()
     return Called(frame, target, settings, before.listed, reads)

@@ -15,8 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lineage_core.recipe import File, Source
-from lineage_emitter.keeping import FIRST_ROWS, Keeping, RowsFile
-from lineage_emitter.kept_columns import UnkeptError, check_kept
+from lineage_emitter.keeping import FIRST_ROWS, Keeping, RowsFile, UnkeptError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -146,6 +145,9 @@ def keeping_of(session: Session, name: str, struct: StructType, partitions: int)
         raise UnkeptError("records are redacted")
     if folder is None:
         raise UnkeptError("with kafka, name a folder for them (rows_folder)")
+    # Arrow is loaded when rows are kept, not when a program begins.
+    from lineage_emitter.kept_columns import check_kept
+
     check_kept(struct)
     bytes_max = (settings.rows_mb << 20) // max(partitions, 1)
     return Keeping(str(folder / session.app / name), struct, bytes_max)

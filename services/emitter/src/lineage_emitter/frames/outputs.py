@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from lineage_core.recipe import HIVE_TEXT, ICEBERG, File, Output
+from lineage_core.recipe import DELTA, HIVE_TEXT, ICEBERG, File, Output
 from lineage_emitter.frames import delta, hive, iceberg
 from lineage_emitter.frames.files import Folder, Listing, added
 from lineage_emitter.frames.jvm import explicit_settings
@@ -131,8 +131,8 @@ def _before(
     spark: SparkSession, folder: Folder, format: str | None, *, is_new: bool = False
 ) -> dict[str, Any]:
     """What is in the folder now, as a target keeps it."""
-    if (format or "").lower() == delta.FORMAT:
-        return {"log": delta.Log(spark.sparkContext, folder, is_new=is_new), "format": delta.FORMAT}
+    if (format or "").lower() == DELTA:
+        return {"log": delta.Log(spark.sparkContext, folder, is_new=is_new), "format": DELTA}
     return {"before": {} if is_new else folder.files(), "format": format}
 
 

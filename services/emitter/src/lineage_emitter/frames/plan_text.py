@@ -81,7 +81,7 @@ def _tree(raw: dict[str, Any], held: Held) -> Tree:
 
 def read_plan(plan: Any) -> tuple[Tree, dict[int, Any]]:
     """A plan (Spark's object) as a tree, and the types (Spark's JSON) of the columns that it names, by number."""
-    made = _texts().of(plan)
+    made = compiled(CLASS).of(plan)
     text = json.loads(zlib.decompress(made.packed()))
     types = {int(place): kind for place, kind in text["types"].items()}
     return _tree(text["plan"], Held(made, text["relations"])), types
@@ -98,7 +98,7 @@ def said(by: Any, method: str, *given: Any) -> str:
     array = gateway.new_array(gateway.jvm.java.lang.Object, len(given))
     for place, one in enumerate(given):
         array[place] = one
-    return zlib.decompress(_texts().said(by, method, array)).decode("utf-8", "replace")
+    return zlib.decompress(compiled(CLASS).said(by, method, array)).decode("utf-8", "replace")
 
 
 def _context() -> Any:
@@ -109,11 +109,6 @@ def _context() -> Any:
 _NONE = (None, None)
 _compiled: dict[str, tuple[Any, Any]] = {}
 """By class, the gateway and the object in its JVM."""
-
-
-def _texts() -> Any:
-    """The writer of texts."""
-    return compiled(CLASS)
 
 
 def compiled(name: str, loader: Any = None) -> Any:
