@@ -1,17 +1,14 @@
-"""Pairs of items, one made from the other, as queries leave them in folders of Parquet files."""
+"""Pairs of items, one made from the other, as queries give them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lineage_core.recipe import Recipe
@@ -20,11 +17,9 @@ from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.file_codes import OUTPUT_FILES, FileCodes
 from lineage_frames.keys import distinct
+from lineage_frames.results import Result
 
 Hashes = NDArray[np.uint64]
-
-SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
-"""Where a file that Spark wrote says its columns' types."""
 
 OUT_FILE, OUT_ROW = "lineage_out_file", "lineage_out_row"
 OUT_GROUP, OUT_CHECK = "lineage_out_group", "lineage_out_check"
@@ -58,14 +53,14 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Stage:
-    """A query that has run: each row, in ``folder``, says what an item of ``made`` was made from.
+    """A query that has run: each row of ``result`` says what an item of ``made`` was made from.
 
     ``files``: those that rows name by numbers. ``reasons``: why they may be too many.
     """
 
     made: Items
     built: Built
-    folder: Path
+    result: Result
     files: FileCodes
     reasons: tuple[str, ...] = ()
 
@@ -77,8 +72,8 @@ class Stage:
         """
         columns = [OUT_GROUP, OUT_CHECK] if leaf is None else list(group_columns(leaf))
         found = pa.table({name: pa.array([], pa.int64()) for name in columns})
-        for path in _files_in(self.folder):
-            rows = pq.read_table(path, columns=columns).cast(found.schema)
+        for table in self.result.tables(columns):
+            rows = table.cast(found.schema)
             some = distinct(rows.filter(pc.is_valid(rows[columns[0]])))
             found = distinct(pa.concat_tables([found, some]))
         hashes = np.unique(_unsigned(found[columns[0]]))
@@ -87,9 +82,8 @@ class Stage:
         return hashes
 
     def pairs(self, recipe: Recipe) -> Iterator[Pairs]:
-        """All pairs, file by file."""
-        for path in _files_in(self.folder):
-            table = pq.read_table(path)
+        """All pairs, table by table."""
+        for table in self.result.tables():
             for leaf in self.built.leaves:
                 yield from self._of_leaf(recipe, leaf, table)
 
@@ -140,29 +134,15 @@ def group_columns(leaf: Leaf) -> tuple[str, str]:
     return f"{leaf.columns[0]}_group", f"{leaf.columns[0]}_check"
 
 
-def types_in(folder: Path) -> dict[str, str]:
-    """The types of a query's columns, as Spark names them."""
-    from pyspark.sql.types import StructType
-
-    held = pq.read_schema(_files_in(folder)[0]).metadata[SPARK_SCHEMA]
-    fields: StructType = StructType.fromJson(json.loads(held))
-    return {field.name: field.dataType.simpleString() for field in fields}
-
-
-def keys_in(folder: Path, there: str, names: Sequence[str], most: int) -> pa.Table | None:
+def keys_in(result: Result, there: str, names: Sequence[str], most: int) -> pa.Table | None:
     """The values of columns in a query's rows that have ``there``, each row once; None where they are more than ``most``."""
     keys: pa.Table | None = None
-    for path in _files_in(folder):
-        rows = pq.read_table(path, columns=[there, *names])
+    for rows in result.tables([there, *names]):
         some = distinct(rows.filter(rows[there]).select(names))
         keys = some if keys is None else distinct(pa.concat_tables([keys, some]))
         if keys.num_rows > most:
             return None
     return keys
-
-
-def _files_in(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.parquet"))
 
 
 def _unsigned(column: Any) -> NDArray[np.uint64]:

@@ -5,8 +5,7 @@ sources and with groups, each next one the groups of a node with the rows (or gr
 from. A group is an item of its own, named by a hash of its key, so no pair is ever multiplied out: an output
 row made from a group of a million rows is one pair, and the group has a million.
 
-Each query writes its pairs to a folder as Parquet, from where they are read file by file: the memory that is
-taken is that of one file's pairs.
+Pairs stay on disk until they are told (`results`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe import Recipe
@@ -48,9 +46,9 @@ from lineage_frames.pairs import (
     group_columns,
     groups_of,
     keys_in,
-    types_in,
 )
 from lineage_frames.pyspark_parts import table_of
+from lineage_frames.results import Result, result_of
 from lineage_frames.rows import OUTPUT, output_of
 from lineage_frames.session import check, told, trace_session
 from lineage_frames.sources import ROW, view_of
@@ -65,10 +63,10 @@ QUERIES_AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Above:
-    """Groups that the rows of a query name by ``leaf``: their hashes. ``folder``: where the query left its rows."""
+    """Groups that the rows of a query name by ``leaf``: their hashes. ``result``: the query's rows."""
 
     leaf: Leaf
-    folder: Path
+    result: Result
     groups: Hashes
 
 
@@ -78,7 +76,7 @@ class Relations:
     Args:
         spark: any session; the queries run in a new one beside it.
         recipe: noted when the job ran; its output must have files.
-        scratch: a folder for pairs on their way, which Spark and this process share.
+        scratch: a folder for pairs on their way. Where there are many, Spark writes them there: they share it.
         key: of the recipe's Python functions, as in `lineage_frames.tracing.trace_back`.
 
     Raises:
@@ -99,6 +97,7 @@ class Relations:
         code = runnable(spark, recipe, key)
         self._recipe = code.recipe
         self._scratch = scratch
+        scratch.mkdir(parents=True, exist_ok=True)
         self._session = trace_session(spark, recipe, [self.output])
         register(self._session, code.recipe)
         check_unchanged(self._session, self.output)
@@ -141,7 +140,7 @@ class Relations:
             self._because(stage.made, reason)
         for leaf in stage.built.leaves:
             if not leaf.stored and len(groups := stage.named(leaf)):
-                waiting.add(leaf, Above(leaf, stage.folder, groups))
+                waiting.add(leaf, Above(leaf, stage.result, groups))
 
     # Queries
 
@@ -166,12 +165,12 @@ class Relations:
         of = f"{output} JOIN {built.name} AS r ON {literals.all_of(same)}"
         listed = [f"o.{OUT_FILE}", f"o.{OUT_ROW}", *self._ids(built)]
         stage = self._run(0, Items("output"), builder, built, listed, of)
-        self._check_output(stage.folder)
+        self._check_output(stage.result)
         return stage
 
-    def _check_output(self, folder: Path) -> None:
+    def _check_output(self, result: Result) -> None:
         """Every output row was computed anew; where several were, their witnesses are shared."""
-        found = pq.read_table(folder, columns=[OUT_FILE, OUT_ROW])
+        found = pa.concat_tables(result.tables([OUT_FILE, OUT_ROW]))
         rows, several = distinct(found).num_rows, found.num_rows
         there = self._session.table(OUTPUT).count()
         if rows < there:
@@ -215,7 +214,7 @@ class Relations:
         Raises:
             RefusedError: the keys don't tell groups apart, run for run.
         """
-        found = [self._keys_in(one.folder, one.leaf) for one in above]
+        found = [self._keys_in(one.result, one.leaf) for one in above]
         known = [one for one in found if one is not None]
         if len(known) < len(found):
             return None
@@ -224,15 +223,14 @@ class Relations:
         )
         return None if keys.num_rows > RESTRICTED_MAX else keys
 
-    def _keys_in(self, above: Path, leaf: Leaf) -> pa.Table | None:
+    def _keys_in(self, above: Result, leaf: Leaf) -> pa.Table | None:
         """The keys that the rows of a query name, each once; None where they are many.
 
         Raises:
             RefusedError: the keys don't tell groups apart, run for run.
         """
         names = self._keys_of(leaf)
-        types = types_in(above)
-        kinds = [types[name] for name in names]
+        kinds = [above.types[name] for name in names]
         if literals.DOUBLES & set(kinds) and self._computed(self._recipe.plan[leaf.of]):
             raise RefusedError("groups are named by numbers that come out differently each time")
         if any("collate" in kind for kind in kinds):
@@ -240,7 +238,7 @@ class Relations:
         if all(map(literals.comparable, kinds)):
             return keys_in(above, leaf.columns[0], names, RESTRICTED_MAX)
         # Types that Parquet has no form of its own for: Spark reads what it wrote.
-        frame = self._session.read.parquet(str(above)).where(leaf.columns[0])
+        frame = self._session.read.parquet(str(above.path)).where(leaf.columns[0])
         found = table_of(frame.select(*names).distinct().limit(RESTRICTED_MAX + 1))
         return None if found.num_rows > RESTRICTED_MAX else found
 
@@ -295,18 +293,11 @@ class Relations:
         listed: Sequence[str],
         of: str,
     ) -> Stage:
-        folder = self._scratch / f"stage-{number}"
         with told():
             check(self._session, builder)
-            select = builder.statement(f"SELECT {', '.join(listed)} FROM {of}")
-            rows = self._session.sql(select)
-            written = rows.write.option("compression", "uncompressed")
-            for column in rows.schema:
-                if column.dataType.typeName() == "long":
-                    # Hashes and places hardly repeat: a dictionary of them is work in vain.
-                    written = written.option(f"parquet.enable.dictionary#{column.name}", "false")
-            written.parquet(str(folder))
-        return Stage(made, built, folder, self._files, tuple(builder.reasons))
+            rows = self._session.sql(builder.statement(f"SELECT {', '.join(listed)} FROM {of}"))
+            result = result_of(rows, self._scratch / f"stage-{number}", self._recipe.sources)
+        return Stage(made, built, result, self._files, tuple(builder.reasons))
 
     def _builder(self) -> Builder:
         return Builder(self._recipe, self._files.terms, self._alike)
