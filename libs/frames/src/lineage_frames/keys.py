@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -16,12 +16,19 @@ from lineage_frames.pyspark_parts import frame_of
 LITERAL_KEYS_MAX = 40
 """Up to this many keys stand in the query as constants, which Spark pushes down to the files."""
 
+VALUES_MAX = 200
+"""Up to this many values of a column do."""
+
+WHOLE_NUMBERS = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
+"""What ends a constant of these types."""
+
 
 def arrow_types(keys: pa.Table) -> list[str]:
     """The Spark types of a table's columns, as DDL text."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return [field.dataType.simpleString() for field in from_arrow_schema(keys.schema)]
+    schema = from_arrow_schema(keys.schema, prefer_timestamp_ntz=True)
+    return [field.dataType.simpleString() for field in schema]
 
 
 def distinct(keys: pa.Table) -> pa.Table:
@@ -66,7 +73,29 @@ def has_key(
         else equal(terms[n], f"k.k{n}", kinds[n])
         for n in places
     ]
-    return _in_view(session, view, keys, " AND ".join(matches))
+    exactly = places if last == "<=>" else places[:-1]
+    values = [one_of(terms[n], keys.column(n), kinds[n]) for n in exactly]
+    found = _in_view(session, view, keys, " AND ".join(matches))
+    return literals.all_of([*(one for one in values if one), found])
+
+
+def one_of(term: str, values: pa.ChunkedArray[Any], kind: str) -> str:
+    """The condition that ``term`` has one of the values, which Spark pushes down further than a row's; none where they are many."""
+    if kind in literals.DOUBLES or not literals.comparable(kind) or "collate" in kind:
+        return ""
+    known = values.unique().to_pylist()
+    if len(known) > VALUES_MAX:
+        return ""
+    listed = ", ".join(_constant(one, kind) for one in known if one is not None)
+    found = [f"{term} IN ({listed})"] if listed else []
+    return literals.any_of([*found, f"{term} IS NULL"] if None in known else found)
+
+
+def _constant(value: Any, kind: str) -> str:
+    """A value's text, short where there is a form for its type."""
+    if kind in WHOLE_NUMBERS and value >= 0:
+        return f"{value}{WHOLE_NUMBERS[kind]}"
+    return literals.text(value) if kind == "string" else literals.of_value(value, kind)
 
 
 def matches_key(

@@ -21,19 +21,27 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe import Recipe
-from lineage_core.recipe_plan import Aggregate, Join, Node, PythonRows, Window, inputs_of
+from lineage_core.recipe_plan import (
+    Aggregate,
+    Attribute,
+    Join,
+    Node,
+    PythonRows,
+    Window,
+    inputs_of,
+)
 from lineage_frames import literals
 from lineage_frames.alike import Waiting, alike
 from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
 from lineage_frames.changed import check_unchanged
-from lineage_frames.errors import RefusedError
+from lineage_frames.errors import NotComputedError, RefusedError
 from lineage_frames.expressions import matched_by
 from lineage_frames.file_codes import OUTPUT_FILES, file_codes
 from lineage_frames.functions import register, runnable
-from lineage_frames.grouping import KEEP_VALUES, grouping_of
+from lineage_frames.grouping import KEEP_VALUES, Derived, derived_of, grouping_of
 from lineage_frames.jdbc import read_now
-from lineage_frames.keys import arrow_types, distinct, equal, has_key, key_view
+from lineage_frames.keys import VALUES_MAX, arrow_types, distinct, equal, has_key, key_view, one_of
 from lineage_frames.pairs import (
     OUT_CHECK,
     OUT_FILE,
@@ -60,6 +68,12 @@ RESTRICTED_MAX = 200_000
 QUERIES_AT_ONCE = 4
 """Of one level: small ones wait for Spark more than they compute."""
 
+WHOLE_KEY = "lineage_whole_key"
+"""A hash of the whole key, in rows that name their groups by values derived from keys."""
+
+SMALL_OUTPUT = 1 << 20
+"""Bytes of files that are read for the values of an output, to compute no more anew than rows with these."""
+
 
 @dataclass(frozen=True)
 class Above:
@@ -68,6 +82,10 @@ class Above:
     leaf: Leaf
     result: Result
     groups: Hashes
+
+
+class _SharedValuesError(Exception):
+    """Several groups have the values by which output rows were to name theirs."""
 
 
 class Relations:
@@ -105,6 +123,8 @@ class Relations:
         self._files = file_codes(self._session, recipe, self.output)
         self._alike = alike(self._recipe)
         self._stages: list[Stage] = []
+        self._numbers = count()
+        self._derived: Derived | None = None
         with code.explained():
             self._run_all()
         for reasons in self.reasons.values():
@@ -117,13 +137,25 @@ class Relations:
 
     def _run_all(self) -> None:
         """Run the queries, one for the output and then one for each kind of groups that was met."""
+        if self.output.format in KEEP_VALUES and grouping_of(self._recipe) is None:
+            self._derived = derived_of(self._recipe, self._builder().text)
+        try:
+            self._run_from(self._first())
+        except (_SharedValuesError, NotComputedError):
+            if self._derived is None:
+                raise
+            self._derived = None
+            self._stages.clear()
+            self.reasons.clear()
+            self._run_from(self._first())
+
+    def _run_from(self, first: Stage) -> None:
         waiting: Waiting[Above] = Waiting(self._recipe.plan, self._alike)
-        self._take(self._first(), waiting)
+        self._take(first, waiting)
         with ThreadPoolExecutor(QUERIES_AT_ONCE) as pool:
             while groups := waiting.ready():
-                numbers = count(len(self._stages))
                 todo = [[above for _, above in asked] for asked in groups]
-                running = [pool.submit(self._next, next(numbers), above) for above in todo]
+                running = [pool.submit(self._next, next(self._numbers), above) for above in todo]
                 for above, future in zip(todo, running, strict=True):
                     stage = future.result()
                     if self._keys_of(above[0].leaf):
@@ -146,33 +178,52 @@ class Relations:
 
     def _first(self) -> Stage:
         """Output rows with what they name."""
-        builder, grouping = self._builder(), grouping_of(self._recipe)
+        builder, named = self._builder(), self._derived or grouping_of(self._recipe)
         at = f"{self._files.terms[OUTPUT_FILES]} AS {OUT_FILE}, {ROW} AS {OUT_ROW}"
-        if grouping is not None and self.output.format in KEEP_VALUES:
-            names = [literals.quoted(self._recipe.columns[n].name) for n in grouping.places]
-            held = zip(["true", *names], grouping.leaf.columns, strict=True)
+        if named is not None and self.output.format in KEEP_VALUES:
+            names = [literals.quoted(self._recipe.columns[n].name) for n in named.places]
+            held = zip(["true", *names], named.leaf.columns, strict=True)
             columns = ", ".join(f"{term} AS {name}" for term, name in held)
-            built = Built(f"(SELECT {at}, {columns} FROM {OUTPUT})", (), (grouping.leaf,))
+            built = Built(f"(SELECT {at}, {columns} FROM {OUTPUT})", (), (named.leaf,))
             listed = [f"r.{OUT_FILE}", f"r.{OUT_ROW}", *self._ids(built)]
-            return self._run(0, Items("output"), builder, built, listed, f"{built.name} AS r")
+            of = f"{built.name} AS r"
+            return self._run(next(self._numbers), Items("output"), builder, built, listed, of)
         built = builder.build(len(self._recipe.plan) - 1, ids=True, top=True)
-        same = [
-            equal(f"r.c{one.id}", f"o.{literals.quoted(one.name)}", one.type)
+        compared = [
+            one
             for one in self._recipe.columns
             if one.id not in built.unknown and literals.comparable(one.type)
         ]
+        rows, values = self._values_of_output(compared)
+        same = [
+            equal(f"r.c{one.id}", f"o.{literals.quoted(one.name)}", one.type) for one in compared
+        ]
         output = f"(SELECT *, {at} FROM {OUTPUT}) AS o"
-        of = f"{output} JOIN {built.name} AS r ON {literals.all_of(same)}"
+        of = f"{output} JOIN {built.name} AS r ON {literals.all_of([*same, *values])}"
         listed = [f"o.{OUT_FILE}", f"o.{OUT_ROW}", *self._ids(built)]
-        stage = self._run(0, Items("output"), builder, built, listed, of)
-        self._check_output(stage.result)
+        stage = self._run(next(self._numbers), Items("output"), builder, built, listed, of)
+        self._check_output(stage.result, rows)
         return stage
 
-    def _check_output(self, result: Result) -> None:
-        """Every output row was computed anew; where several were, their witnesses are shared."""
+    def _values_of_output(self, columns: Sequence[Attribute]) -> tuple[int | None, list[str]]:
+        """How many rows a small output has, and what its values say of any row, for Spark to push down."""
+        if sum(file.size for file in self.output.files) > SMALL_OUTPUT or not columns:
+            return None, []
+        names = [literals.quoted(one.name) for one in columns]
+        held = table_of(self._session.table(OUTPUT).select(*names).limit(VALUES_MAX + 1))
+        if held.num_rows > VALUES_MAX:
+            return None, []
+        said = [
+            one_of(f"r.c{column.id}", values, column.type)
+            for column, values in zip(columns, held.columns, strict=True)
+        ]
+        return held.num_rows, [one for one in said if one]
+
+    def _check_output(self, result: Result, there: int | None) -> None:
+        """Every output row (of ``there``) was computed anew; where several were, their witnesses are shared."""
         found = pa.concat_tables(result.tables([OUT_FILE, OUT_ROW]))
         rows, several = distinct(found).num_rows, found.num_rows
-        there = self._session.table(OUTPUT).count()
+        there = self._session.table(OUTPUT).count() if there is None else there
         if rows < there:
             raise RefusedError(f"{there - rows} of {there} output rows are not computed anew")
         if several > rows:
@@ -193,12 +244,34 @@ class Relations:
         assert isinstance(node, Aggregate | Window)
         built = builder.build(node.input, ids=True)
         keys = node.keys if isinstance(node, Aggregate) else overs(node)[0].partition
+        terms = [builder.text().of(one) for one in keys]
+        if self._derived is not None and self._derived.leaf == leaf:
+            return self._by_values(number, above, builder, built, terms)
         if isinstance(node, Window) and (running(node) or looks_at_some(node)):
             builder.reasons.append("a window function looks at some rows of its partition")
-        terms = [builder.text().of(one) for one in keys]
         where = self._restriction(number, above, terms)
         of = f"{built.name} AS r WHERE {where}"
         return self._run_groups(number, made, builder, built, terms, of)
+
+    def _by_values(
+        self,
+        number: int,
+        above: Sequence[Above],
+        builder: Builder,
+        built: Built,
+        keys: Sequence[str],
+    ) -> Stage:
+        """Groups that output rows name by what is derived from keys: one group must have the values."""
+        if self._derived is None or any(one.leaf != self._derived.leaf for one in above):
+            raise _SharedValuesError
+        terms = list(self._derived.terms)
+        of = f"{built.name} AS r WHERE {self._restriction(number, above, terms)}"
+        whole = f"{literals.hash_of(keys)} AS {WHOLE_KEY}"
+        stage = self._run_groups(number, groups_of(above[0].leaf), builder, built, terms, of, whole)
+        found = pa.concat_tables(stage.result.tables([OUT_GROUP, WHOLE_KEY]))
+        if distinct(found).num_rows > distinct(found.select([OUT_GROUP])).num_rows:
+            raise _SharedValuesError
+        return stage
 
     def _restriction(self, number: int, above: Sequence[Above], terms: list[str]) -> str:
         if not terms:
@@ -277,10 +350,12 @@ class Relations:
         built: Built,
         terms: Sequence[str],
         of: str,
+        *also: str,
     ) -> Stage:
         listed = [
             f"{literals.hash_of(terms)} AS {OUT_GROUP}",
             f"{literals.hash_of(terms, 1)} AS {OUT_CHECK}",
+            *also,
         ]
         return self._run(number, made, builder, built, [*listed, *self._ids(built)], of)
 
