@@ -18,7 +18,7 @@ from lineage_core.recipe_plan import Join, Node, Scan, inputs_of
 from lineage_emitter.frames.plans import recipe_of
 from lineage_frames.building import Builder
 from lineage_frames.session import trace_session
-from lineage_frames.sources import FILE, ROW, view_name
+from lineage_frames.sources import FILE, ROW, plain_name, view_name
 from lineage_frames.tracing import trace_back
 from lineage_frames.witnesses import Witnesses
 
@@ -92,7 +92,8 @@ def rebuilt_apart(
         ]
         keys = session.createDataFrame(wanted, f"{FILE} string, {ROW} bigint")
         rows = whole.join(keys, [FILE, ROW], "leftsemi")
-        rows.createOrReplaceTempView(view_name(place))
+        for name in (view_name, plain_name):
+            rows.createOrReplaceTempView(name(place))
     return _computed(session, apart)
 
 

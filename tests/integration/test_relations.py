@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +14,7 @@ from benchmarks.frames_oracle import ParquetTables
 from lineage_core.recipe import File, Output, Recipe
 from lineage_core.recipe_plan import Aggregate
 from lineage_emitter.frames.plans import recipe_of
+from lineage_frames import keys, relations, results
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pairs import Items
 from lineage_frames.relations import Relations
@@ -69,17 +71,89 @@ def test_the_pairs_are_those_of_each_row_traced(
 ) -> None:
     tables.views(spark)
     recipe = written(spark.sql(QUERIES[name]), tmp_path / "out")
-    relations = Relations(spark, recipe, tmp_path / "scratch")
-    found = sources_of(relations)
+    made = Relations(spark, recipe, tmp_path / "scratch")
+    found = sources_of(made)
     frame = spark.read.parquet(str(tmp_path / "out"))
     rows = frame.selectExpr("*", "_metadata.file_path", "_metadata.row_index").collect()
     assert len(found) == len(rows)
     for *values, path, ordinal in (rows[0], rows[-1]):
         alone = trace_back(spark, recipe, [values], there=True)
-        if any(relations.reasons.values()):
+        if any(made.reasons.values()):
             assert found[path, ordinal] >= rows_of(alone)
         else:
             assert (found[path, ordinal], alone.exact) == (rows_of(alone), True)
+
+
+DERIVED = {
+    "made of the key": ("select upper(city) u, sum(amount) s from orders group by city", False),
+    "made above": ("select lower(u) l, s from (select upper(city) u, sum(amount) s from orders group by city having s > 1)", False),
+    "a part of the keys": ("select name, count(*) c from places group by name, lower(name)", False),
+    "rolled up": ("select name, land, count(*) c from places group by rollup(name, land)", False),
+    "rolled up over nulls": (QUERIES["rollup"], True),
+    "shared by groups": ("select substring(city, 2, 0) e, sum(amount) s from orders group by city", True),
+    "an aggregate of the key": ("select max(city) m, sum(amount) s from orders group by city", True),
+    "partitions": ("select id, city, sum(amount) over (partition by city) s from orders", False),
+}  # fmt: skip
+"""Queries whose rows tell of their groups, and whether they are computed anew nevertheless."""
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_rows_that_tell_of_their_groups_are_not_computed_anew(
+    name: str,
+    spark: SparkSession,
+    tables: ParquetTables,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    query, anew = DERIVED[name]
+    tables.views(spark)
+    recipe = written(spark.sql(query), tmp_path / "out")
+    computed, rows_of_output = list[str](), Relations._values_of_output
+
+    def noted(self: Relations, *args: Any) -> Any:
+        computed.append(name)
+        return rows_of_output(self, *args)
+
+    monkeypatch.setattr(Relations, "_values_of_output", noted)
+    found = sources_of(Relations(spark, recipe, tmp_path / "scratch"))
+    assert bool(computed) == anew
+    frame = spark.read.parquet(str(tmp_path / "out"))
+    rows = frame.selectExpr("*", "_metadata.file_path", "_metadata.row_index").collect()
+    assert len(found) == len(rows)
+    for *values, path, ordinal in rows:
+        assert found[path, ordinal] == rows_of(trace_back(spark, recipe, [values]))
+
+
+@pytest.mark.parametrize("name", ["outer", "rollup", "two aggregates", "values"])
+def test_pairs_are_the_same_where_there_are_many(
+    name: str,
+    spark: SparkSession,
+    tables: ParquetTables,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables.views(spark)
+    recipe = written(spark.sql(QUERIES[name]), tmp_path / "out")
+    few = sources_of(Relations(spark, recipe, tmp_path / "few"))
+    monkeypatch.setattr(relations, "VALUES_MAX", 0)
+    monkeypatch.setattr(keys, "VALUES_MAX", 0)
+    monkeypatch.setattr(keys, "LITERAL_KEYS_MAX", 0)
+    monkeypatch.setattr(results, "COME_MAX", 0)
+    assert sources_of(Relations(spark, recipe, tmp_path / "many")) == few
+    assert all(path.is_dir() for path in (tmp_path / "many").iterdir())
+
+
+@pytest.mark.parametrize("many", [3, 60])
+def test_groups_by_times_of_no_zone(spark: SparkSession, tmp_path: Path, many: int) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    times = "timestampadd(HOUR, id % 30, timestamp_ntz'2024-01-01 10:00:00')"
+    rows = session.range(many).selectExpr("id", f"{times} AS at")
+    rows.coalesce(1).write.parquet(str(tmp_path / "in"))
+    session.read.parquet(str(tmp_path / "in")).createOrReplaceTempView("times")
+    recipe = written(session.sql("select at, count(*) c from times group by at"), tmp_path / "out")
+    found = sources_of(Relations(session, recipe, tmp_path / "scratch"))
+    assert sorted(row for of in found.values() for _, row in of) == list(range(many))
 
 
 def test_what_is_there_twice_in_a_plan_is_asked_once(
@@ -97,9 +171,9 @@ def test_equal_rows_share_their_sources(
 ) -> None:
     tables.views(spark)
     recipe = written(spark.sql("select city from orders where city = 'Oslo'"), tmp_path / "out")
-    relations = Relations(spark, recipe, tmp_path / "scratch")
-    assert {len(found) for found in sources_of(relations).values()} == {3}
-    assert relations.reasons == {
+    made = Relations(spark, recipe, tmp_path / "scratch")
+    assert {len(found) for found in sources_of(made).values()} == {3}
+    assert made.reasons == {
         Items("output"): ["rows of the output are equal and share their sources"]
     }
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from lineage_emitter.api import LineageApi
     from lineage_emitter.task_capture import TaskCapture
     from lineage_store.port import GraphStore
+
+PAIR_BITS = 63
+"""Of a pair in one number, which sorts far faster than two."""
 
 SUFFIX = ".rows"
 """Of the application that holds the flows, behind the name of the job's."""
@@ -302,11 +306,33 @@ def flows_of(
     """
     from lineage_emitter.recorders import in_pieces, runs_of
 
-    order = np.lexsort((used, made))
-    out, lengths = np.unique(made[order], return_counts=True)
-    sizes, first, last = runs_of(used[order], lengths.astype(np.int64))
+    out, place = _ranked(made)
+    bits = int(used.max(initial=0)).bit_length()
+    if bits + len(out).bit_length() <= PAIR_BITS:
+        values = None
+        pairs = place << bits | used.view(np.int64)
+    else:
+        values, rank = _ranked(used)
+        bits = len(values).bit_length()
+        pairs = place << bits | rank
+    pairs.sort()
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+    found = pairs & ((1 << bits) - 1)
+    lengths = np.bincount(pairs >> bits, minlength=len(out))
+    positions = found.view(np.uint64) if values is None else values[found]
+    sizes, first, last = runs_of(positions, lengths.astype(np.int64))
     row, _, sizes = in_pieces(sizes)
     return out[row], np.concatenate(([0], np.cumsum(sizes))), first, last
+
+
+def _ranked(values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The values in order, each once, and the place of each in these; int64[n]."""
+    encoded = pa.array(values).dictionary_encode()
+    known = encoded.dictionary.to_numpy()
+    order = np.argsort(known)
+    rank = np.empty(len(known), np.int64)
+    rank[order] = np.arange(len(known))
+    return known[order], rank[encoded.indices.to_numpy()]
 
 
 def show_made(

@@ -76,7 +76,7 @@ from lineage_frames.expressions import (
     subqueries_in,
 )
 from lineage_frames.orders import is_unsteady, neighbours_that_tie, unsteady_columns
-from lineage_frames.sources import FILE, ROW, view_name
+from lineage_frames.sources import FILE, ROW, plain_name, view_name
 from lineage_frames.windows import depends_on_ties, overs, window_keys
 
 
@@ -161,7 +161,8 @@ class Builder:
             leaves = (Leaf(place, (f"p{place}_f", f"p{place}_r")),)
             file = self.files.get(node.source, FILE)
             listed += [f"{file} AS p{place}_f", f"{ROW} AS p{place}_r"]
-        text = f"SELECT {_listed(listed)} FROM {view_name(node.source)}"
+        view = view_name if ids else plain_name
+        text = f"SELECT {_listed(listed)} FROM {view(node.source)}"
         return Built(self._name(place, text, ids, False), node.columns, leaves)
 
     def _values(self, place: int, node: Values, ids: bool, top: bool) -> Built:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -26,13 +28,15 @@ from lineage_frames.errors import NotComputedError, RefusedError
 from lineage_frames.expressions import conjuncts
 from lineage_frames.hive_text import check_fields
 from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of, table_of
-from lineage_frames.sources import ROW, WHOLE_FILES, view_name, view_of, whole_files
+from lineage_frames.sources import ROW, WHOLE_FILES, make_views, view_name, whole_files
 from lineage_frames.versions import check_spark
 
 WRITTEN_FOR = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.groupByOrdinal": "false",
+    # Named queries are put where they are read at once: to analyse a chain of them takes Spark far longer otherwise.
+    "spark.sql.legacy.ctePrecedencePolicy": "LEGACY",
     # What a query leaves in Parquet files is read by others, too.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.orderByOrdinal": "false",
@@ -41,12 +45,15 @@ WRITTEN_FOR = {
 }
 """Settings that the statements of a trace are written for."""
 
+VIEWS_AT_ONCE = 4
+"""Most of what a view takes is waiting for Spark."""
+
 PROBLEM_MAX = 300
 """Characters of what Spark says."""
 
 
 def trace_session(spark: SparkSession, recipe: Recipe, also: Sequence[Source] = ()) -> SparkSession:
-    """A new session of the same Spark, with the recipe's settings and a view for each source.
+    """A new session of the same Spark, with the recipe's settings and views of each source.
 
     Rows of ``also`` may be read in it, too.
 
@@ -59,14 +66,19 @@ def trace_session(spark: SparkSession, recipe: Recipe, also: Sequence[Source] = 
     scans = [node for node in recipe.plan if isinstance(node, Scan)]
     for node in scans:
         check_fields(recipe.sources[node.source], node.fields)
-    for place in sorted({node.source for node in scans}):
-        check_unchanged(session, recipe.sources[place])
-        view_of(session, recipe.sources[place]).createOrReplaceTempView(view_name(place))
+    with ThreadPoolExecutor(VIEWS_AT_ONCE) as pool:
+        made = pool.map(partial(_make_view, session, recipe), {node.source for node in scans})
+        list(made)
     with told():
         for one in recipe.plan:
             if isinstance(one, Filter):
                 check_chosen(session, recipe, one)
     return session
+
+
+def _make_view(session: SparkSession, recipe: Recipe, place: int) -> None:
+    check_unchanged(session, recipe.sources[place])
+    make_views(session, recipe.sources[place], place)
 
 
 def check_chosen(session: SparkSession, recipe: Recipe, node: Filter) -> None:

@@ -1,6 +1,6 @@
 """Sources as views whose rows know where they stand.
 
-Each view has a source's columns and two more: `FILE`, the file's path, and `ROW`, the row's ordinal in it,
+Each source has a view of its columns and another with two more: `FILE`, the file's path, and `ROW`, the row's ordinal in it,
 from 0. Parquet readers tell both. Of other formats each file is read as one split, where a running number
 is the ordinal; Spark gives that only a whole file at a time, so tracing such files is slower. A table of Delta
 Lake is read in the version that the job read; its reader tells files, and rows where the table has deletion vectors.
@@ -64,6 +64,22 @@ def view_name(source: int) -> str:
     return f"lineage_source_{source}"
 
 
+def plain_name(source: int) -> str:
+    """The name of the view that gives a source's rows without their names."""
+    return f"lineage_plain_{source}"
+
+
+def make_views(spark: SparkSession, source: Source, place: int) -> None:
+    """Make both views of a source; raises as `view_of`.
+
+    Where nothing is asked of ``_metadata``, Spark's readers give all of it, row by row: rows whose names are not
+    wanted are read far faster by a view that knows none.
+    """
+    named, plain = _rows(spark, source)
+    named.createOrReplaceTempView(view_name(place))
+    plain.createOrReplaceTempView(plain_name(place))
+
+
 def view_of(spark: SparkSession, source: Source) -> DataFrame:
     """The source's rows with `FILE` and `ROW`, from the files that the job read.
 
@@ -71,12 +87,15 @@ def view_of(spark: SparkSession, source: Source) -> DataFrame:
         RefusedError: rows of such a source have no names.
         ChangedSourceError: the version of a table is gone.
     """
-    if source.format == DELTA:
-        return _table(spark, source)
-    if source.format == ICEBERG:
-        return iceberg.rows(spark, source, FILE, ROW)
-    if source.format == JDBC:
-        return jdbc.rows(spark, source, FILE, ROW)
+    return _rows(spark, source)[0]
+
+
+def _rows(spark: SparkSession, source: Source) -> tuple[DataFrame, DataFrame]:
+    """Rows with their names, and without."""
+    apart = {DELTA: _table, ICEBERG: _snapshot, JDBC: _in_database}.get(source.format)
+    if apart is not None:
+        named = apart(spark, source)
+        return named, named
     if source.format != "parquet" and source.format not in NUMBERED:
         raise RefusedError(f"rows of {source.format} sources have no names yet")
     if source.options.get("mode", "").upper() == "DROPMALFORMED":
@@ -85,11 +104,19 @@ def view_of(spark: SparkSession, source: Source) -> DataFrame:
     if source.format == HIVE_TEXT:
         frame = hive_text.rows(spark, source, paths)
         # The reader's own column is one of the frame's here.
-        return frame.selectExpr("*", *_named(source, RUNNING_NUMBER)).drop("_metadata")
+        return frame.selectExpr("*", *_named(source, RUNNING_NUMBER)).drop("_metadata"), frame
     reader = spark.read.format(source.format).options(**_options(source))
     frame = reader.schema(_schema(source)).load(paths)
     row = "_metadata.row_index" if source.format == "parquet" else RUNNING_NUMBER
-    return frame.selectExpr("*", *_named(source, row))
+    return frame.selectExpr("*", *_named(source, row)), frame
+
+
+def _snapshot(spark: SparkSession, source: Source) -> DataFrame:
+    return iceberg.rows(spark, source, FILE, ROW)
+
+
+def _in_database(spark: SparkSession, source: Source) -> DataFrame:
+    return jdbc.rows(spark, source, FILE, ROW)
 
 
 def _named(source: Source, row: str) -> list[str]:
