@@ -9,8 +9,8 @@ program. Then each query is looked at by itself, unless ``--rows 0``.
 not given again by the query run on its witnesses alone, or on these and the tables of which it wants rows absent, or
 by the plan with each reading of a table reduced to what it gave; or the plan rebuilt from the recipe alone gave other rows),
 or empty (the query gives no row at this scale). In milliseconds: ``plain`` and ``noted`` of the query (medians of the
-passes), ``noting`` of its recipe (from the plan to its text) alone, ``traces`` of single rows, ``write`` of its rows to Parquet and
-``materialise`` of that output (in turn, medians of the rounds). Each query is told on stderr as it is done.
+passes), ``noting`` of its recipe (from the plan to its text) alone, ``traces`` of single rows, ``write`` of its rows to Parquet (from its
+text, as a job does) and ``materialise`` of that output (in turn, medians of the rounds). Each query is told on stderr as it is done.
 """
 
 from __future__ import annotations
@@ -149,15 +149,18 @@ def _materialised(spark: Any, query: str, folder: Path, rounds: int) -> dict[str
     from lineage_emitter import LineageContext
     from lineage_store.opening import open_store
 
-    named = spark.sql(query)
-    named = named.toDF(*(f"c{n}" for n in range(len(named.columns))))
+    def write(name: str) -> None:
+        frame = spark.sql(query)
+        named = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
+        named.write.parquet(str(folder / name))
+
     url = f"sqlite:///{folder / 'lineage.db'}"
     with LineageContext(spark.sparkContext, store=url) as context:
-        named.write.parquet(str(folder / "noted"))
+        write("noted")
     found: dict[str, Any] = {}
     writes, takes = [], []
     for number in range(rounds):
-        _, plain = _timed(lambda n=number: named.write.parquet(str(folder / f"plain-{n}")))
+        _, plain = _timed(lambda n=number: write(f"plain-{n}"))
         with open_store(url) as store:
             made, taken = _timed(
                 lambda store=store, n=number: materialise(store, url, context.app, again=n > 0)

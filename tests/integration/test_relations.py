@@ -143,6 +143,15 @@ def test_pairs_are_the_same_where_there_are_many(
     assert all(path.is_dir() for path in (tmp_path / "many").iterdir())
 
 
+def test_values_that_no_constant_stands_for(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql("select make_date(12000, 1, 1) d, 1 n union all select null, 2")
+    rows.coalesce(1).write.parquet(str(tmp_path / "in"))
+    spark.read.parquet(str(tmp_path / "in")).createOrReplaceTempView("days")
+    recipe = written(spark.sql("select d, n + 1 m from days"), tmp_path / "out")
+    found = sources_of(Relations(spark, recipe, tmp_path / "scratch"))
+    assert sorted(row for of in found.values() for _, row in of) == [0, 1]
+
+
 @pytest.mark.parametrize("many", [3, 60])
 def test_groups_by_times_of_no_zone(spark: SparkSession, tmp_path: Path, many: int) -> None:
     session = spark.newSession()

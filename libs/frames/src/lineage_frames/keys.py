@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from lineage_core.recipe_plan import Expression
 from lineage_frames import literals
 from lineage_frames.building import Builder
+from lineage_frames.errors import RefusedError
 from lineage_frames.pyspark_parts import frame_of
 
 LITERAL_KEYS_MAX = 40
@@ -83,12 +84,16 @@ def one_of(term: str, values: pa.ChunkedArray[Any], kind: str) -> str:
     """The condition that ``term`` has one of the values, which Spark pushes down further than a row's; none where they are many."""
     if kind in literals.DOUBLES or not literals.comparable(kind) or "collate" in kind:
         return ""
-    known = values.unique().to_pylist()
-    if len(known) > VALUES_MAX:
+    unique = values.unique()
+    if len(unique) > VALUES_MAX:
         return ""
-    listed = ", ".join(_constant(one, kind) for one in known if one is not None)
-    found = [f"{term} IN ({listed})"] if listed else []
-    return literals.any_of([*found, f"{term} IS NULL"] if None in known else found)
+    try:
+        listed = [_constant(one, kind) for one in unique.drop_null().to_pylist()]
+    except (RefusedError, ValueError, OverflowError):
+        # Python has no such date, or a constant no form.
+        return ""
+    found = [f"{term} IN ({', '.join(listed)})"] if listed else []
+    return literals.any_of([*found, f"{term} IS NULL"] if unique.null_count else found)
 
 
 def _constant(value: Any, kind: str) -> str:

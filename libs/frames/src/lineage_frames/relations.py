@@ -141,7 +141,7 @@ class Relations:
             self._derived = derived_of(self._recipe, self._builder().text)
         try:
             self._run_from(self._first())
-        except (_SharedValuesError, NotComputedError):
+        except (_SharedValuesError, RefusedError, NotComputedError):
             if self._derived is None:
                 raise
             self._derived = None
