@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -160,3 +161,26 @@ def test_after_a_run(tmp_path: Path) -> None:
     assert [item["location"] for item in found["sources"][0]["items"]] == [
         f"{tmp_path / 'in.csv'}:{line}" for line in (2, 5)
     ]
+
+
+def test_on_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text(IN)
+    write_job(tmp_path, SMALL)
+    done = run_captured(tmp_path, "job.py")
+    assert done.returncode == 0, done.stderr
+    (out,) = (tmp_path / "out").glob("part-*")
+    cluster = {"LINEAGE_SPARK_MASTER": "local-cluster[1,1,1024]"}
+
+    def run(*command: str) -> Any:
+        ran = run_program(tmp_path, [*CLI, *command, "--json"], cluster)
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    def lines() -> list[str]:
+        (source,) = run("back", f"{out}#0")["sources"]
+        return [item["location"] for item in source["items"]]
+
+    asked = lines()
+    assert asked == [f"{tmp_path / 'in.csv'}:{line}" for line in (2, 5)]
+    assert run("materialise", "--node", "*/out")["associations"] == 3
+    assert lines() == asked
