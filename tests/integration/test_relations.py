@@ -61,6 +61,12 @@ def sources_of(relations: Relations) -> dict[Row, set[tuple[str, int]]]:
     return {(item[1], item[2]): ends(item) for item in list(made) if item[0].of == "output"}
 
 
+def placed_rows(spark: SparkSession, folder: Path) -> list[Any]:
+    """Rows of Parquet files, each with its file and its place there behind its values."""
+    frame = spark.read.parquet(str(folder))
+    return frame.selectExpr("*", "_metadata.file_path", "_metadata.row_index").collect()
+
+
 def rows_of(found: Witnesses) -> set[tuple[str, int]]:
     return {(path, row) for (_, path), rows in found.rows.items() for row in rows.tolist()}
 
@@ -73,8 +79,7 @@ def test_the_pairs_are_those_of_each_row_traced(
     recipe = written(spark.sql(QUERIES[name]), tmp_path / "out")
     made = Relations(spark, recipe, tmp_path / "scratch")
     found = sources_of(made)
-    frame = spark.read.parquet(str(tmp_path / "out"))
-    rows = frame.selectExpr("*", "_metadata.file_path", "_metadata.row_index").collect()
+    rows = placed_rows(spark, tmp_path / "out")
     assert len(found) == len(rows)
     for *values, path, ordinal in (rows[0], rows[-1]):
         alone = trace_back(spark, recipe, [values], there=True)
@@ -117,8 +122,7 @@ def test_rows_that_tell_of_their_groups_are_not_computed_anew(
     monkeypatch.setattr(Relations, "_values_of_output", noted)
     found = sources_of(Relations(spark, recipe, tmp_path / "scratch"))
     assert bool(computed) == anew
-    frame = spark.read.parquet(str(tmp_path / "out"))
-    rows = frame.selectExpr("*", "_metadata.file_path", "_metadata.row_index").collect()
+    rows = placed_rows(spark, tmp_path / "out")
     assert len(found) == len(rows)
     for *values, path, ordinal in rows:
         assert found[path, ordinal] == rows_of(trace_back(spark, recipe, [values]))
@@ -156,7 +160,7 @@ def test_values_that_no_constant_stands_for(spark: SparkSession, tmp_path: Path)
 def test_groups_by_times_of_no_zone(spark: SparkSession, tmp_path: Path, many: int) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    times = "timestampadd(HOUR, id % 30, timestamp_ntz'2024-01-01 10:00:00')"
+    times = "timestampadd(HOUR, id % 50, timestamp_ntz'2024-01-01 10:00:00')"
     rows = session.range(many).selectExpr("id", f"{times} AS at")
     rows.coalesce(1).write.parquet(str(tmp_path / "in"))
     session.read.parquet(str(tmp_path / "in")).createOrReplaceTempView("times")

@@ -39,31 +39,22 @@ OF_A_ROW = INFIX | {
 
 @dataclass(frozen=True)
 class Grouping:
-    """``leaf``: names a group by its key. ``places``: of the output's columns that hold the key."""
+    """``leaf``: names a group by its key. ``places``: of the output's columns that hold the key.
 
-    leaf: Leaf
-    places: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Derived:
-    """Values that rows of an output have of their groups' keys.
-
-    ``leaf``: names a group by these values. ``places``: of the output's columns that hold them; ``terms``: the
-    same of a row that the group was made from.
+    ``terms``: where these hold but values made of the key, the same of a row that the group was made from.
     """
 
     leaf: Leaf
     places: tuple[int, ...]
-    terms: tuple[str, ...]
+    terms: tuple[str, ...] = ()
 
 
 def grouping_of(recipe: Recipe) -> Grouping | None:
     """How an output's rows name the groups of the last aggregate, so that none need be computed anew.
 
     None unless the aggregate's keys are columns of the output, with nothing between them but rows that are
-    chosen, ordered and renamed. Then no two output rows are of one group. So with the partitions of a window, if
-    its functions look at the whole of them.
+    chosen, ordered and renamed. Then no two output rows are of one group. So with the partitions of a window, unless
+    its rows name but a part of them (`running`).
     """
     found = _last_groups(recipe)
     if found is None:
@@ -93,8 +84,8 @@ def grouping_of(recipe: Recipe) -> Grouping | None:
     return Grouping(_leaf(place, len(places)), tuple(places))
 
 
-def derived_of(recipe: Recipe, text: Callable[[dict[int, str]], Text]) -> Derived | None:
-    """Which columns of an output are made of nothing but the keys of the last aggregate, row by row.
+def derived_of(recipe: Recipe, text: Callable[[dict[int, str]], Text]) -> Grouping | None:
+    """How an output's rows name groups of the last aggregate by columns that are made of nothing but its keys, row by row.
 
     None where there is none, or more than in `grouping_of` stands between. Several groups may have the same
     values. ``text``: writes expressions, given the texts of columns.
@@ -107,12 +98,16 @@ def derived_of(recipe: Recipe, text: Callable[[dict[int, str]], Text]) -> Derive
     if not isinstance(node, Aggregate):
         return None
     # What no aggregate is in is made of keys.
-    held = {id_: text({}).of(one) for id_, one in _by_column(node).items() if _of_a_row(one)}
+    held = {
+        id_: text({}).of(one)
+        for id_, one in _by_column(node).items()
+        if _of_a_row(one) and columns_in(one)
+    }
     for project in above:
         held = {
             id_: text(held).of(one)
             for id_, one in _by_column(project).items()
-            if _of_a_row(one) and columns_in(one) <= held.keys()
+            if _of_a_row(one) and set() < columns_in(one) <= held.keys()
         }
     found = {
         held[column.id]: n
@@ -121,7 +116,7 @@ def derived_of(recipe: Recipe, text: Callable[[dict[int, str]], Text]) -> Derive
     }
     if not found:
         return None
-    return Derived(_leaf(place, len(found)), tuple(found.values()), tuple(found))
+    return Grouping(_leaf(place, len(found)), tuple(found.values()), tuple(found))
 
 
 def _last_groups(recipe: Recipe) -> tuple[int, list[Project]] | None:

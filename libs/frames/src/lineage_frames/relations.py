@@ -39,7 +39,7 @@ from lineage_frames.errors import NotComputedError, RefusedError
 from lineage_frames.expressions import matched_by
 from lineage_frames.file_codes import OUTPUT_FILES, file_codes
 from lineage_frames.functions import register, runnable
-from lineage_frames.grouping import KEEP_VALUES, Derived, derived_of, grouping_of
+from lineage_frames.grouping import KEEP_VALUES, Grouping, derived_of, grouping_of
 from lineage_frames.jdbc import read_now
 from lineage_frames.keys import VALUES_MAX, arrow_types, distinct, equal, has_key, key_view, one_of
 from lineage_frames.pairs import (
@@ -69,7 +69,7 @@ QUERIES_AT_ONCE = 4
 """Of one level: small ones wait for Spark more than they compute."""
 
 WHOLE_KEY = "lineage_whole_key"
-"""A hash of the whole key, in rows that name their groups by values derived from keys."""
+"""A hash of the whole key, in rows that name their groups by values made of keys."""
 
 SMALL_OUTPUT = 1 << 20
 """Bytes of files that are read for the values of an output, to compute no more anew than rows with these."""
@@ -124,7 +124,7 @@ class Relations:
         self._alike = alike(self._recipe)
         self._stages: list[Stage] = []
         self._numbers = count()
-        self._derived: Derived | None = None
+        self._named = self._named_groups()
         with code.explained():
             self._run_all()
         for reasons in self.reasons.values():
@@ -137,17 +137,24 @@ class Relations:
 
     def _run_all(self) -> None:
         """Run the queries, one for the output and then one for each kind of groups that was met."""
-        if self.output.format in KEEP_VALUES and grouping_of(self._recipe) is None:
-            self._derived = derived_of(self._recipe, self._builder().text)
+        if self._named is None:
+            self._run_from(self._anew())
+            return
         try:
-            self._run_from(self._first())
+            self._run_from(self._by_groups(self._named))
         except (_SharedValuesError, RefusedError, NotComputedError):
-            if self._derived is None:
+            if not self._named.terms:
                 raise
-            self._derived = None
+            self._named = None
             self._stages.clear()
             self.reasons.clear()
-            self._run_from(self._first())
+            self._run_from(self._anew())
+
+    def _named_groups(self) -> Grouping | None:
+        """How the output's rows name their groups themselves, if they do."""
+        if self.output.format not in KEEP_VALUES:
+            return None
+        return grouping_of(self._recipe) or derived_of(self._recipe, self._builder().text)
 
     def _run_from(self, first: Stage) -> None:
         waiting: Waiting[Above] = Waiting(self._recipe.plan, self._alike)
@@ -176,18 +183,24 @@ class Relations:
 
     # Queries
 
-    def _first(self) -> Stage:
-        """Output rows with what they name."""
-        builder, named = self._builder(), self._derived or grouping_of(self._recipe)
-        at = f"{self._files.terms[OUTPUT_FILES]} AS {OUT_FILE}, {ROW} AS {OUT_ROW}"
-        if named is not None and self.output.format in KEEP_VALUES:
-            names = [literals.quoted(self._recipe.columns[n].name) for n in named.places]
-            held = zip(["true", *names], named.leaf.columns, strict=True)
-            columns = ", ".join(f"{term} AS {name}" for term, name in held)
-            built = Built(f"(SELECT {at}, {columns} FROM {OUTPUT})", (), (named.leaf,))
-            listed = [f"r.{OUT_FILE}", f"r.{OUT_ROW}", *self._ids(built)]
-            of = f"{built.name} AS r"
-            return self._run(next(self._numbers), Items("output"), builder, built, listed, of)
+    @property
+    def _output_place(self) -> str:
+        return f"{self._files.terms[OUTPUT_FILES]} AS {OUT_FILE}, {ROW} AS {OUT_ROW}"
+
+    def _by_groups(self, named: Grouping) -> Stage:
+        """Output rows with the groups that they name themselves."""
+        names = [literals.quoted(self._recipe.columns[n].name) for n in named.places]
+        held = zip(["true", *names], named.leaf.columns, strict=True)
+        columns = ", ".join(f"{term} AS {name}" for term, name in held)
+        rows = f"(SELECT {self._output_place}, {columns} FROM {OUTPUT})"
+        built = Built(rows, (), (named.leaf,))
+        listed = [f"r.{OUT_FILE}", f"r.{OUT_ROW}", *self._ids(built)]
+        of, number = f"{rows} AS r", next(self._numbers)
+        return self._run(number, Items("output"), self._builder(), built, listed, of)
+
+    def _anew(self) -> Stage:
+        """Output rows with what they name, found by their values in the output computed anew."""
+        builder = self._builder()
         built = builder.build(len(self._recipe.plan) - 1, ids=True, top=True)
         compared = [
             one
@@ -198,7 +211,7 @@ class Relations:
         same = [
             equal(f"r.c{one.id}", f"o.{literals.quoted(one.name)}", one.type) for one in compared
         ]
-        output = f"(SELECT *, {at} FROM {OUTPUT}) AS o"
+        output = f"(SELECT *, {self._output_place} FROM {OUTPUT}) AS o"
         of = f"{output} JOIN {built.name} AS r ON {literals.all_of([*same, *values])}"
         listed = [f"o.{OUT_FILE}", f"o.{OUT_ROW}", *self._ids(built)]
         stage = self._run(next(self._numbers), Items("output"), builder, built, listed, of)
@@ -245,8 +258,8 @@ class Relations:
         built = builder.build(node.input, ids=True)
         keys = node.keys if isinstance(node, Aggregate) else overs(node)[0].partition
         terms = [builder.text().of(one) for one in keys]
-        if self._derived is not None and self._derived.leaf == leaf:
-            return self._by_values(number, above, builder, built, terms)
+        if self._named is not None and self._named.terms and self._named.leaf == leaf:
+            return self._by_values(number, self._named, above, builder, built, terms)
         if isinstance(node, Window) and (running(node) or looks_at_some(node)):
             builder.reasons.append("a window function looks at some rows of its partition")
         where = self._restriction(number, above, terms)
@@ -256,18 +269,19 @@ class Relations:
     def _by_values(
         self,
         number: int,
+        named: Grouping,
         above: Sequence[Above],
         builder: Builder,
         built: Built,
         keys: Sequence[str],
     ) -> Stage:
-        """Groups that output rows name by what is derived from keys: one group must have the values."""
-        if self._derived is None or any(one.leaf != self._derived.leaf for one in above):
+        """Groups that output rows name by what is made of keys: one group must have the values."""
+        if any(one.leaf != named.leaf for one in above):
             raise _SharedValuesError
-        terms = list(self._derived.terms)
+        terms = list(named.terms)
         of = f"{built.name} AS r WHERE {self._restriction(number, above, terms)}"
         whole = f"{literals.hash_of(keys)} AS {WHOLE_KEY}"
-        stage = self._run_groups(number, groups_of(above[0].leaf), builder, built, terms, of, whole)
+        stage = self._run_groups(number, groups_of(named.leaf), builder, built, terms, of, whole)
         found = pa.concat_tables(stage.result.tables([OUT_GROUP, WHOLE_KEY]))
         if distinct(found).num_rows > distinct(found.select([OUT_GROUP])).num_rows:
             raise _SharedValuesError

@@ -66,9 +66,9 @@ def trace_session(spark: SparkSession, recipe: Recipe, also: Sequence[Source] = 
     scans = [node for node in recipe.plan if isinstance(node, Scan)]
     for node in scans:
         check_fields(recipe.sources[node.source], node.fields)
+    read = sorted({node.source for node in scans})
     with ThreadPoolExecutor(VIEWS_AT_ONCE) as pool:
-        made = pool.map(partial(_make_view, session, recipe), {node.source for node in scans})
-        list(made)
+        list(pool.map(partial(_make_view, session, recipe), read))
     with told():
         for one in recipe.plan:
             if isinstance(one, Filter):
