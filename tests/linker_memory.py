@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass, field
 
 from lineage_core.block import BlockId
@@ -89,7 +89,7 @@ class Seen:
             known = self.edges.setdefault(ends, edge)
             assert (known.pairs, known.data) == (edge.pairs, edge.data)
 
-    def linked(self) -> tuple[object, ...]:
+    def linked(self) -> tuple[Sized, ...]:
         """What must be the same however it came about."""
         edges = {ends: (edge.pairs, edge.data) for ends, edge in self.edges.items()}
         blocks = {
@@ -122,7 +122,7 @@ class Received:
         else:
             seen.blocks[found.block_id] = found
 
-    def linked(self) -> dict[str, tuple[object, ...]]:
+    def linked(self) -> dict[str, tuple[Sized, ...]]:
         """What must be the same however it came about."""
         return {app: seen.linked() for app, seen in self.apps.items()}
 

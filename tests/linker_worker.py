@@ -25,11 +25,15 @@ from tests.servers import KafkaUnderTest, RedisUnderTest
 LIMIT_S = 90.0
 
 
-def until(condition: Callable[[], Any], what: str, limit_s: float = LIMIT_S) -> Any:
-    """Ask until the answer is true."""
+def until(
+    condition: Callable[[], Any], what: str | Callable[[], str], limit_s: float = LIMIT_S
+) -> Any:
+    """Ask until the answer is true. ``what``: what is waited for, or what says it in the end."""
     deadline = time.monotonic() + limit_s
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {limit_s} s: {what}"
+        assert time.monotonic() < deadline, (
+            f"not within {limit_s} s: {what() if callable(what) else what}"
+        )
         time.sleep(0.05)
     return found
 
@@ -46,7 +50,11 @@ class Worker:
     ) -> None:
         (self.port,) = free_ports(1)
         self.log = folder / f"{name}-{time.monotonic_ns()}.log"
-        own = {"LINEAGE_LINKER_HTTP_PORT": str(self.port), "LINEAGE_LINKER_SESSION_S": "6"}
+        own = {
+            "LINEAGE_LINKER_HTTP_PORT": str(self.port),
+            "LINEAGE_LINKER_SESSION_S": "6",
+            "LINEAGE_LINKER_STALL_S": "15",
+        }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", *program],

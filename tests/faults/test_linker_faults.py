@@ -47,11 +47,20 @@ class Sending:
         self.expected = MemoryLinker()
         self._pipeline = pipeline
         self._pause_s = 0.05
-        made = [make_job(f"app-{n}", rng.getrandbits(30), maps=6, reduces=5) for n in range(jobs)]
-        for job in made:
-            self.expected.batch(job.values())
+        self._rng = rng
+        made = [self._job(f"app-{n}") for n in range(jobs)]
         self._thread = threading.Thread(target=self._send, args=(made, rng.getrandbits(30)))
         self._thread.start()
+
+    def late(self, app: str) -> None:
+        """Send one more job, after the others."""
+        self._thread.join()
+        self._send([self._job(app)], self._rng.getrandbits(30))
+
+    def _job(self, app: str) -> Job:
+        job = make_job(app, self._rng.getrandbits(30), maps=6, reduces=5)
+        self.expected.batch(job.values())
+        return job
 
     def _send(self, jobs: list[Job], seed: int) -> None:
         rng = random.Random(seed)
@@ -62,18 +71,38 @@ class Sending:
             self._pipeline.send(Job(job.app, job.node, records))
             time.sleep(self._pause_s)
 
-    def arrives(self) -> None:
-        """All is there; nothing is there that should not be."""
+    def arrives(self, *workers: Worker) -> None:
+        """All is there; nothing is there that should not be. ``workers``: who do it."""
         self._thread.join()
 
         def same() -> bool:
-            return (
-                self._pipeline.polled()
-                and self._pipeline.received.linked() == self.expected.received.linked()
-            )
+            assert all(one.alive() for one in workers)
+            return self._pipeline.polled() and not self._differences()
 
-        until(same, "the same blocks and edges as in one process", 150)
+        def problem() -> str:
+            logs = "\n".join(one.tail() for one in workers)
+            return f"as in one process, but for {self._differences()}: {logs}"
+
+        until(same, problem, 150)
         assert not self._pipeline.dead
+
+    def _differences(self) -> dict[str, list[str]]:
+        """By application, in what there is too little, too much or something else."""
+        expected, found = (
+            one.linked() for one in (self.expected.received, self._pipeline.received)
+        )
+        names = "blocks", "visible", "unmatched", "edges"
+        return {
+            app: [
+                f"{len(other)} of {len(one)} {name}"
+                for name, one, other in zip(names, expected[app], found[app], strict=True)
+                if one != other
+            ]
+            if app in expected and app in found
+            else [f"expected: {app in expected}, there: {app in found}"]
+            for app in sorted(expected.keys() | found.keys())
+            if expected.get(app) != found.get(app)
+        }
 
 
 def test_workers_killed_at_random(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -88,7 +117,7 @@ def test_workers_killed_at_random(pipeline: Pipeline, tmp_path: Path) -> None:
             victim = rng.randrange(len(workers))
             workers[victim].kill()
             workers[victim] = Worker({**pipeline.settings, **SMALL}, tmp_path, f"linker-{victim}")
-        sending.arrives()
+        sending.arrives(*workers)
     finally:
         for one in workers:
             one.kill()
@@ -110,10 +139,10 @@ def test_redis_killed_paused_and_full(pipeline: Pipeline, tmp_path: Path) -> Non
         with pipeline.redis.client() as redis:
             before = redis.config_get("maxmemory")["maxmemory"]
             redis.config_set("maxmemory", "1mb")
-            Sending(pipeline, rng, 1)._thread.join()
+            sending.late("app-late")
             until(lambda: "OutOfMemory" in worker.get("/readyz")[1], "not ready")
             redis.config_set("maxmemory", before)
-        sending.arrives()
+        sending.arrives(worker)
         assert worker.metric("lineage_linker_retries_total") > 0
     finally:
         worker.kill()
@@ -130,7 +159,7 @@ def test_kafka_killed(pipeline: Pipeline, tmp_path: Path) -> None:
             with pipeline.kafka.down():
                 until(lambda: worker.alive() and worker.get("/readyz")[0] == 503, "not ready")
                 assert worker.get("/healthz")[0] == 200
-        sending.arrives()
+        sending.arrives(worker)
         with pipeline.kafka.down():
             assert worker.stop() < 10
             assert worker.process.returncode == 0

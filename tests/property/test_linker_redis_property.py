@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 from redis.client import Pipeline
+from redis.exceptions import OutOfMemoryError
 
 from lineage_core.block import BlockId
 from lineage_core.edge_message import Links, packed_edge
@@ -254,3 +255,32 @@ def test_a_count_that_was_not_sent_is_counted_again(redis_server: RedisUnderTest
             assert [edge.pairs for edge in links.edges] == [10]
         links = batch(tasks[1], producer, finished=True)
         assert (links.visible, links.unmatched, links.edges) == ([], [], [])
+
+
+def test_a_full_redis_deletes_nothing_that_waits(redis_server: RedisUnderTest) -> None:
+    """It refuses to note that a block is visible: then it must not delete what waited for that."""
+    task = TaskId("2", 0, 1)
+    block = JoinEntry(BlockId("2", 0, 1, 0), "1#0", None, {"2@0": positions(0, 9)})
+    with redis_server.client() as client:
+        app = f"app-{next(_apps)}"
+
+        def state() -> RedisState:
+            return RedisState(client, app, SideCache(0))
+
+        waits = state()
+        assert links_of(waits, [(task, block)]).visible == []
+        waits.finish()
+        refused = state()
+        assert links_of(refused, [task]).visible == [block.block_id]
+        before = client.config_get("maxmemory")["maxmemory"]
+        client.config_set("maxmemory", "1mb")
+        try:
+            with pytest.raises(OutOfMemoryError):
+                refused.finish()
+        finally:
+            client.config_set("maxmemory", before)
+        again = state()
+        assert links_of(again, [task]).visible == [block.block_id]
+        again.finish()
+        assert all(client.ttl(key) > 0 for key in client.keys(f"*{app}*"))
+        assert links_of(state(), [task]).visible == []

@@ -429,9 +429,10 @@ class RedisState:
     # -- the end of a batch ------------------------------------------------------------------
 
     def finish(self) -> bool:
+        # What is known of a block first, that it is visible second, what waits for that last:
+        # cut at any point, it is either done again or done.
+        self._touched.clear()  # where it is done again, the keys may not have been there before
         with self._pipeline() as pipe:
-            # What is known of a block first, that it is visible second, what waits for that last:
-            # cut at any point, it is either done again or done.
             for part in _parts(self._matched_now()):
                 pipe.sadd(self._keys.matched, *map(str, part))
                 self._touch(pipe, self._keys.matched)
@@ -442,6 +443,8 @@ class RedisState:
                 pipe.eval(_FINISH, 2, self._keys.visible, self._keys.finished, *words)
                 self._touch(pipe, self._keys.visible)
                 self._touch(pipe, self._keys.finished)
+            # A Redis that is full refuses these, and would still delete what comes behind them.
+            pipe.execute()
             for key, names in self._done_waiting().items():
                 for part in _parts(names):
                     pipe.hdel(key, *part)
