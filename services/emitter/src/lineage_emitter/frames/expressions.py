@@ -6,6 +6,7 @@ from, so that a trace knows what it can't compute.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from lineage_core.recipe_plan import (
@@ -49,6 +50,9 @@ BY_PLACE = {
     "MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName", "InputFileBlockStart",
     "InputFileBlockLength",
 }  # fmt: skip
+
+ZONE_NAME = re.compile(r"(?:[^'z]|'[^']*')*z")
+"""The beginning of a pattern of times up to a zone's name (``CET``), which no text in quotes is."""
 
 Subplan = Callable[[Tree, Tree], int]
 """Notes a subquery's plan (given with the node that holds it) and says its place in the recipe."""
@@ -178,6 +182,17 @@ class Expressions:
             return Call("size", (of,))
         known = Call("is not null", (of,))
         return Call("if", (known, Call("size", (of,)), Literal(None, "int")))
+
+    def _by_pattern(self, tree: Tree) -> Expression:
+        """Of times as texts. Java names a zone by its tables or its offset, even in one process."""
+        pattern = tree.children[1]
+        if pattern.kind != "Literal":
+            return self._opaque(tree, "its pattern is no constant")
+        if ZONE_NAME.match(str(pattern.fields.get("value"))):
+            return self._opaque(tree, "the name of a time zone, which Java gives now so, now so")
+        return Call(FUNCTIONS[tree.kind], self.all(list(tree.children)))
+
+    _DateFormatClass = _FromUnixTime = _UnixTimestamp = _ToUnixTimestamp = _by_pattern
 
     def _YearOfWeek(self, tree: Tree) -> Expression:
         """No function has this name."""
