@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +41,13 @@ def classes_of(spark: SparkSession) -> Any:
     jvm: Any = spark._jvm
     sql = jvm.org.apache.spark.sql
     return sql.classic if SINCE_4 else sql
+
+
+def schema_of(spark: SparkSession, columns: str) -> StructType:
+    """The schema that columns, told as Spark SQL tells them, have."""
+    jvm: Any = spark._jvm
+    schema = jvm.org.apache.spark.sql.types.StructType.fromDDL(columns)
+    return StructType.fromJson(json.loads(schema.json()))
 
 
 @contextmanager

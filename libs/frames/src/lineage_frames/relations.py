@@ -34,7 +34,6 @@ from lineage_frames import literals
 from lineage_frames.alike import Waiting, alike
 from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
-from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import NotComputedError, RefusedError
 from lineage_frames.expressions import matched_by
 from lineage_frames.file_codes import OUTPUT_FILES, file_codes
@@ -59,7 +58,7 @@ from lineage_frames.pyspark_parts import table_of
 from lineage_frames.results import Result, result_of
 from lineage_frames.rows import OUTPUT, output_of
 from lineage_frames.session import check, told, trace_session
-from lineage_frames.sources import ROW, view_of
+from lineage_frames.sources import ROW
 from lineage_frames.windows import looks_at_some, overs, running
 
 RESTRICTED_MAX = 200_000
@@ -116,10 +115,8 @@ class Relations:
         self._recipe = code.recipe
         self._scratch = scratch
         scratch.mkdir(parents=True, exist_ok=True)
-        self._session = trace_session(spark, recipe, [self.output])
+        self._session = trace_session(spark, recipe, {OUTPUT: self.output})
         register(self._session, code.recipe)
-        check_unchanged(self._session, self.output)
-        view_of(self._session, self.output).createOrReplaceTempView(OUTPUT)
         self._files = file_codes(self._session, recipe, self.output)
         self._alike = alike(self._recipe)
         self._stages: list[Stage] = []

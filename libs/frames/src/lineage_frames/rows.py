@@ -19,7 +19,7 @@ from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import RefusedError, RowError
 from lineage_frames.hive_text import check_fields, parted
 from lineage_frames.locations import has_lines, ordinal_of
-from lineage_frames.pyspark_parts import frame_of
+from lineage_frames.pyspark_parts import frame_of, schema_of
 from lineage_frames.session import session_of
 from lineage_frames.sources import FILE, ROW, view_of
 from lineage_frames.values import Named, Values, chosen, condition
@@ -37,7 +37,7 @@ def output_of(spark: SparkSession, recipe: Recipe) -> Source:
     if not output.files or output.format is None:
         raise RowError("the job kept no file of these rows: say by a condition which are meant")
     columns = ", ".join(f"{literals.quoted(one.name)} {one.type}" for one in recipe.columns)
-    path, schema, partitions = output.path, spark.createDataFrame([], columns).schema, ""
+    path, schema, partitions = output.path, schema_of(spark, columns), ""
     if output.format == HIVE_TEXT and path is not None:
         schema, folders = parted(schema, path, output.files[0].path)
         partitions = folders.json() if folders.fields else ""

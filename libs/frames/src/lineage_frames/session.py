@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -28,7 +27,7 @@ from lineage_frames.errors import NotComputedError, RefusedError
 from lineage_frames.expressions import conjuncts
 from lineage_frames.hive_text import check_fields
 from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of, table_of
-from lineage_frames.sources import ROW, WHOLE_FILES, make_views, view_name, whole_files
+from lineage_frames.sources import ROW, WHOLE_FILES, make_views, view_name, view_of, whole_files
 from lineage_frames.versions import check_spark
 
 WRITTEN_FOR = {
@@ -52,23 +51,29 @@ PROBLEM_MAX = 300
 """Characters of what Spark says."""
 
 
-def trace_session(spark: SparkSession, recipe: Recipe, also: Sequence[Source] = ()) -> SparkSession:
+def trace_session(
+    spark: SparkSession, recipe: Recipe, also: Mapping[str, Source] | None = None
+) -> SparkSession:
     """A new session of the same Spark, with the recipe's settings and views of each source.
 
-    Rows of ``also`` may be read in it, too.
+    ``also``: other rows that are read in it, by the names of their views.
 
     Raises:
         RefusedError: rows of a source have no names, or the plan may mean something else to this Spark.
         ChangedSourceError: a source is not what it was.
     """
     check_spark(recipe, spark.version)
-    session = session_of(spark, recipe, [*recipe.sources, *also])
+    others = also or {}
+    session = session_of(spark, recipe, [*recipe.sources, *others.values()])
     scans = [node for node in recipe.plan if isinstance(node, Scan)]
     for node in scans:
         check_fields(recipe.sources[node.source], node.fields)
     read = sorted({node.source for node in scans})
     with ThreadPoolExecutor(VIEWS_AT_ONCE) as pool:
-        list(pool.map(partial(_make_view, session, recipe), read))
+        making = [pool.submit(_make_view, session, recipe, place) for place in read]
+        making += [pool.submit(_make_other, session, *one) for one in others.items()]
+        for made in making:
+            made.result()
     with told():
         for one in recipe.plan:
             if isinstance(one, Filter):
@@ -79,6 +84,11 @@ def trace_session(spark: SparkSession, recipe: Recipe, also: Sequence[Source] = 
 def _make_view(session: SparkSession, recipe: Recipe, place: int) -> None:
     check_unchanged(session, recipe.sources[place])
     make_views(session, recipe.sources[place], place)
+
+
+def _make_other(session: SparkSession, name: str, source: Source) -> None:
+    check_unchanged(session, source)
+    view_of(session, source).createOrReplaceTempView(name)
 
 
 def check_chosen(session: SparkSession, recipe: Recipe, node: Filter) -> None:
