@@ -53,6 +53,7 @@ class _App:
     state: AppState
     linker: Linker
     timestamp: float = 0.0
+    sent: set[BlockId] = field(default_factory=set)
     visible: list[BlockId] = field(default_factory=list)
     edges: list[PackedEdge] = field(default_factory=list)
 
@@ -105,13 +106,12 @@ class Batch:
 
     def _block(self, record: Incoming, frame: BlockFrame) -> None:
         app = self._app(frame.header.app, record)
-        if app.state.is_visible(frame.block_id):
-            return
         task = frame.task
         if frame.may_be_trimmed and app.state.use_of(task.node) in (None, Use.TRIMMED):
             # Read now, so that what can't be read is a dead letter of its own record.
             prepare_block(frame, self._is_source(app))
-            app.state.hold(task, frame.block_id, frame.raw)
+            if not app.state.is_visible(frame.block_id):
+                app.state.hold(task, frame.block_id, frame.raw)
             # Held first: a commit that comes between the two finds it.
             promise = app.state.promised(task)
             if promise is None:
@@ -122,6 +122,11 @@ class Batch:
         self._link(app, frame, prepared, record)
 
     def _link(self, app: _App, frame: BlockFrame, prepared: Prepared, record: Incoming) -> None:
+        """Send a block, and link it unless it is visible.
+
+        One that is may not have been sent: what a batch that was given up left waiting is found by others.
+        """
+        app.sent.add(frame.block_id)
         packed = prepared.packed
         name, task = frame.header.app, frame.task
         partition = flow_partition(name, task.partition, self._layout.edge_partitions)
@@ -166,7 +171,7 @@ class Batch:
         self._linked(app, app.linker.commit(task))
         for raw in app.state.held_of(task):
             frame = read_block_frame(raw)
-            if not app.state.is_visible(frame.block_id):
+            if frame.block_id not in app.sent:
                 kept = _kept(task, commit.keep)
                 prepared = prepare_block(frame, self._is_source(app), kept)
                 self._link(app, frame, prepared, record)

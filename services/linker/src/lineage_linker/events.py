@@ -17,8 +17,9 @@ from lineage_core.block_header import BlockHeader
 from lineage_core.csv_codec import decode_csv
 from lineage_core.dead_letter import APP_MAX, app_of_key, reason_of
 from lineage_core.edge_message import pack_stored, stored_block
-from lineage_core.errors import BlockError, FrameError, LineageError
+from lineage_core.errors import AddressError, BlockError, FrameError, LineageError
 from lineage_core.frame import MAGIC, decompress, read_frames
+from lineage_core.joining import is_of_source
 from lineage_core.linking import TaskId
 from lineage_core.message import Message, parse_message
 from lineage_core.packing import PackedBlock, prepare
@@ -103,7 +104,12 @@ def prepare_block(
 
     Raises:
         UnusableRecordError: the block can't be read, or can't be sent on.
+        Exception: what ``is_source`` raises, which is no fault of the block.
     """
+    try:
+        from_outside = is_of_source(frame.header.in_space, is_source)
+    except AddressError as error:
+        unusable(error)
     try:
         block = decode_csv(decompress(frame.payload), frame.header)
         associations: int | None = frame.header.associations
@@ -111,7 +117,7 @@ def prepare_block(
             cut = cut_block(block, kept.space, kept.rows)
             if cut is not block:
                 block, associations = cut, None
-        packed = prepare(block, is_source, associations)
+        packed = prepare(block, lambda _: from_outside, associations)
         value = pack_stored(stored_block(frame.header.app, frame.task, packed))
         if len(value) > VALUE_BYTES_MAX:
             raise BlockError(f"{len(value)} bytes when packed", where="block")
