@@ -9,6 +9,7 @@ from lineage_core.runs import (
     Runs,
     clusters,
     count,
+    each_once,
     intersect,
     normal,
     overlaps,
@@ -80,3 +81,8 @@ def test_clusters_cover(runs: Runs, at_most: int) -> None:
     assert len(found) == min(at_most, len(a[0]))
     for first, last in zip(a[0].tolist(), a[1].tolist(), strict=True):
         assert any(x <= first and last <= y for x, y in found)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9)))
+def test_each_once(values: list[int]) -> None:
+    assert each_once(np.array(values, np.uint64)).tolist() == sorted(set(values))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from lineage_core.address import Space, SpaceKind, parse_space
 from lineage_core.block import I64, U64, BlockId, FlowBlock, Section
 from lineage_core.graph import EdgeBatch
-from lineage_core.runs import EMPTY, Runs, count, intersect, normal, spread, subtract
+from lineage_core.runs import EMPTY, Runs, count, each_once, intersect, normal, spread, subtract
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 
@@ -347,7 +347,7 @@ class _Matches:
         if len(found) == 1:
             # A row's runs are disjoint, so one output position meets it once.
             return np.sort(found[0])
-        return np.unique(np.concatenate(found))
+        return each_once(np.concatenate(found))
 
     def distinct(self) -> int:
         """Number of pairs of rows (see ``COUNTED_MAX``), without holding them all."""

@@ -11,7 +11,7 @@ from lineage_core.address import Space, SpaceKind, parse_space
 from lineage_core.block import I64, BlockId
 from lineage_core.block_check import RUNS_PER_BLOCK
 from lineage_core.graph import BlockRef, FlowGraph
-from lineage_core.runs import Runs, clusters, touching
+from lineage_core.runs import Runs, clusters, each_once, touching
 
 LOAD_BYTES = 32 << 20
 """Columns unpacked together: bounds the memory of a trace that crosses thousands of blocks."""
@@ -71,7 +71,7 @@ def _linked(
 ) -> dict[str, set[BlockId]]:
     """Blocks that share an edge with the rows that asked for a space, by space."""
     rows = {
-        space: {block: np.unique(np.concatenate(parts)) for block, parts in by_block.items()}
+        space: {block: each_once(np.concatenate(parts)) for block, parts in by_block.items()}
         for space, by_block in askers.items()
     }
     linked: dict[str, set[BlockId]] = {space: set() for space in askers}

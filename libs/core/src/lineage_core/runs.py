@@ -7,7 +7,7 @@ normal runs.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from lineage_core.block import I64, U64
 
 Runs: TypeAlias = tuple[U64, U64]
+Whole = TypeVar("Whole", np.uint64, np.int64)
 
 EMPTY: Runs = (np.empty(0, np.uint64), np.empty(0, np.uint64))
 
@@ -79,6 +80,17 @@ def overlaps(first: U64, last: U64, runs: Runs) -> tuple[I64, U64, U64]:
         np.maximum(first[index], wanted_first[at]),
         np.minimum(last[index], wanted_last[at]),
     )
+
+
+def each_once(values: npt.NDArray[Whole]) -> npt.NDArray[Whole]:
+    """The values in order, each once.
+
+    As ``np.unique``, which hashes whole numbers since NumPy 2.3 and takes 10 to 70 times as long.
+    """
+    found = np.sort(values)
+    new = np.ones(len(found), np.bool_)
+    np.not_equal(found[1:], found[:-1], out=new[1:])
+    return found[new]
 
 
 def spread(counts: I64) -> tuple[I64, I64]:

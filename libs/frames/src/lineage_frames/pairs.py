@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import Scan
+from lineage_core.runs import each_once
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.file_codes import OUTPUT_FILES, FileCodes
@@ -76,7 +77,7 @@ class Stage:
             rows = table.cast(found.schema)
             some = distinct(rows.filter(pc.is_valid(rows[columns[0]])))
             found = distinct(pa.concat_tables([found, some]))
-        hashes = np.unique(_unsigned(found[columns[0]]))
+        hashes = each_once(_unsigned(found[columns[0]]))
         if len(hashes) != found.num_rows:
             raise RefusedError("two groups have keys of the same 64-bit hash")
         return hashes
@@ -101,7 +102,7 @@ class Stage:
         used_files, used_codes = self._places(used, there, file)
         made_at, used_at = _unsigned(there[out]), _unsigned(there[row])
         which = made_codes * len(used_files) + used_codes
-        for one in np.unique(which).tolist():
+        for one in np.flatnonzero(np.bincount(which)).tolist():
             mine = which == one
             made_file, used_file = divmod(one, len(used_files))
             yield Pairs(

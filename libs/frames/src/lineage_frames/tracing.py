@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import Scan
+from lineage_core.runs import each_once
 from lineage_frames import literals
 from lineage_frames.alike import Alike, Waiting, alike
 from lineage_frames.building import Builder
@@ -294,11 +295,11 @@ class _Tracer:
         node = self.recipe.plan[leaf.of]
         ordinals = table[leaf.columns[1]].to_numpy().astype(np.uint64)
         if not isinstance(node, Scan):
-            self.found.add(None, f"plan:{leaf.of}", np.unique(ordinals))
+            self.found.add(None, f"plan:{leaf.of}", each_once(ordinals))
             return
         paths, places = self.files.named(node.source, table[leaf.columns[0]])
         for place, path in enumerate(paths):
-            self.found.add(node.source, path, np.unique(ordinals[places == place]))
+            self.found.add(node.source, path, each_once(ordinals[places == place]))
 
     def _stage(self, leaf: Leaf, table: pa.Table, waiting: Waiting[pa.Table]) -> int:
         """Trace the groups of one node by the next query; how many rows they have."""

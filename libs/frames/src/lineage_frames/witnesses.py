@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from lineage_core.runs import each_once
+
 
 @dataclass(frozen=True)
 class Witnesses:
@@ -51,4 +53,4 @@ class Collected:
 
     def rows(self) -> dict[tuple[int | None, str], NDArray[np.uint64]]:
         """Each row once, in order."""
-        return {key: np.unique(np.concatenate(parts)) for key, parts in self.parts.items()}
+        return {key: each_once(np.concatenate(parts)) for key, parts in self.parts.items()}

@@ -13,6 +13,7 @@ import numpy as np
 from lineage_core.block import FlowBlock, Relation, Section
 from lineage_core.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
 from lineage_core.limits import LIMITED_REASON
+from lineage_core.runs import each_once
 from lineage_emitter.segment import LEFT_OUT, NOTHING_READ
 
 if TYPE_CHECKING:
@@ -425,7 +426,7 @@ class AllRecorder:
         """Emit what is buffered as one flow a space."""
         if not self.buffer:
             return
-        ordinals: U64 = np.unique(np.array(self.buffer, dtype=np.uint64))
+        ordinals: U64 = each_once(np.array(self.buffer, dtype=np.uint64))
         del self.buffer[:]
         outs = np.array([self.position], dtype=np.uint64)
         if self.frame.whole is not None:
