@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -76,8 +77,15 @@ def has_key(
     ]
     exactly = places if last == "<=>" else places[:-1]
     values = [one_of(terms[n], keys.column(n), kinds[n]) for n in exactly]
+    if last == "<=>" and all(values) and _any_with_any(keys):
+        return literals.all_of(values)
     found = _in_view(session, view, keys, " AND ".join(matches))
     return literals.all_of([*(one for one in values if one), found])
+
+
+def _any_with_any(keys: pa.Table) -> bool:
+    """Whether every value of a column is there with every one of each other's."""
+    return distinct(keys).num_rows == math.prod(len(one.unique()) for one in keys.columns)
 
 
 def one_of(term: str, values: pa.ChunkedArray[Any], kind: str) -> str:

@@ -57,7 +57,7 @@ from lineage_frames.pairs import (
 from lineage_frames.pyspark_parts import table_of
 from lineage_frames.results import Result, result_of
 from lineage_frames.rows import OUTPUT, output_of
-from lineage_frames.session import check, told, trace_session
+from lineage_frames.session import begun_session, check, told
 from lineage_frames.sources import ROW
 from lineage_frames.windows import looks_at_some, overs, running
 
@@ -115,7 +115,7 @@ class Relations:
         self._recipe = code.recipe
         self._scratch = scratch
         scratch.mkdir(parents=True, exist_ok=True)
-        self._session = trace_session(spark, recipe, {OUTPUT: self.output})
+        self._session, self._ready = begun_session(spark, recipe, {OUTPUT: self.output})
         register(self._session, code.recipe)
         self._files = file_codes(self._session, recipe, self.output)
         self._alike = alike(self._recipe)
@@ -137,8 +137,10 @@ class Relations:
         if self._named is None:
             self._run_from(self._anew())
             return
+        first = self._by_groups(self._named)
+        self._ready()
         try:
-            self._run_from(self._by_groups(self._named))
+            self._run_from(first)
         except (_SharedValuesError, RefusedError, NotComputedError):
             if not self._named.terms:
                 raise
@@ -205,6 +207,7 @@ class Relations:
             if one.id not in built.unknown and literals.comparable(one.type)
         ]
         rows, values = self._values_of_output(compared)
+        self._ready()
         same = [
             equal(f"r.c{one.id}", f"o.{literals.quoted(one.name)}", one.type) for one in compared
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -51,44 +51,55 @@ PROBLEM_MAX = 300
 """Characters of what Spark says."""
 
 
-def trace_session(
-    spark: SparkSession, recipe: Recipe, also: Mapping[str, Source] | None = None
-) -> SparkSession:
+def trace_session(spark: SparkSession, recipe: Recipe) -> SparkSession:
     """A new session of the same Spark, with the recipe's settings and views of each source.
-
-    ``also``: other rows that are read in it, by the names of their views.
 
     Raises:
         RefusedError: rows of a source have no names, or the plan may mean something else to this Spark.
         ChangedSourceError: a source is not what it was.
     """
+    session, ready = begun_session(spark, recipe, {})
+    ready()
+    return session
+
+
+def begun_session(
+    spark: SparkSession, recipe: Recipe, others: Mapping[str, Source]
+) -> tuple[SparkSession, Callable[[], None]]:
+    """A session as `trace_session` gives it, and what waits until its views of sources are there.
+
+    ``others``: more rows that are read in it, by the names of their views, which are there at once. Both raise
+    what `trace_session` does.
+    """
     check_spark(recipe, spark.version)
-    others = also or {}
     session = session_of(spark, recipe, [*recipe.sources, *others.values()])
     scans = [node for node in recipe.plan if isinstance(node, Scan)]
     for node in scans:
         check_fields(recipe.sources[node.source], node.fields)
-    read = sorted({node.source for node in scans})
-    with ThreadPoolExecutor(VIEWS_AT_ONCE) as pool:
-        making = [pool.submit(_make_view, session, recipe, place) for place in read]
-        making += [pool.submit(_make_other, session, *one) for one in others.items()]
-        for made in making:
-            made.result()
-    with told():
-        for one in recipe.plan:
-            if isinstance(one, Filter):
-                check_chosen(session, recipe, one)
-    return session
+    pool = ThreadPoolExecutor(VIEWS_AT_ONCE)
+    making = [
+        pool.submit(_make_view, session, recipe, place)
+        for place in sorted({node.source for node in scans})
+    ]
+    pool.shutdown(wait=False)
+    for name, source in others.items():
+        check_unchanged(session, source)
+        view_of(session, source).createOrReplaceTempView(name)
+
+    def ready() -> None:
+        for view in making:
+            view.result()
+        with told():
+            for one in recipe.plan:
+                if isinstance(one, Filter):
+                    check_chosen(session, recipe, one)
+
+    return session, ready
 
 
 def _make_view(session: SparkSession, recipe: Recipe, place: int) -> None:
     check_unchanged(session, recipe.sources[place])
     make_views(session, recipe.sources[place], place)
-
-
-def _make_other(session: SparkSession, name: str, source: Source) -> None:
-    check_unchanged(session, source)
-    view_of(session, source).createOrReplaceTempView(name)
 
 
 def check_chosen(session: SparkSession, recipe: Recipe, node: Filter) -> None:
