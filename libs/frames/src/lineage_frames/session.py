@@ -76,15 +76,15 @@ def begun_session(
     scans = [node for node in recipe.plan if isinstance(node, Scan)]
     for node in scans:
         check_fields(recipe.sources[node.source], node.fields)
+    for name, source in others.items():
+        check_unchanged(session, source)
+        view_of(session, source).createOrReplaceTempView(name)
     pool = ThreadPoolExecutor(VIEWS_AT_ONCE)
     making = [
         pool.submit(_make_view, session, recipe, place)
         for place in sorted({node.source for node in scans})
     ]
     pool.shutdown(wait=False)
-    for name, source in others.items():
-        check_unchanged(session, source)
-        view_of(session, source).createOrReplaceTempView(name)
 
     def ready() -> None:
         for view in making:
