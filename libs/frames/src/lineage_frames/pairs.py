@@ -102,7 +102,7 @@ class Stage:
         used_files, used_codes = self._places(used, there, file)
         made_at, used_at = _unsigned(there[out]), _unsigned(there[row])
         which = made_codes * len(used_files) + used_codes
-        for one in np.flatnonzero(np.bincount(which)).tolist():
+        for one in each_once(which).tolist():
             mine = which == one
             made_file, used_file = divmod(one, len(used_files))
             yield Pairs(
