@@ -5,23 +5,21 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict, deque
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from redis import Redis
-from redis.client import Pipeline
 from redis.exceptions import ConnectionError
 
 from lineage_core.dead_letter import Place
 from lineage_core.topics import flow_partition
 from lineage_linker.batch import Batch
 from lineage_linker.records import Incoming
-from lineage_linker.redis_state import Lifetimes, RedisState
+from lineage_linker.redis_state import RedisState
 from lineage_linker.side_cache import SideCache
 from tests.linker_job import Job, make_job
 from tests.linker_memory import LAYOUT, MemoryLinker, Received
+from tests.property.test_linker_redis_property import PausingRedis
 from tests.servers import RedisUnderTest
 
 pytestmark = pytest.mark.property
@@ -33,40 +31,16 @@ REQUESTS_MAX = 80
 _apps = itertools.count()
 
 
-class FailingPipeline(Pipeline):
-    def execute(self, raise_on_error: bool = True) -> Any:
-        pool: Any = self.connection_pool
-        return pool.failing.told(lambda: super(FailingPipeline, self).execute(raise_on_error))
-
-
-class FailingRedis(Redis):
-    """Fails at one of the next requests."""
-
-    def execute_command(self, *args: Any, **options: Any) -> Any:
-        pool: Any = self.connection_pool
-        return pool.failing.told(
-            lambda: super(FailingRedis, self).execute_command(*args, **options)
-        )
-
-    def pipeline(self, transaction: bool = True, shard_hint: Any = None) -> Pipeline:
-        return FailingPipeline(
-            self.connection_pool, self.response_callbacks, transaction, shard_hint
-        )
-
-
 class Failing:
-    """Requests until the one that fails (-1: none does), and whether Redis does that one."""
+    """``left``: requests until one fails, which Redis never hears of; below 0 none does."""
 
-    def __init__(self) -> None:
-        self.left, self.done = -1, False
+    left = -1
 
-    def told(self, request: Any) -> Any:
+    def pause(self) -> None:
+        """Before a request."""
         self.left -= 1
         if self.left == -1:
-            if self.done:
-                request()
             raise ConnectionError("made up")
-        return request()
 
 
 def queues_of(job: Job, random: Random) -> dict[int, deque[Incoming]]:
@@ -97,13 +71,13 @@ def test_batches_given_up_lose_nothing(redis_server: RedisUnderTest, seed: int) 
     expected.batch(job.values())
     queues = queues_of(job, random)
     failing = Failing()
-    client = FailingRedis.from_url(redis_server.url)
-    client.connection_pool.failing = failing  # type: ignore[attr-defined]
+    client = PausingRedis.from_url(redis_server.url)
+    client.connection_pool.pause = failing.pause  # type: ignore[attr-defined]
     caches = [SideCache(random.choice([0, 1 << 20])) for _ in range(WORKERS)]
     fails = 12
 
     def attempt(worker: int, records: list[Incoming]) -> None:
-        state = RedisState(client, job.app, caches[worker], Lifetimes())
+        state = RedisState(client, job.app, caches[worker])
         batch = Batch(LAYOUT, lambda _: state, 5.0)
         for record in sorted(records, key=lambda one: one.place.topic != LAYOUT.topics.node):
             batch.handle(record)
@@ -112,6 +86,7 @@ def test_batches_given_up_lose_nothing(redis_server: RedisUnderTest, seed: int) 
             assert sent.topic == LAYOUT.topics.edge
             received.value(sent.value)
         batch.finish()
+        failing.pause()  # all of it is done, and done again
 
     while any(queues.values()):
         worker = random.randrange(WORKERS)
@@ -122,7 +97,7 @@ def test_batches_given_up_lose_nothing(redis_server: RedisUnderTest, seed: int) 
         failing.left = -1
         if fails and random.random() < 0.5:
             fails -= 1
-            failing.left, failing.done = random.randrange(REQUESTS_MAX), random.random() < 0.5
+            failing.left = random.randrange(REQUESTS_MAX)
         try:
             attempt(worker, records)
         except ConnectionError:
