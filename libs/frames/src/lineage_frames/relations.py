@@ -137,9 +137,9 @@ class Relations:
         if self._named is None:
             self._run_from(self._anew())
             return
-        first = self._by_groups(self._named)
-        self._ready()
         try:
+            first = self._by_groups(self._named)
+            self._ready()
             self._run_from(first)
         except (_SharedValuesError, RefusedError, NotComputedError):
             if not self._named.terms:
