@@ -10,7 +10,8 @@ not given again by the query run on its witnesses alone, or on these and the tab
 by the plan with each reading of a table reduced to what it gave; or the plan rebuilt from the recipe alone gave other rows),
 or empty (the query gives no row at this scale). In milliseconds: ``plain`` and ``noted`` of the query (medians of the
 passes), ``noting`` of its recipe (from the plan to its text) alone, ``traces`` of single rows, ``write`` of its rows to Parquet (from its
-text, as a job does) and ``materialise`` of that output (in turn, medians of the rounds). Each query is told on stderr as it is done.
+text, as a job does) and ``materialise`` of that output (in turn, medians of the rounds, after one that only warms up).
+Each query is told on stderr as it is done.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def looked_at(
         if not output:
             return {**found, "result": "empty"}
         found |= _traced(spark, tables, query, recipe, output, folder, rows_max)
-        if found["result"] != "wrong":
+        if rounds and found["result"] != "wrong":
             tables.views(spark)
             found |= _materialised(spark, query, folder, rounds)
     except FramesError as problem:
@@ -159,7 +160,7 @@ def _materialised(spark: Any, query: str, folder: Path, rounds: int) -> dict[str
         write("noted")
     found: dict[str, Any] = {}
     writes, takes = [], []
-    for number in range(rounds):
+    for number in range(rounds + 1):
         _, plain = _timed(lambda n=number: write(f"plain-{n}"))
         with open_store(url) as store:
             made, taken = _timed(
@@ -167,8 +168,10 @@ def _materialised(spark: Any, query: str, folder: Path, rounds: int) -> dict[str
             )
         if made.refused:
             return {"write": plain, "not_materialised": next(iter(made.refused.values()))}
-        writes.append(plain)
-        takes.append(taken)
+        # As the passes: of two that are compared neither is to be the one that Java compiles first.
+        if number:
+            writes.append(plain)
+            takes.append(taken)
         found["associations"] = made.associations
     return {**found, "write": statistics.median(writes), "materialise": statistics.median(takes)}
 
@@ -220,7 +223,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--rows", type=int, default=3, help="output rows to trace of each query; 0: passes alone"
     )
     parser.add_argument("--passes", type=int, default=1, help="pairs of runs of all queries")
-    parser.add_argument("--rounds", type=int, default=3, help="of each write and materialising")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="of each write and materialising; 0: none"
+    )
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--json-out", type=Path, help="append the line to this file, too")
     asked = parser.parse_args(arguments)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from benchmarks.pairs import RunError
 from benchmarks.stack import POLL_S, QUERYABLE_LIMIT_S
@@ -43,11 +43,9 @@ def until_committed(bootstrap: str, group: str, topics: Sequence[str]) -> None:
 
     Raises:
         RunError: it does not.
+        KafkaException: Kafka does not answer.
     """
-    # Not by an AdminClient: its answers may set off a collection of garbage on a thread of Kafka's client, and a
-    # client that is freed there ends the process.
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    try:
+    with _reader(bootstrap, group) as reader:
         known = reader.list_topics(timeout=KAFKA_S).topics
         places = [
             TopicPartition(topic, part) for topic in topics for part in known[topic].partitions
@@ -55,10 +53,43 @@ def until_committed(bootstrap: str, group: str, topics: Sequence[str]) -> None:
         ends = [reader.get_watermark_offsets(one, timeout=KAFKA_S)[1] for one in places]
         deadline = time.monotonic() + QUERYABLE_LIMIT_S
         while time.monotonic() < deadline:
-            found = reader.committed(places, timeout=KAFKA_S)
-            if all(max(one.offset, 0) >= end for one, end in zip(found, ends, strict=True)):
+            found = _committed(reader, places)
+            if all(offset >= end for offset, end in zip(found, ends, strict=True)):
                 return
             time.sleep(POLL_S)
+    raise RunError(f"{group} has not committed all of {', '.join(topics)}")
+
+
+def committed(bootstrap: str, group: str, places: Sequence[TopicPartition]) -> list[int]:
+    """The offsets that a consumer group has committed in partitions, 0 where it has none.
+
+    Raises:
+        KafkaException: Kafka does not answer.
+    """
+    with _reader(bootstrap, group) as reader:
+        return _committed(reader, places)
+
+
+@contextmanager
+def _reader(bootstrap: str, group: str) -> Iterator[Consumer]:
+    # Not an AdminClient: its answers may set off a collection of garbage on a thread of Kafka's client, and a
+    # client that is freed there ends the process.
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        yield reader
     finally:
         reader.close()
-    raise RunError(f"{group} has not committed all of {', '.join(topics)}")
+
+
+def _committed(reader: Consumer, places: Sequence[TopicPartition]) -> list[int]:
+    deadline = time.monotonic() + KAFKA_S
+    while True:
+        try:
+            found = reader.committed(list(places), timeout=KAFKA_S)
+        except KafkaException:
+            # A group that is new, or whose broker was away, has no coordinator for a moment.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_S)
+        else:
+            return [max(one.offset, 0) for one in found]

@@ -15,6 +15,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
+from benchmarks.kafka import committed
 from lineage.stack.ports import free_ports
 from lineage_core.topics import Topics, app_partition, flow_partition
 from tests.linker_job import Job
@@ -183,16 +184,8 @@ class Pipeline:
 
     def committed(self, topic: str) -> int:
         """Offsets of the linker's group over all partitions of a topic."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.kafka.bootstrap,
-                "group.id": self.settings["LINEAGE_LINKER_GROUP"],
-            }
-        )
         parts = [TopicPartition(topic, part) for part in range(self.partitions[topic])]
-        found = consumer.committed(parts, timeout=30)
-        consumer.close()
-        return sum(max(part.offset, 0) for part in found)
+        return sum(committed(self.kafka.bootstrap, self.settings["LINEAGE_LINKER_GROUP"], parts))
 
     def commit(self, topic: str, offset: int) -> None:
         """Say of each partition of a topic that the linker's group has read it up to there."""

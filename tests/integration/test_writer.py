@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
+from benchmarks.kafka import committed
 from lineage_core.message import DeadLetter, Register, dump_message
 from lineage_core.topics import RECORD_BYTES_MAX, Topics
 from lineage_store.dump import dump_application
@@ -112,21 +114,8 @@ def test_records_in_order_become_the_graph(
     )
     code, seconds = writer.stop()
     assert (code, seconds < 10) == (0, True)
-    assert committed(kafka, kafka_topics) == len(log.records)
-
-
-def committed(kafka: KafkaUnderTest, topics: Topics) -> int:
-    """What Kafka's own tools are told."""
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer(
-        {"bootstrap.servers": kafka.bootstrap, "group.id": f"{topics.prefix}writer"}
-    )
-    try:
-        (found,) = consumer.committed([TopicPartition(topics.edge, 0)], timeout=30)
-        return int(found.offset)
-    finally:
-        consumer.close()
+    edges = [TopicPartition(kafka_topics.edge, 0)]
+    assert committed(kafka.bootstrap, f"{kafka_topics.prefix}writer", edges) == [len(log.records)]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
