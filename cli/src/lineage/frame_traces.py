@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from lineage_core.trace_result import TraceError
 from lineage_frames.asking import trace_noted
+from lineage_frames.connected import SCHEME, stop
 from lineage_frames.crossing import answer_through
 from lineage_frames.errors import NoSparkError
 from lineage_frames.own_spark import start_spark
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from lineage_store.port import GraphStore
 
 MASTER = "LINEAGE_SPARK_MASTER"
-"""Spark's master for these queries; by default this machine, with all its cores."""
+"""Spark's master for these queries, or a server of Spark Connect; by default this machine, with all its cores."""
 
 STDERR = 2
 
@@ -64,6 +65,10 @@ def spark_session() -> Iterator[SparkSession]:
             with _stderr_to(said):
                 session = start_spark(master, Path(folder))
         except NoSparkError as problem:
+            if master.startswith(SCHEME):
+                raise TraceError(
+                    f"rows of DataFrames are traced by Spark Connect: {problem}; see {MASTER}"
+                ) from problem
             said.seek(0)
             lines = said.read().decode(errors="replace").strip().splitlines() or [str(problem)]
             raise TraceError(
@@ -73,7 +78,7 @@ def spark_session() -> Iterator[SparkSession]:
         try:
             yield session
         finally:
-            session.stop()
+            stop(session)
 
 
 @contextmanager

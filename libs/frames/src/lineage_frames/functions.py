@@ -22,6 +22,7 @@ from lineage_core.recipe_functions import KEY, checked_key, is_signed, read_key
 from lineage_core.recipe_plan import OpaqueExpression, PythonCall
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import function_name
+from lineage_frames.pyspark_parts import connected
 
 Held = TypeVar("Held")
 
@@ -97,6 +98,8 @@ def _refused_whole(spark: SparkSession, recipe: Recipe, key: bytes | None) -> st
         return "it is not signed"
     if not is_signed(recipe, key):
         return "its signature does not fit the key"
+    if connected(spark):
+        return "sessions of Spark Connect run none of a recipe"
     if recipe.spark != spark.version:
         return f"it was run by Spark {recipe.spark}, and this is {spark.version}"
     return ""

@@ -27,7 +27,7 @@ from lineage_core.recipe_plan import Scan
 from lineage_core.secrets import secret_of
 from lineage_frames import literals
 from lineage_frames.errors import ChangedSourceError, RefusedError
-from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of
+from lineage_frames.pyspark_parts import SPARK_ERRORS, connected, reason_of
 from lineage_store.places import ValuedPlace
 
 URL, USER = "LINEAGE_JDBC_URL", "LINEAGE_JDBC_USER"
@@ -118,9 +118,11 @@ def read(spark: SparkSession, source: Source) -> DataFrame:
     """The table, which each query reads anew.
 
     Raises:
-        RefusedError: the environment names another database.
+        RefusedError: the environment names another database, or the session is one of Spark Connect.
         ChangedSourceError: the table has other columns.
     """
+    if connected(spark):
+        raise RefusedError(f"{source.name} is of a database, which is not read by Spark Connect")
     login = Login.of(os.environ)
     if _PARAMETERS.sub("", login.url) != source.options["url"]:
         raise RefusedError(f"{source.name} is of another database than the one that {URL} names")

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from lineage_core.recipe import HIVE_TEXT, JDBC, LINES, Recipe, Source
 from lineage_frames import jdbc
 from lineage_frames.changed import literal_path, local_path
+from lineage_frames.connected import new_session
 from lineage_frames.errors import RowError
 from lineage_frames.pyspark_parts import table_of
 from lineage_frames.sources import ROW, WHOLE_FILES, view_of
@@ -43,7 +44,7 @@ def names_of(
 ) -> list[str]:
     """The names of rows of one file; ``ordinals`` ascend. ``shown``: what the file is called, if not by its path."""
     if source is not None and source.format == JDBC:
-        return jdbc.names(view_of(spark.newSession(), source), source, ROW, ordinals)
+        return jdbc.names(view_of(new_session(spark), source), source, ROW, ordinals)
     local = local_path(path)
     name = shown or (path if local is None or source is None else str(local))
     if source is not None and has_lines(source):
@@ -103,7 +104,7 @@ def ordinal_of(spark: SparkSession, source: Source, path: str, line: int) -> int
 
 def _records(spark: SparkSession, source: Source, path: str) -> tuple[SparkSession, DataFrame]:
     """The lines of a file that are records, the header among them, both numbered from 0."""
-    session = spark.newSession()
+    session = new_session(spark)
     for name, value in WHOLE_FILES.items():
         session.conf.set(name, value)
     lines = session.read.text(literal_path(path)).select("value", _number().alias("line"))

@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from lineage_frames.connected import SCHEME, connect
 from lineage_frames.errors import NoSparkError
 from lineage_frames.pyspark_parts import SPARK_ERRORS
 
@@ -14,9 +15,13 @@ from lineage_frames.pyspark_parts import SPARK_ERRORS
 def start_spark(master: str, folder: Path) -> SparkSession:
     """Spark's session of this process, or a new one. ``folder``: where Spark may write.
 
+    ``master``: as Spark has it, or the address of a server of Spark Connect.
+
     Raises:
         NoSparkError: Spark does not start.
     """
+    if master.startswith(SCHEME):
+        return connect(master)
     builder = SparkSession.builder.appName("lineage trace").master(master)
     if SparkContext._active_spark_context is None:
         builder = builder.config(map={**QUIET, "spark.sql.warehouse.dir": str(folder)})

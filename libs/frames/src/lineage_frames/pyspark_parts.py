@@ -36,6 +36,11 @@ def reason_of(problem: Exception) -> str:
     return said.strip().split("\n", 1)[0]
 
 
+def connected(spark: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect: nothing of its JVM can be asked from here."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
 def classes_of(spark: SparkSession) -> Any:
     """The package of the JVM with the classes of sessions that run there: since 4.0 there are others."""
     jvm: Any = spark._jvm
@@ -45,14 +50,21 @@ def classes_of(spark: SparkSession) -> Any:
 
 def schema_of(spark: SparkSession, columns: str) -> StructType:
     """The schema that columns, told as Spark SQL tells them, have."""
+    if connected(spark):
+        told: Any = spark
+        schema: StructType = told._parse_ddl(columns)
+        return schema
     jvm: Any = spark._jvm
-    schema = jvm.org.apache.spark.sql.types.StructType.fromDDL(columns)
-    return StructType.fromJson(json.loads(schema.json()))
+    found = jvm.org.apache.spark.sql.types.StructType.fromDDL(columns)
+    return StructType.fromJson(json.loads(found.json()))
 
 
 @contextmanager
 def active(spark: SparkSession) -> Iterator[None]:
-    """In the body the session is the one that Spark takes for this thread's."""
+    """In the body the session is the one that Spark takes for this thread's, as Spark Connect always does."""
+    if connected(spark):
+        yield
+        return
     sessions = classes_of(spark).SparkSession
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)

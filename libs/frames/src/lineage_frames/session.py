@@ -23,6 +23,7 @@ from lineage_core.recipe_plan import (
 from lineage_frames import jdbc, literals
 from lineage_frames.building import Builder
 from lineage_frames.changed import check_unchanged
+from lineage_frames.connected import new_session
 from lineage_frames.errors import NotComputedError, RefusedError
 from lineage_frames.expressions import conjuncts
 from lineage_frames.hive_text import check_fields
@@ -136,7 +137,7 @@ def _is_plain(condition: Expression) -> bool:
 
 def session_of(spark: SparkSession, recipe: Recipe, sources: Sequence[Source]) -> SparkSession:
     """A new session of the same Spark, with the recipe's settings, in which ``sources`` have numbered rows."""
-    session = spark.newSession()
+    session = new_session(spark)
     numbered = WHOLE_FILES if whole_files(sources) else {}
     for name, value in {**recipe.settings, **WRITTEN_FOR, **numbered}.items():
         session.conf.set(name, value)

@@ -23,6 +23,7 @@ from lineage_core.recipe import DELTA, HIVE_TEXT, ICEBERG, JDBC, Source
 from lineage_frames import hive_text, iceberg, jdbc
 from lineage_frames.changed import literal_path, reading_version
 from lineage_frames.errors import ChangedSourceError, RefusedError
+from lineage_frames.pyspark_parts import connected
 
 FILE = "__lineage_file"
 ROW = "__lineage_row"
@@ -144,6 +145,8 @@ def _table(spark: SparkSession, source: Source) -> DataFrame:
     # Without deletion vectors every row of a file is read, and Delta Lake does not tell which it is.
     told = "row_index" in frame.select("_metadata.*").columns
     row = "_metadata.row_index" if told else RUNNING_NUMBER
+    if not told and connected(spark):
+        raise RefusedError(f"Spark Connect does not tell how files of {table} are read")
     if not told and frame._jdf.rdd().getNumPartitions() != len(files):
         raise RefusedError(f"Spark reads files of {table} together: their rows can't be told apart")
     named = [f"`{one['name'].replace('`', '``')}`" for one in json.loads(source.schema)["fields"]]

@@ -79,7 +79,9 @@ class OneSpark:
         with self._lock:
             self._closed = True
             if self._session is not None and self._own:
-                self._session.stop()
+                from lineage_frames.connected import stop
+
+                stop(self._session)
         self._pool.shutdown(cancel_futures=True)
         if self._folder is not None:
             self._folder.cleanup()
@@ -91,12 +93,10 @@ class OneSpark:
             session = self._started()
         finally:
             started.set()
-        # Of this thread's jobs: they can be cancelled by it.
-        session.sparkContext.addJobTag(tag)
-        try:
-            return work(session)
-        finally:
-            session.sparkContext.removeJobTag(tag)
+        from lineage_frames.connected import cancellable
+
+        with cancellable(session, tag) as asked:
+            return work(asked)
 
     def _started(self) -> SparkSession:
         with self._lock:
@@ -126,15 +126,18 @@ class OneSpark:
         except NoSparkError as error:
             log.warning("spark_failed", reason=str(error))
             raise _no_spark(f"Spark does not start: {error}") from error
-        log.info("spark_is_there", master=self._master)
+        # What stands behind the address of a server may be a token.
+        log.info("spark_is_there", master=self._master.partition(";")[0])
         return session
 
     def _cancel(self, tag: str, future: Future[Found]) -> None:
+        from lineage_frames.connected import cancel
+
         while not future.done():
             with self._lock:
                 if self._session is None or (self._closed and self._own):
                     return
-                self._session.sparkContext.cancelJobsWithTag(tag)
+                cancel(self._session, tag)
             wait([future], timeout=CANCEL_EVERY_S)
 
 

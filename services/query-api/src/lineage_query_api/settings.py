@@ -46,7 +46,7 @@ class QueryApiSettings(BaseSettings):
     api_parallel: int = Field(4, ge=1, le=64, description="questions that are traced at once")
     spark_master: str = Field(
         "",
-        description="Spark's master, such as local[1], by which rows of DataFrames are traced; empty: not here",
+        description="Spark's master, such as local[1], or a server of Spark Connect (sc://host:port), by which rows of DataFrames are traced; empty: not here",
     )
     api_spark_parallel: int = Field(
         1, ge=1, le=64, description="questions about DataFrames that are traced at once"
