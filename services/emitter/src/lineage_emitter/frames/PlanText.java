@@ -45,6 +45,7 @@ public class PlanText {
   private final List kept = new ArrayList();
   private final Map relations = new IdentityHashMap();
   private final List related = new ArrayList();
+  private byte[] packed;
 
   /** What the text of `plan` needs; `packed` and `kept` of the result give it. */
   public PlanText of(Object plan) {
@@ -53,14 +54,23 @@ public class PlanText {
     return made;
   }
 
-  /** The text, compressed: a long one is slow on its way out of the JVM. */
-  public byte[] packed() {
+  /** A part of the text, compressed, from a byte on: of `most` bytes, or less at its end. */
+  public byte[] packed(int from, int most) {
+    if (packed == null) {
+      packed = compressed(text());
+    }
+    byte[] part = new byte[Math.min(most, packed.length - from)];
+    System.arraycopy(packed, from, part, 0, part.length);
+    return part;
+  }
+
+  private String text() {
     StringBuilder all = new StringBuilder("{\"plan\":").append(out).append(",\"types\":").append(types(types));
     all.append(",\"relations\":[");
     for (int i = 0; i < related.size(); i++) {
       all.append(i == 0 ? "" : ",").append(related.get(i));
     }
-    return compressed(all.append("]}").toString());
+    return all.append("]}").toString();
   }
 
   /** An object that the text names by its place. */
@@ -68,13 +78,15 @@ public class PlanText {
     return kept.get(place);
   }
 
-  /** The text that a method without side effects gives, compressed. */
-  public byte[] said(Object by, String method, Object[] given) throws Exception {
+  /** The text that a method without side effects gives: `packed` of the result gives it. */
+  public PlanText said(Object by, String method, Object[] given) throws Exception {
     Method[] methods = by.getClass().getMethods();
     for (int i = 0; i < methods.length; i++) {
       if (methods[i].getName().equals(method) && methods[i].getParameterCount() == given.length) {
         try {
-          return compressed((String) methods[i].invoke(by, given));
+          PlanText made = new PlanText();
+          made.packed = compressed((String) methods[i].invoke(by, given));
+          return made;
         } catch (InvocationTargetException problem) {
           throw (Exception) problem.getCause();
         }

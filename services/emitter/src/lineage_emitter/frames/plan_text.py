@@ -3,7 +3,7 @@
 ``PlanText.java`` writes a whole plan as one JSON text; a call per node would cost a hundred times as much. Spark's own
 ``TreeNode.toJSON`` leaves out much of what decides rows (sets, nested lists, what is evaluated how), looks up the names
 of fields by reflection each time, and its texts are long: py4j's socket holds the end of any answer of more than 8 KB
-back for up to 40 ms (Nagle's algorithm meets delayed acknowledgements).
+back for up to 40 ms (Nagle's algorithm meets delayed acknowledgements), so the text comes in parts.
 
 The text is ``{"plan": node, "types": {column: type}, "relations": [...]}``. A node has its ``class``, its ``children``, and
 its class's arguments by name; of these, a child is its place among the children. A column is its number (``exprId``), an
@@ -23,6 +23,9 @@ from typing import Any
 from pyspark import SparkContext
 
 CLASS = "lineage.PlanText"
+
+PART_BYTES = 6000
+"""Of a text at once: py4j sends them in base64, which makes less than 8 KB."""
 
 Relation = dict[str, Any]
 """What a leaf reads: ``class``, ``kept``, and of files their ``format``, ``schema`` ... (see ``PlanText.java``)."""
@@ -82,9 +85,19 @@ def _tree(raw: dict[str, Any], held: Held) -> Tree:
 def read_plan(plan: Any) -> tuple[Tree, dict[int, Any]]:
     """A plan (Spark's object) as a tree, and the types (Spark's JSON) of the columns that it names, by number."""
     made = compiled(CLASS).of(plan)
-    text = json.loads(zlib.decompress(made.packed()))
+    text = json.loads(zlib.decompress(_packed(made)))
     types = {int(place): kind for place, kind in text["types"].items()}
     return _tree(text["plan"], Held(made, text["relations"])), types
+
+
+def _packed(made: Any) -> bytes:
+    packed = bytearray()
+    while len(packed) % PART_BYTES == 0:
+        part = made.packed(len(packed), PART_BYTES)
+        packed += part
+        if not part:
+            break
+    return bytes(packed)
 
 
 def said(by: Any, method: str, *given: Any) -> str:
@@ -98,7 +111,8 @@ def said(by: Any, method: str, *given: Any) -> str:
     array = gateway.new_array(gateway.jvm.java.lang.Object, len(given))
     for place, one in enumerate(given):
         array[place] = one
-    return zlib.decompress(compiled(CLASS).said(by, method, array)).decode("utf-8", "replace")
+    made = compiled(CLASS).said(by, method, array)
+    return zlib.decompress(_packed(made)).decode("utf-8", "replace")
 
 
 def _context() -> Any:
