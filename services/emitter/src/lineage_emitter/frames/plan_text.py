@@ -92,12 +92,11 @@ def read_plan(plan: Any) -> tuple[Tree, dict[int, Any]]:
 
 def _packed(made: Any) -> bytes:
     packed = bytearray()
-    while len(packed) % PART_BYTES == 0:
+    while True:
         part = made.packed(len(packed), PART_BYTES)
         packed += part
-        if not part:
-            break
-    return bytes(packed)
+        if len(part) < PART_BYTES:
+            return bytes(packed)
 
 
 def said(by: Any, method: str, *given: Any) -> str:
