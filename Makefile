@@ -83,6 +83,13 @@ SEED ?= 1
 soak: setup ## Kill every part of a pipeline at random for an hour
 	@$(WITH_JAVA) $(BIN)/pytest -q --timeout 0 -o log_cli=true tests/faults/test_pipeline_kills.py --soak 3600 --fault-seed $(SEED) $(ARGS)
 
+# Other programs, and for longer: make hunt SEED=7 SECONDS=7200
+SECONDS ?= 300
+
+.PHONY: hunt
+hunt: setup ## Try programs nobody wrote under harm, and hold their lineage to what their rows say (five minutes)
+	@$(WITH_JAVA) $(BIN)/python -m tests.hunt --seed $(SEED) --seconds $(SECONDS) $(ARGS)
+
 .PHONY: bench
 bench: setup ## Run the benchmarks; one JSON line each
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)

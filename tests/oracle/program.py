@@ -348,16 +348,21 @@ _STEPS = (
 
 
 @st.composite
-def programs(draw: st.DrawFn, steps_max: int = 8, sinks_max: int = 2) -> Program:
+def programs(
+    draw: st.DrawFn,
+    steps_max: int = 8,
+    sinks_max: int = 2,
+    source: Callable[[str], st.SearchStrategy[Source]] = sources,
+) -> Program:
     """A program of one or two sources, up to ``steps_max`` steps (and those they need), sinks.
 
-    The first sink saves the step with the most behind it.
+    The first sink saves the step with the most behind it. ``source``: what each source is drawn by.
     """
-    chosen = tuple(draw(sources(name)) for name in ("s", "r")[: draw(st.integers(1, 2))])
+    chosen = tuple(draw(source(name)) for name in ("s", "r")[: draw(st.integers(1, 2))])
     draft = Drafting(Evaluation(chosen), draw)
-    for i, source in enumerate(chosen):
-        pairs = bool(source.rows) and all(_is_pair(row) for row in source.rows)
-        pairs |= source.kind == "whole"
+    for i, one in enumerate(chosen):
+        pairs = bool(one.rows) and all(_is_pair(row) for row in one.rows)
+        pairs |= one.kind == "whole"
         draft.add(Step("source", (i,)), pairs)
     count = draw(st.sampled_from(range(1, steps_max + 1)))
     meeting = draw(st.sampled_from(range(count))) if len(chosen) > 1 else -1

@@ -1,0 +1,165 @@
+"""One captured application in which program after program runs; its rows are traced in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+
+from lineage_core.region import Region
+from lineage_core.trace_result import Direction
+from lineage_core.tracing import Tracer
+from lineage_core.verdict import judge
+from lineage_emitter import LineageContext
+from lineage_emitter.rules import Details
+from lineage_store.ingest import ingest
+from lineage_store.sqlite import SqliteStore
+from tests.hunt.carrying import CarryingContext
+from tests.hunt.claims import Claim, Finding, truth_of
+from tests.hunt.harm import CALM, Harm
+from tests.hunt.reading import readable
+from tests.oracle.captured import Item, Lineage, SpoolReader
+from tests.oracle.compare import sink_items
+from tests.oracle.model import Program
+from tests.oracle.spark import Outcome, Rdd, build, run_sink, write_sources
+
+WITHOUT_IDS = ("count", "foreach")
+RUNNING = "the application is still running"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A program and what happens to it."""
+
+    program: Program
+    harm: Harm = CALM
+    detailed: bool = False
+
+    def __str__(self) -> str:
+        return f"{readable(self.program)}; harm: {self.harm}; detailed: {self.detailed}"
+
+
+class Application:
+    """A LineageContext over a SparkContext, and the store that its lineage goes to."""
+
+    def __init__(self, sc: SparkContext, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self.folder, path = folder, folder / "lineage.db"
+        self.lc = LineageContext(sc, store=f"sqlite:///{path}", link=False)
+        assert self.lc.session is not None
+        self.session = self.lc.session
+        self.reader = SpoolReader(self.session.api.dispatcher.folder)
+        self.store = SqliteStore(path)
+        self.count = 0
+
+    def run(self, attempt: Attempt) -> Finding:
+        """Run a program, and hold what its rows trace to against what they state."""
+        settings = self.session.settings.model_copy(update={"detailed": attempt.detailed})
+        self.session.details = Details(settings)
+        self.reader.messages()
+        self.count += 1
+        home = self.folder / f"program-{self.count}"
+        home.mkdir()
+        try:
+            outcomes = self._actions(attempt, home)
+        except Exception as problem:
+            # A harmed job may fail; what it was is in the log, and the next one begins anew.
+            self._settle()
+            return Finding(complete=False, note=_first_line(problem))
+        self._settle()
+        return self._held(attempt.program, outcomes)
+
+    def _actions(self, attempt: Attempt, home: Path) -> list[Outcome]:
+        carrying = CarryingContext(self.lc, attempt.harm.at_home(home))
+        program = attempt.program
+        rdds = build(program, carrying, write_sources(program, home))
+        outcomes = []
+        for number, sink in enumerate(program.sinks):
+            outcomes.append(run_sink(sink, rdds, home / f"out-{number}"))
+            if attempt.harm.evict:
+                _evict(program, rdds)
+        _evict(program, rdds)
+        return outcomes
+
+    def _settle(self) -> None:
+        self.session.drain()
+        self.session.api.dispatcher.sync()
+
+    def _held(self, program: Program, outcomes: list[Outcome]) -> Finding:
+        lineage = Lineage(program, self.reader.messages(), [])
+        ingest(self.store, self.session.api.dispatcher.folder)
+        app = self.session.app
+        begin = self.session.api.beginning
+        verdict = judge([begin, *lineage.messages], self.store.counts(app), now=begin.started_at)
+        reasons = [reason for reason in verdict.reasons if not reason.startswith(RUNNING)]
+        finding = Finding(complete=not reasons, note="; ".join(reasons)[:200])
+        tracer = Tracer(self.store.graph(app))
+        for number, outcome in enumerate(outcomes):
+            if outcome.sink.action not in WITHOUT_IDS:
+                self._hold_action(finding, lineage, tracer, number, outcome)
+        return finding
+
+    def _hold_action(
+        self, finding: Finding, lineage: Lineage, tracer: Tracer, number: int, outcome: Outcome
+    ) -> None:
+        try:
+            rows = sink_items(lineage, str(lineage.jobs[number].sink), outcome)
+        except (AssertionError, ValueError, IndexError) as problem:
+            finding.lost(f"rows of {outcome.sink} have no items: {_first_line(problem)}")
+            return
+        finding.hold(_claims(lineage, tracer, rows))
+
+    def close(self) -> None:
+        """End the application."""
+        self.lc.close()
+        self.store.close()
+
+
+def _claims(lineage: Lineage, tracer: Tracer, rows: list[tuple[str, Item]]) -> Iterator[Claim]:
+    for text, (space, position) in rows:
+        result = tracer.trace(Direction.BACKWARD, {space: Region.from_positions([position])})
+        found = frozenset(
+            lineage.witness((at, one))
+            for node in result.found.values()
+            for at, region in node.spaces.items()
+            for first, last in region
+            for one in range(first, last + 1)
+        )
+        yield Claim(text, truth_of(text), found, result.exact)
+
+
+def _evict(program: Program, rdds: list[Rdd]) -> None:
+    for step, rdd in zip(program.steps, rdds, strict=True):
+        if step.op == "cache":
+            rdd.unpersist()
+
+
+def _first_line(problem: BaseException) -> str:
+    lines = [line for line in str(problem).splitlines() if line.strip()]
+    return f"{type(problem).__name__}: {lines[0] if lines else ''}"[:200]
+
+
+@contextmanager
+def applications(sc: SparkContext, folder: Path, each: int) -> Iterator[Any]:
+    """Runs attempts; a new application begins after so many, so that none grows without end."""
+    current: list[Application] = []
+    begun = 0
+
+    def run(attempt: Attempt) -> Finding:
+        nonlocal begun
+        if current and current[0].count >= each:
+            current.pop().close()
+        if not current:
+            begun += 1
+            current.append(Application(sc, folder / f"application-{begun}"))
+        return current[0].run(attempt)
+
+    try:
+        yield run
+    finally:
+        for one in current:
+            one.close()

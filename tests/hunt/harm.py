@@ -1,0 +1,156 @@
+"""Harm at a place that is drawn: what strikes, behind which operator, at which of a task's records.
+
+A harm strikes once: the first task to come to its place makes a mark (a file that must not be there yet). So it is
+not a matter of time. ``unsteady`` functions give another key in each attempt at a task, as random ones do.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext
+
+from tests.oracle import functions
+
+Function = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Harm:
+    """``strike``: none, raise, exit, files (of shuffles are deleted) or kill (the executor).
+
+    ``operator``: behind which it lies, in order of the program. ``record``: which of a task's records it waits for.
+    ``unsteady``: keys are other ones in each attempt. ``evict``: what is cached is dropped between two actions.
+    ``arrival``: groups are as their rows arrived. ``home``: where it leaves its mark. ``local``: Spark's own folders.
+    """
+
+    strike: str = "none"
+    operator: int = -1
+    record: int = 0
+    unsteady: bool = False
+    arrival: bool = False
+    evict: bool = False
+    home: str = ""
+    local: str = ""
+
+    def at_home(self, home: Path) -> Harm:
+        """The harm with a folder for its mark."""
+        return replace(self, home=str(home))
+
+    def behind(self, operator: int, real: Any) -> Any:
+        """The RDD of an operator, with the harm behind it where it is this one's turn."""
+        if self.strike == "none" or operator != self.operator:
+            return real
+        return real.map(Striking(self))
+
+    def instead_of(self, function: Function) -> Function:
+        """The function that a program calls instead of one of `tests.oracle.functions`."""
+        if self.arrival and function in (functions.in_order, functions.groups_in_order):
+            return _as_they_came
+        return UNSTEADY.get(function.__name__, function) if self.unsteady else function
+
+    @property
+    def has_struck(self) -> bool:
+        """Whether it came to its place."""
+        return Path(self.home, "struck").exists()
+
+    def __str__(self) -> str:
+        struck = f"{self.strike} behind operator {self.operator} at record {self.record}"
+        named = [name for name in ("unsteady", "arrival", "evict") if getattr(self, name)]
+        return ", ".join(([struck] if self.strike != "none" else []) + named) or "none"
+
+
+CALM = Harm()
+
+
+class Striking:
+    """Hands records on; at one of them the harm strikes."""
+
+    def __init__(self, harm: Harm) -> None:
+        self.harm, self.passed = harm, 0
+
+    def __call__(self, record: Any) -> Any:
+        if self.passed == self.harm.record and self._is_first():
+            STRIKES[self.harm.strike](self.harm)
+        self.passed += 1
+        return record
+
+    def _is_first(self) -> bool:
+        try:
+            os.close(os.open(Path(self.harm.home, "struck"), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+
+class StrikeError(Exception):
+    """A task fails."""
+
+
+def _raise(harm: Harm) -> None:
+    raise StrikeError("a task fails halfway")
+
+
+def _exit(harm: Harm) -> None:
+    os._exit(1)
+
+
+def _files(harm: Harm) -> None:
+    """Delete all files of shuffles, and fail: who reads them next has to wait until they are computed again."""
+    for file in Path(harm.local).rglob("shuffle_*"):
+        file.unlink(missing_ok=True)
+    raise StrikeError("the files of shuffles are gone")
+
+
+def _kill(harm: Harm) -> None:
+    """Kill the executor: the parent of the daemon that forked this worker."""
+    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+    os.kill(int(stat.rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
+    signal.pause()
+
+
+STRIKES: dict[str, Callable[[Harm], None]] = {
+    "raise": _raise,
+    "exit": _exit,
+    "files": _files,
+    "kill": _kill,
+}
+
+
+def _attempt() -> int:
+    """The attempt at a task that calls: another number each time."""
+    context = TaskContext.get()
+    return 0 if context is None else context.taskAttemptId()
+
+
+def _as_they_came(rows: Any) -> tuple[Any, ...]:
+    return tuple(tuple(row) if isinstance(row, list) else row for row in rows)
+
+
+def _small_int(x: Any) -> Any:
+    return functions.small_int((x, _attempt()))
+
+
+def _one_of_two(x: Any) -> Any:
+    return functions.one_of_two((x, _attempt()))
+
+
+def _pair_small(x: Any) -> Any:
+    return _small_int(x), x
+
+
+def _pair_skewed(x: Any) -> Any:
+    return functions.mostly_one((x, _attempt())), x
+
+
+UNSTEADY: dict[str, Function] = {
+    "small_int": _small_int,
+    "one_of_two": _one_of_two,
+    "pair_small": _pair_small,
+    "pair_skewed": _pair_skewed,
+}

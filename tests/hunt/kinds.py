@@ -1,0 +1,10 @@
+"""All kinds of prey, the quick ones first."""
+
+from __future__ import annotations
+
+from tests.hunt.frame_kind import FRAME_KINDS
+from tests.hunt.hunting import Kind
+from tests.hunt.pure_kinds import PURE_KINDS
+from tests.hunt.spark_kinds import SPARK_KINDS
+
+KINDS: tuple[Kind, ...] = (*PURE_KINDS, *SPARK_KINDS, *FRAME_KINDS)

@@ -1,0 +1,252 @@
+"""What needs no server: generated lineage through ingest, or through the linker while its state gets lost."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+from lineage_core.edge_message import PackedEdge
+from lineage_core.graph import EdgeBatch
+from lineage_core.message import dump_message
+from lineage_core.packing import unpack_edge
+from lineage_core.region import Region
+from lineage_core.trace_result import Direction
+from lineage_core.tracing import Tracer
+from lineage_core.verdict import judge
+from lineage_store.ingest import ingest
+from lineage_store.port import GraphStore
+from lineage_store.sqlite import SqliteStore
+from tests.hunt.claims import Claim, Finding
+from tests.hunt.hunting import Kind
+from tests.hunt.simulated import Simulated, jobs
+from tests.linker_job import frame_of, value_of
+from tests.linker_memory import MemoryAppState, MemoryLinker
+from tests.spool_builder import Spool
+
+NOW = 2001.0
+STORE_APPS = 500
+"""Applications of one store."""
+_RowPairs: TypeAlias = tuple[npt.NDArray[np.uint32] | None, npt.NDArray[np.uint32] | None]
+
+
+def held(store: GraphStore, job: Simulated, now: float = NOW) -> Finding:
+    """What a store says of a job, against what its rows are made of."""
+    verdict = judge(store.messages(job.app), store.counts(job.app), now=now)
+    finding = Finding(complete=verdict.complete, note="; ".join(verdict.reasons)[:200])
+    tracer = Tracer(store.graph(job.app))
+    return finding.hold(_claims(tracer, job))
+
+
+def _claims(tracer: Tracer, job: Simulated) -> Iterator[Claim]:
+    for space, row, truth in job.truth():
+        result = tracer.trace(Direction.BACKWARD, {space: Region.from_positions([row])})
+        found = frozenset(
+            (at, one)
+            for node in result.found.values()
+            for at, region in node.spaces.items()
+            for first, last in region
+            for one in range(first, last + 1)
+        )
+        yield Claim(f"{space}#{row}", truth, found, result.exact)
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """A job whose spool is ingested: ``order`` of its tasks, ``cuts``: after how many lines ingest is called."""
+
+    job: Simulated
+    order: tuple[int, ...]
+    cuts: tuple[int, ...]
+
+
+@st.composite
+def ingested(draw: st.DrawFn) -> Ingested:
+    """Jobs with tasks in any order, ingested in several calls."""
+    job = draw(jobs())
+    tasks = len(list(job.tasks()))
+    order = tuple(draw(st.permutations(range(tasks))))
+    return Ingested(job, order, tuple(sorted(draw(st.sets(st.integers(0, tasks), max_size=2)))))
+
+
+@contextmanager
+def stores(folder: Path) -> Iterator[Callable[[], SqliteStore]]:
+    """Gives a store to write one more application into; a new one begins after some."""
+    folder.mkdir(parents=True)
+    current: list[SqliteStore] = []
+    asked = itertools.count()
+
+    def store() -> SqliteStore:
+        number = next(asked)
+        if number % STORE_APPS == 0:
+            for full in current:
+                full.close()
+            current[:] = [SqliteStore(folder / f"{number}.db")]
+        return current[0]
+
+    try:
+        yield store
+    finally:
+        for one in current:
+            one.close()
+
+
+@contextmanager
+def ingesting(folder: Path) -> Iterator[Callable[[Ingested], Finding]]:
+    """Tries jobs by ingest."""
+    numbers = itertools.count()
+
+    def run(one: Ingested) -> Finding:
+        named = replace(one, job=replace(one.job, app=f"app-{next(numbers)}"))
+        store, spool = next_store(), Spool(folder / "spool", named.job.app)
+        try:
+            _ingest(store, spool, named)
+            return held(store, named.job)
+        finally:
+            shutil.rmtree(spool.folder, ignore_errors=True)
+
+    with stores(folder) as next_store:
+        yield run
+
+
+def _ingest(store: SqliteStore, spool: Spool, one: Ingested) -> None:
+    tasks = list(one.job.tasks())
+    spool.send(*one.job.head())
+    for number, at in enumerate(one.order):
+        if number in one.cuts:
+            ingest(store, spool.folder)
+        task, commit, blocks = tasks[at]
+        spool.file(task.node, task.partition, task.attempt, blocks)
+        spool.send(commit)
+    spool.send(*one.job.tail())
+    ingest(store, spool.folder)
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """A job through the linker. ``order``: of its records, some twice. ``losses``: what happens after how many.
+
+    A loss: "flush" (the state is gone), "older" (it is as it was at the loss before, or gone), "again" (all records
+    so far come once more) or "killed" (the batch since the last loss was sent and is done again).
+    """
+
+    job: Simulated
+    order: tuple[int, ...]
+    losses: tuple[tuple[int, str], ...]
+
+
+LOSSES = ("flush", "older", "again", "killed")
+
+
+@st.composite
+def streamed(draw: st.DrawFn) -> Streamed:
+    """Jobs whose records come in any order while the linker's state is lost."""
+    job = draw(jobs(twice=False))
+    many = _records_of(job)
+    order = list(draw(st.permutations(range(many))))
+    order += draw(st.lists(st.sampled_from(order), max_size=4))
+    places = draw(st.lists(st.integers(0, len(order)), max_size=3))
+    losses = tuple((place, draw(st.sampled_from(LOSSES))) for place in sorted(places))
+    return Streamed(job, tuple(order), losses)
+
+
+def _records_of(job: Simulated) -> int:
+    messages = len([*job.head()]) + 2
+    attempts = sum(len(task.keys) for task in job.maps)
+    return messages + attempts * (3 if job.kept else 2) + 2 * job.reduces
+
+
+def values_of(job: Simulated) -> list[bytes]:
+    """All records of a job."""
+    values = [value_of(message) for message in (*job.head(), *job.tail())]
+    for task, commit, blocks in job.tasks():
+        values += [frame_of(block, task) for block in blocks]
+        values.append(dump_message(commit).encode())
+    return values
+
+
+class LosingLinker(MemoryLinker):
+    """A linker whose state may be lost, or come back as it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._older: dict[str, MemoryAppState] = {}
+
+    def lose(self, how: str) -> None:
+        """The state is gone, or is an older one."""
+        before = copy.deepcopy(self.states)
+        self.states.clear()
+        if how == "older":
+            self.states.update(self._older)
+        self._older = before
+
+
+def linked(one: Streamed) -> LosingLinker:
+    """The linker after all records and losses."""
+    linker, values = LosingLinker(), values_of(one.job)
+    records = [values[at] for at in one.order]
+    since = 0
+    for place, how in (*one.losses, (len(records), "")):
+        linker.batch(records[since:place])
+        match how:
+            case "flush" | "older":
+                linker.lose(how)
+            case "again":
+                linker.batch(records[:place])
+            case "killed":
+                linker.batch(records[since:place])
+        since = place
+    return linker
+
+
+@contextmanager
+def streaming(folder: Path) -> Iterator[Callable[[Streamed], Finding]]:
+    """Tries jobs through the linker in memory."""
+    numbers = itertools.count()
+
+    def run(one: Streamed) -> Finding:
+        named = replace(one, job=replace(one.job, app=f"app-{next(numbers)}"))
+        store = next_store()
+        store_received(store, linked(named), named.job)
+        return held(store, named.job)
+
+    with stores(folder) as next_store:
+        yield run
+
+
+def store_received(store: GraphStore, linker: MemoryLinker, job: Simulated) -> None:
+    """Store what the linker sent, as the writer does."""
+    seen = linker.received.apps[job.app]
+    blocks = {block.block_id: (block, task) for task, _, made in job.tasks() for block in made}
+    visible = [blocks[one] for one in sorted(seen.visible) if one in seen.blocks]
+    edges = [
+        EdgeBatch(edge.producer, edge.consumer, edge.pairs, *_rows(edge))
+        for edge in seen.edges.values()
+    ]
+    store.write(
+        job.app,
+        seen.messages,
+        [block for block, _ in visible],
+        edges,
+        tasks={block.block_id: task for block, task in visible},
+        unmatched=seen.unmatched,
+    )
+
+
+def _rows(edge: PackedEdge) -> _RowPairs:
+    return (None, None) if edge.data is None else unpack_edge(edge.pairs, edge.data)
+
+
+PURE_KINDS = (
+    Kind("blocks", ingested, ingesting, batch=200),
+    Kind("state", streamed, streaming, batch=200),
+)
