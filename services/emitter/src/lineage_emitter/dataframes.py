@@ -16,6 +16,7 @@ from pyspark import RDD
 from lineage_core.recipe import TO_RDD
 from lineage_emitter import scope
 from lineage_emitter.frames import hooks
+from lineage_emitter.frames.in_program import is_of_an_answer
 from lineage_emitter.pyspark_parts import frame_class
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def _noticing(stock: Any, what: str, active_session: Callable[[], Session | None
         given = (*arguments, *named.values())
         if what.endswith("createDataFrame") and _nodes(session, given):
             return stock(self, *arguments, **named)
-        if what.startswith("DataStreamWriter"):
+        streams = what.startswith("DataStreamWriter")
+        if streams:
             session.unknown(what, "this version does not capture streams", ())
         elif any(isinstance(one, RDD) for one in given):
             session.unknown(what, REASON, _nodes(session, given))
@@ -101,7 +103,8 @@ def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
     # A cached property since 4.0.
     @functools.wraps(getattr(stock, "func", None) or stock.fget)
     def rdd(self: Any) -> Any:
-        session = None if scope.is_suspended() else active_session()
+        plainly = scope.is_suspended() or is_of_an_answer(self)
+        session = None if plainly else active_session()
         caller = scope.called_from_pyspark()
         if session is None or caller:
             with scope.suspended():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_emitter import scope
 from lineage_emitter.frames import catalog, commands, delta, iceberg, jdbc, local_rows, plans
-from lineage_emitter.frames.in_program import lineage_property
+from lineage_emitter.frames.in_program import is_of_an_answer, lineage_property
 from lineage_emitter.frames.jvm import activate, explicit_settings
 from lineage_emitter.frames.leaves import Tables
 from lineage_emitter.frames.moment import AS_IT_RAN
@@ -86,9 +86,11 @@ def install(sessions: Sessions) -> None:
     for name in WITHOUT_RECIPE:
         _wrap(frame, name, _naming(f"DataFrame.{name}", sessions))
     for name in WRITES:
-        _wrap(DataFrameWriter, name, _noting(f"DataFrameWriter.{name}", _of_writer, sessions))
+        what = f"DataFrameWriter.{name}"
+        _wrap(DataFrameWriter, name, _noting(what, _of_writer, sessions, writes=True))
     for name in WRITES_V2:
-        _wrap(DataFrameWriterV2, name, _noting(f"DataFrameWriterV2.{name}", _of_writer, sessions))
+        what = f"DataFrameWriterV2.{name}"
+        _wrap(DataFrameWriterV2, name, _noting(what, _of_writer, sessions, writes=True))
     merge = merge_class()
     if merge is not None:
         _wrap(merge, "merge", _naming("MergeIntoWriter.merge", sessions))
@@ -113,15 +115,18 @@ def _wrap(owner: Any, name: str, around: Callable[[Any], Any]) -> None:
 # -- actions ---------------------------------------------------------------------------------------
 
 
-def _noting(what: str, describe: Describe, sessions: Sessions) -> Callable[[Any], Any]:
+def _noting(
+    what: str, describe: Describe, sessions: Sessions, *, writes: bool = False
+) -> Callable[[Any], Any]:
     def around(stock: Any) -> Any:
         @functools.wraps(stock)
         def method(self: Any, *given: Any, **named: Any) -> Any:
-            session = None if scope.is_suspended() else sessions()
+            plain = scope.is_suspended() or (not writes and is_of_an_answer(self))
+            session = None if plain else sessions()
             if session is None:
                 with scope.suspended():
                     return stock(self, *given, **named)
-            with scope.operator(what) as running:
+            with scope.operator(what) as running, session.frames.under_way(running):
                 called = _called(session, running, lambda: describe(stock, self, given, named))
                 try:
                     with scope.suspended():
@@ -308,15 +313,17 @@ def _naming(what: str, sessions: Sessions) -> Callable[[Any], Any]:
     def around(stock: Any) -> Any:
         @functools.wraps(stock)
         def method(self: Any, *given: Any, **named: Any) -> Any:
-            session = None if scope.is_suspended() else sessions()
-            if session is not None:
-                session.unknown(what, REASON, ())
+            plain = scope.is_suspended() or is_of_an_answer(self)
+            session = None if plain else sessions()
+            if session is None:
+                with scope.suspended():
+                    return stock(self, *given, **named)
+            session.unknown(what, REASON, ())
             try:
                 with scope.suspended():
                     return stock(self, *given, **named)
             finally:
-                if session is not None:
-                    session.note_lazy()
+                session.note_lazy()
 
         return method
 
@@ -336,7 +343,8 @@ def _running(sessions: Sessions) -> Callable[[Any], Any]:
             if session is None:
                 with scope.suspended():
                     return stock(self, *given, **named)
-            with scope.operator("SparkSession.sql") as running:
+            operator = scope.operator("SparkSession.sql")
+            with operator as running, session.frames.under_way(running):
                 text = given[0] if given else named.get("sqlQuery")
                 with scope.suspended():
                     before = commands.before(self, text)

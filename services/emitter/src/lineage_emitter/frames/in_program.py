@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from lineage_emitter import scope
 from lineage_emitter.errors import TracingError
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 SHOWN = 20
 
 FORMS = "say PATH:LINE of files of lines, PATH#ROW of others"
+
+
+_answers: WeakSet[Any] = WeakSet()
+"""Spark sessions that answers' rows are read in: frames that are made of these have the same one."""
+
+
+def is_of_an_answer(frame: Any) -> bool:
+    """Whether a frame is made of rows of an answer: to look at them is no part of the job."""
+    return bool(_answers) and getattr(frame, "sparkSession", None) in _answers
 
 
 def frame_lineage(frame: DataFrame) -> FrameLineage:
@@ -121,6 +131,9 @@ class FrameRows:
     def rows(self, path: str | None = None) -> DataFrame:
         """The rows of one source as a frame of its columns; ``path`` is needed where there are several.
 
+        What only looks at them (``show``, ``collect`` ...) is no part of the job, so it is not recorded;
+        what writes them is.
+
         Raises:
             TracingError: there are several sources (none), or none of that path.
         """
@@ -130,7 +143,9 @@ class FrameRows:
         if path not in known:
             raise TracingError(f"rows of which source? There are {', '.join(known) or 'none'}")
         with scope.suspended():
-            return self._rows(known[path])
+            found = self._rows(known[path])
+        _answers.add(found.sparkSession)
+        return found
 
     def _rows(self, source: Source) -> DataFrame:
         from lineage_frames.rows import rows_at

@@ -12,7 +12,6 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
 
 from lineage_core.message import (
@@ -46,7 +45,8 @@ CLOSE_S = 120.0
 LINK_EVERY_S = 1.0
 """How often, at most, what was noted is made durable and linked while the program runs."""
 KEPT_TIMES = 1_000
-_STOP = object()
+NOT_IN_TIME = f"its plan was not noted within {CLOSE_S:g} s of the end of capture"
+UNDER_WAY = "it was under way when capture ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,36 +66,63 @@ class FrameNotes:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._queue: Queue[Any] = Queue(WAITING_MAX)
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        """Guards what follows, and is notified of each change of it."""
+        self._under_way: dict[int, scope.Operator] = {}
+        """Actions that have not returned, by identity: programs may run some at once."""
+        self._too_late: list[scope.Operator] = []
+        """Actions that returned while capture ended."""
+        self._waiting: deque[Done] = deque()
+        self._taken = 0
+        self._noted_count = 0
+        self._closed = False
+        self._stopped = False
         self._working = threading.Lock()
         """Held while an action is being noted."""
         self._thread: threading.Thread | None = None
-        self._closed = False
         self._sources: dict[object, Node] = {}
         self.seconds: deque[float] = deque(maxlen=KEPT_TIMES)
         """How long the latest took to note, each."""
 
+    @contextlib.contextmanager
+    def under_way(self, running: scope.Operator) -> Iterator[None]:
+        """The body runs an action. Where capture ends before it is noted, the verdict names it."""
+        with self._changed:
+            self._under_way[id(running)] = running
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way.pop(id(running), None)
+
     def note(self, done: Done) -> None:
-        """Note an action soon."""
-        with self._lock:
+        """Note an action soon; behind the end nothing is taken (see :meth:`close`)."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or len(self._waiting) < WAITING_MAX)
+            known = self._under_way.pop(id(done.operator), None)
             if self._closed:
+                # Behind the end it was named as one under way.
+                self._too_late += [done.operator] if known is not None else []
                 return
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="lineage-frames", daemon=True
                 )
                 self._thread.start()
-        self._queue.put(done)
+            self._waiting.append(done)
+            self._taken += 1
+            self._changed.notify_all()
 
-    def settle(self, timeout_s: float = CLOSE_S) -> None:
-        """Wait until all that has returned so far is noted."""
-        if self._thread is None or threading.current_thread() is self._thread:
-            return
-        reached = threading.Event()
-        self._queue.put(reached)
-        if not reached.wait(timeout_s):
+    def settle(self, timeout_s: float = CLOSE_S) -> bool:
+        """Wait until all that has returned so far is noted; False: it took too long."""
+        if threading.current_thread() is self._thread:
+            return True
+        with self._changed:
+            goal = self._taken
+            in_time = self._changed.wait_for(lambda: self._noted_count >= goal, timeout_s)
+        if not in_time:
             logger.warning("DataFrame work was not all noted within %s s", timeout_s)
+        return in_time
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -104,37 +131,53 @@ class FrameNotes:
             yield
 
     def close(self) -> None:
-        """Note what is left; nothing more is taken."""
-        with self._lock:
+        """Note what is left, and name what can't be noted in time; nothing more is taken."""
+        with self._changed:
             self._closed = True
-        self.settle()
-        if self._thread is not None:
-            self._queue.put(_STOP)
+            self._changed.notify_all()
+        self.settle(CLOSE_S)
+        with self._changed:
+            self._stopped = True
+            lost = [(done.operator, NOT_IN_TIME) for done in self._waiting]
+            others = [*self._too_late, *self._under_way.values()]
+            lost += [(running, UNDER_WAY) for running in others]
+            self._waiting.clear()
+            self._changed.notify_all()
+        for running, reason in lost:
+            with scope.resumed(running), contextlib.suppress(CaptureFailedError):
+                self._session.unknown(running.name, reason, ())
 
     def _run(self) -> None:
         linked_at, behind = 0.0, False
         while True:
-            try:
-                item = self._queue.get(timeout=LINK_EVERY_S if behind else None)
-            except Empty:
-                item = None
-            if item is _STOP:
-                return
-            if isinstance(item, threading.Event):
-                item.set()
-            elif item is not None:
+            done = self._next(LINK_EVERY_S if behind else None)
+            if done is not None:
                 behind = True
-                with self._working, scope.resumed(item.operator), scope.suspended():
+                with self._working, scope.resumed(done.operator), scope.suspended():
                     began = time.perf_counter()
-                    self._note(item)
+                    self._note(done)
                     self.seconds.append(time.perf_counter() - began)
-            if behind and self._queue.empty():
+            with self._changed:
+                if done is not None and self._waiting and self._waiting[0] is done:
+                    self._waiting.popleft()
+                    self._noted_count += 1
+                    self._changed.notify_all()
+                if self._stopped:
+                    return
+                is_idle = not self._waiting
+            if behind and is_idle:
                 # Each is out of this process at once; the disk and the store see some together.
                 durably = time.monotonic() - linked_at >= LINK_EVERY_S
                 with contextlib.suppress(CaptureFailedError):
                     self._session.push(durably=durably)
                 if durably:
                     linked_at, behind = time.monotonic(), False
+
+    def _next(self, timeout_s: float | None) -> Done | None:
+        """The action that is to be noted next, which goes on waiting until it is; None: time is up, or all is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._waiting) or self._stopped, timeout_s)
+            return self._waiting[0] if self._waiting else None
 
     def _note(self, done: Done) -> None:
         # Where it is to fail the job, the program's next action raises: see Session.check.
@@ -152,6 +195,10 @@ class FrameNotes:
         except Exception as problem:
             self._session.unknown(what, f"its plan could not be noted: {_said(problem)}", ())
             return
+        with self._changed:
+            # The end has named it: it may have been written by now.
+            if self._stopped:
+                return
         self._tell(done, recipe, text)
 
     def _tell(self, done: Done, recipe: Recipe, text: str) -> None:
