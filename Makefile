@@ -135,6 +135,10 @@ screenshots: setup page ## Make the pictures of the page that README and docs sh
 dashboards: setup ## Write Grafana's dashboards: infra/grafana/dashboards
 	@$(BIN)/python -m infra.grafana
 
+.PHONY: listener
+listener: setup ## Compile SparkWrites.java, which counts what Spark writes, into the class beside it
+	@scripts/java.sh exec $(BIN)/python scripts/compile_listener.py
+
 .PHONY: docs
 docs: setup ## Build the documentation as a site: build/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

@@ -28,7 +28,9 @@ def under_way(
     def computed() -> Iterable[int]:
         return range(rdd.getNumPartitions()) if partitions is None else partitions
 
-    with rdd.session.action(name, sink, computed), scope.suspended():
+    writes = name.startswith("save")
+    recorded = rdd.session.recorded(writes=writes)
+    with rdd.session.action(name, sink, computed), recorded, scope.suspended():
         yield
 
 

@@ -7,6 +7,7 @@ What DataFrames do by themselves is noted by recipes: see :mod:`lineage_emitter.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,8 @@ def notice_streams(session_of: Callable[[SparkContext], Session | None]) -> None
         session = session_of(self.sparkContext)
         if session is not None:
             session.unknown("StreamingContext.start", "this version does not capture streams", ())
-        stock(self)
+        with contextlib.nullcontext() if session is None else session.recorded(lasting=True):
+            stock(self)
 
     StreamingContext.start = start  # type: ignore[method-assign]
 
@@ -83,7 +85,7 @@ def _noticing(stock: Any, what: str, active_session: Callable[[], Session | None
         elif any(isinstance(one, RDD) for one in given):
             session.unknown(what, REASON, _nodes(session, given))
         try:
-            with scope.suspended():
+            with session.recorded(writes=streams, lasting=True), scope.suspended():
                 return stock(self, *arguments, **named)
         finally:
             session.note_lazy()

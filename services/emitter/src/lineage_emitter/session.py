@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -52,6 +52,8 @@ from lineage_emitter.hadoop import FileSource
 from lineage_emitter.lazy_sinks import LazySink, LazySinks
 from lineage_emitter.rules import Details
 from lineage_emitter.settings import Settings, read_settings
+from lineage_emitter.spark_writes import REASON as NOT_RECORDED
+from lineage_emitter.spark_writes import SparkWrites
 from lineage_emitter.task_config import TaskConfig
 from lineage_store.run_notes import note_application, note_uncaptured
 
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _STOP = object()
 LINKING = "link the lineage"
+COUNTING = "count what Spark writes"
 DRAIN_S = 60.0
 LINK_BYTES = 32 << 20
 """Linking goes on during a job whenever tasks have committed this many bytes of blocks."""
@@ -133,6 +136,8 @@ class Session:
             kafka=self.api.dispatcher.target,
         )
         self.guard("look at the executors", self._check_executors)
+        self._writes: SparkWrites | None = None
+        self.guard(COUNTING, self._count_writes)
         self._thread.start()
         atexit.register(self.close)
 
@@ -546,6 +551,27 @@ class Session:
             if self.settings.on_error == "fail" and threading.current_thread() is not self._thread:
                 raise CaptureFailedError(self.problem) from problem
 
+    def _count_writes(self) -> None:
+        self._writes = SparkWrites(self.sc)
+
+    def recorded(
+        self, *, writes: bool = True, lasting: bool = False
+    ) -> AbstractContextManager[None]:
+        """What Spark writes for this thread in the body is recorded (else the verdict names it).
+
+        ``writes``: False where nothing is written: then nothing is done, either. ``lasting``: what the
+        body begins writes on when it is over, as streams do.
+        """
+        if self._writes is None or not writes:
+            return nullcontext()
+        return self._writes.recorded(lasting=lasting)
+
+    def _note_writes(self) -> None:
+        """Name what Spark wrote for nobody that told of it."""
+        if self._writes is not None:
+            for what in self._writes.close():
+                self.api.unknown(what, NOT_RECORDED)
+
     def check(self) -> None:
         """Fail the program where capture has failed, if it is to.
 
@@ -594,6 +620,7 @@ class Session:
             stack.callback(self.guard, LINKING, self.api.linker.close)
             stack.callback(self.guard, "write the end", functools.partial(self.api.end, ended))
             stack.callback(self.note_lazy)
+            stack.callback(self.guard, COUNTING, self._note_writes)
 
     def _note_problem(self) -> None:
         """Say what went wrong, straight in the store where it is ours: the spool may be what failed.

@@ -129,7 +129,7 @@ def _noting(
             with scope.operator(what) as running, session.frames.under_way(running):
                 called = _called(session, running, lambda: describe(stock, self, given, named))
                 try:
-                    with scope.suspended():
+                    with session.recorded(writes=writes), scope.suspended():
                         result = stock(self, *given, **named)
                 except Exception as problem:
                     session.note_failed(what, problem)
@@ -320,7 +320,7 @@ def _naming(what: str, sessions: Sessions) -> Callable[[Any], Any]:
                     return stock(self, *given, **named)
             session.unknown(what, REASON, ())
             try:
-                with scope.suspended():
+                with session.recorded(), scope.suspended():
                     return stock(self, *given, **named)
             finally:
                 session.note_lazy()
@@ -349,7 +349,8 @@ def _running(sessions: Sessions) -> Callable[[Any], Any]:
                 with scope.suspended():
                     before = commands.before(self, text)
                     settings = _settings(self)
-                    result = stock(self, *given, **named)
+                    with session.recorded():
+                        result = stock(self, *given, **named)
                 session.note_lazy()
                 _note_command(session, running, result, before, settings)
             return result
