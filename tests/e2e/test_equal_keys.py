@@ -12,6 +12,7 @@ from pyspark import SparkContext
 from lineage_emitter import LineageContext
 from tests.case_blind import CaseBlind
 from tests.job_runs import STORE, judged, traced
+from tests.own_keys import Colour, Point, User
 
 pytestmark = pytest.mark.e2e
 
@@ -61,4 +62,37 @@ def test_equal_keys_of_different_types(
         "canonical" in reason
         for reasons in judged(tmp_path, app).superset.values()
         for reason in reasons
+    )
+
+
+def user(line: str) -> Any:
+    return User(line, 1)
+
+
+def point(line: str) -> Any:
+    return Point(int(line[1:]))
+
+
+def colour(line: str) -> Any:
+    return Colour.RED if line == "k1" else Colour.BLUE
+
+
+@pytest.mark.parametrize("key", [user, point, colour])
+def test_keys_of_own_classes_are_exact(
+    key: Any, spark_context: SparkContext, tmp_path: Path
+) -> None:
+    lines = [f"k{n % 3}" for n in range(12)]
+    (tmp_path / "a.txt").write_text("".join(f"{line}\n" for line in lines))
+    with LineageContext(spark_context, store=f"sqlite:///{tmp_path / STORE}") as lc:
+        keyed = lc.textFile(str(tmp_path / "a.txt"), 3).map(lambda line: (key(line), line))
+        grouped = keyed.groupByKey(2, partitionFunc=lambda found: len(repr(found)) % 2)
+        grouped.map(lambda pair: sorted(pair[1])[-1]).saveAsTextFile(str(tmp_path / "out"))
+        app = lc.app
+    verdict = judged(tmp_path, app)
+    assert verdict.complete
+    assert not verdict.superset
+    witnesses = sorted(sources for _, sources in traced(tmp_path, tmp_path / "out"))
+    assert witnesses == sorted(
+        tuple(sorted(f"a.txt:{n}" for n, line in enumerate(lines, 1) if key(line) == one))
+        for one in set(map(key, lines))
     )

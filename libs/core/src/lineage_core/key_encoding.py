@@ -19,6 +19,8 @@ aware datetime              ``U``: microseconds from year 1 in UTC
 naive and aware time        ``t``, ``T``: microseconds
 timedelta                   ``e``: microseconds, 16 bytes signed
 UUID                        ``u``, 16 bytes
+the program's own classes   ``O``, the parts that its equality and hash compare, as a tuple: *not canonical*,
+                            but equal for equal keys; where the parts are known
 anything else               ``o``, Python's hash: *not canonical*
 ==========================  ======================================================================
 
@@ -52,13 +54,23 @@ class _NotCanonicalError(Exception):
     """The key has no canonical encoding."""
 
 
+PartsOf = Callable[[object], "tuple[object, ...] | None"]
+"""The values that equality and hash of a key of the program's own class compare; None: not known."""
+
+
 class Encoder:
-    """Encodes one key; ``canonical`` turns False when a part of it has no canonical encoding."""
+    """Encodes one key.
 
-    __slots__ = ("canonical",)
+    ``canonical`` turns False when a part of it has no canonical encoding, ``hashed`` turns True when
+    a part is known by its hash only. ``parts_of``: what keys of the program's own classes compare.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("canonical", "hashed", "parts_of")
+
+    def __init__(self, parts_of: PartsOf | None = None) -> None:
         self.canonical = True
+        self.hashed = False
+        self.parts_of = parts_of
 
     def encode(self, key: Any, depth: int = 0) -> bytes:
         kind = type(key)
@@ -72,22 +84,26 @@ class Encoder:
                 return handler(self, key, depth)
         except (_NotCanonicalError, ArithmeticError, ValueError):
             pass
-        return self.other(key)
+        return self.other(key, depth)
 
-    def other(self, key: object) -> bytes:
+    def other(self, key: object, depth: int) -> bytes:
         self.canonical = False
+        parts = None if self.parts_of is None else self.parts_of(key)
+        if parts is not None and depth < _DEPTH_MAX:
+            return b"O" + self._tuple(parts, depth)
+        self.hashed = True
         return b"o" + (hash(key) & _UNSIGNED_MASK).to_bytes(8, "little")
 
     def _tuple(self, key: Any, depth: int) -> bytes:
         if depth >= _DEPTH_MAX:
-            return self.other(key)
+            return self.other(key, depth)
         parts = [_head(b"(", len(key))]
         parts += [self.encode(part, depth + 1) for part in tuple.__iter__(key)]
         return b"".join(parts)
 
     def _frozenset(self, key: Any, depth: int) -> bytes:
         if depth >= _DEPTH_MAX:
-            return self.other(key)
+            return self.other(key, depth)
         parts = sorted(self.encode(part, depth + 1) for part in frozenset.__iter__(key))
         return b"".join([_head(b"{", len(parts)), *parts])
 
@@ -101,13 +117,13 @@ class Encoder:
 
     def _not_finite(self, number: Any) -> bytes:
         if np.isnan(number):  # NaN has one position, though no NaN is the key that another is.
-            self.canonical = False
+            self.canonical, self.hashed = False, True
             return b"n"
         return b"+" if number > 0 else b"-"
 
     def _decimal(self, key: Decimal, depth: int) -> bytes:
         if Decimal.is_nan(key):
-            self.canonical = False
+            self.canonical, self.hashed = False, True
             return b"n"
         if Decimal.is_infinite(key):
             return b"-" if Decimal.is_signed(key) else b"+"
@@ -145,17 +161,17 @@ class Encoder:
         return b"T" + int(naive - offset // _MICROSECOND).to_bytes(8, "little", signed=True)
 
     def _datetime64(self, key: Any, depth: int) -> bytes:
-        self.canonical = False
+        self.canonical, self.hashed = False, True
         moment = key.astype("M8[us]")
         if np.isnat(moment) or moment != key or not isinstance(moment.item(), dt.datetime):
-            return self.other(key)
+            return self.other(key, depth)
         return self._datetime(moment.item(), depth)
 
     def _timedelta64(self, key: Any, depth: int) -> bytes:
-        self.canonical = False
+        self.canonical, self.hashed = False, True
         span = key.astype("m8[us]")
         if np.isnat(span) or span != key or not isinstance(span.item(), dt.timedelta):
-            return self.other(key)
+            return self.other(key, depth)
         return _timedelta(self, span.item(), depth)
 
 
@@ -227,7 +243,7 @@ def _offset(encoder: Encoder, key: Any) -> dt.timedelta | None:
         return None
     first: dt.timedelta | None = key.replace(fold=0).utcoffset()
     if first != key.replace(fold=1).utcoffset():
-        encoder.canonical = False
+        encoder.canonical, encoder.hashed = False, True
     return first
 
 
@@ -261,7 +277,7 @@ _NUMPY: Final[tuple[tuple[type, _Handler], ...]] = (
     (np.integer, lambda encoder, key, depth: _int(int(key))),
     (np.longdouble, Encoder._longdouble),
     (np.floating, lambda encoder, key, depth: encoder._float(float(key), depth)),
-    (np.clongdouble, lambda encoder, key, depth: encoder.other(key)),
+    (np.clongdouble, lambda encoder, key, depth: encoder.other(key, depth)),
     (np.complexfloating, lambda encoder, key, depth: encoder._complex(complex(key), depth)),
     (np.str_, lambda encoder, key, depth: _text(str.__str__(key))),
     (np.bytes_, lambda encoder, key, depth: encoder.encode(bytes(key), depth)),

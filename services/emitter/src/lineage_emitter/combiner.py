@@ -21,10 +21,11 @@ import numpy as np
 from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
 
 from lineage_core.limits import LIMITED_REASON
-from lineage_core.positions import key_position, key_positions
+from lineage_core.positions import positions_of
 from lineage_emitter import segment as segments
 from lineage_emitter.buckets import targets_of
 from lineage_emitter.by_record import stop_iteration_error
+from lineage_emitter.code.key_parts import parts_of
 from lineage_emitter.equal_keys import EqualKeys, all_canonical
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.recorders import (
@@ -88,8 +89,8 @@ class KeyFlows:
         """One flow a key: ``lengths[i]`` ascending ordinals of key ``i``, one after another."""
         if not keys:
             return
-        positions, canonical = key_positions(keys)
-        reason = "" if canonical else UNCANONICAL_REASON
+        positions, _, hashed = positions_of(keys, parts_of)
+        reason = UNCANONICAL_REASON if hashed else ""
         sizes = np.array(lengths, dtype=np.int64)
         self._digest(positions, sizes, ordinals)
         targets = self._targets(keys)
@@ -213,7 +214,7 @@ class LineageMerger(ExternalMerger):
         self.entries: dict[Any, list[Any]] = {}
         """Instead, where keys are of many records: value and array of ordinals, by key."""
         self.forms: set[str] = set()
-        """Of keys emitted from beside PySpark's own dicts: canonical, other."""
+        """Of keys emitted from beside PySpark's own dicts: canonical, parts, hashed."""
 
     def mergeValues(self, iterator: Iterable[Any]) -> None:
         """Combine values by key, as PySpark does, and emit the flows."""
@@ -433,19 +434,22 @@ class LineageMerger(ExternalMerger):
     def _forbid_mixtures(self, keys: list[Any]) -> None:
         """Beside PySpark's dicts nobody knows which of several equal keys goes to the reduce side.
 
-        Keys that equal each other have one position, but for those of which just some have a
-        canonical form.
+        Keys that equal each other have one position, but for those whose positions are found in
+        several ways: by a canonical form, by what they compare, by hash.
         """
         if all_canonical(keys):
             self.forms.add("canonical")
         else:
-            self.forms.add("other")
-            if any(all_canonical([key]) for key in keys):
-                self.forms.add("canonical")
+            self.forms.update(map(_form_of, keys))
         if len(self.forms) > 1:
             raise CaptureFailedError(
-                "a task spilled, and just some of its keys are of a type with a canonical form"
+                "a task spilled, and its keys are of types whose positions are found in several ways"
             )
+
+
+def _form_of(key: Any) -> str:
+    _, canonical, hashed = positions_of([key], parts_of)
+    return "canonical" if canonical else "hashed" if hashed else "parts"
 
 
 class CombineMapSide:
@@ -530,7 +534,7 @@ class KeyReader:
     def current(self) -> list[tuple[str, int, int]]:
         """The key (a run) whose values are being combined, or whose record went on last."""
         keys = self.keys[-1:] or self.equal.current()
-        positions = [key_position(key)[0] for key in keys]
+        positions = positions_of(keys, parts_of).positions.tolist()
         return [(self.recorder.in_space, position, position) for position in positions]
 
     def records(self, items: Iterable[tuple[Any, Any]], frame: Frame) -> Iterator[tuple[Any, Any]]:
@@ -549,14 +553,16 @@ class KeyReader:
             return
         keys = self.keys[:]
         self.keys.clear()
-        positions, canonical = key_positions(keys)
+        positions, _, hashed = positions_of(keys, parts_of)
+        hashed = hashed or self.equal.hashed
+        reason = UNCANONICAL_REASON if hashed else ""
         outs = np.arange(self.first, self.first + len(keys), dtype=np.uint64)
         self.first += len(keys)
         self.seen.append(positions)
         if self.equal:
-            self._emit(Regions(*self.equal.runs(keys), outs, UNCANONICAL_REASON))
+            self._emit(Regions(*self.equal.runs(keys), outs, reason))
         else:
-            self._emit_single(positions, outs, "" if canonical else UNCANONICAL_REASON)
+            self._emit_single(positions, outs, reason)
 
     def note_collisions(self) -> None:
         """Emit once more, as supersets, the keys whose position another key has too."""

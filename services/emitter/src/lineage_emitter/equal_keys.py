@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from lineage_core.positions import key_position, key_positions
+from lineage_core.positions import key_position, positions_of
 from lineage_core.runs import normal
+from lineage_emitter.code.key_parts import parts_of
 from lineage_emitter.errors import CaptureFailedError
 
 CHUNK = 64
@@ -50,6 +51,8 @@ class EqualKeys:
         self._positions: dict[Any, set[int]] = {}
         self._chunk: list[Any] = []
         self._left: Iterator[Any] = iter(())
+        self.hashed = False
+        """Whether the position of a key is only as good as its hash."""
 
     def current(self) -> list[Any]:
         """The key of the record that was passed on last, if any was."""
@@ -71,8 +74,10 @@ class EqualKeys:
     def _note(self, keys: list[Any]) -> None:
         if not self._positions and all_canonical(keys):
             return
-        for key in keys:
-            self._positions.setdefault(key, set()).add(key_position(key)[0])
+        own = positions_of(keys, parts_of)
+        self.hashed = self.hashed or own.hashed
+        for key, position in zip(keys, own.positions.tolist(), strict=True):
+            self._positions.setdefault(key, set()).add(position)
         if len(self._positions) > NOTED_MAX:
             raise CaptureFailedError(
                 f"more than {NOTED_MAX} keys in a task, some of a type without a canonical form"
@@ -80,7 +85,7 @@ class EqualKeys:
 
     def runs(self, keys: list[Any]) -> Columns:
         """Runs of positions of combined keys: how many each (int64), first and last of all (uint64)."""
-        own, _ = key_positions(keys)
+        own = positions_of(keys, parts_of).positions
         regions = []
         for key, position in zip(keys, own.tolist(), strict=True):
             every = np.array(sorted(self._positions.get(key, set()) | {position}), np.uint64)
