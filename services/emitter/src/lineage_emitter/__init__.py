@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from lineage_emitter.api import LineageApi
     from lineage_emitter.context import LineageContext
     from lineage_emitter.frames.in_program import FrameLineage, FrameRows, frame_lineage
+    from lineage_emitter.partition_rule import exact
     from lineage_emitter.rdd import LineageRDD
     from lineage_emitter.tracing import TracedItem, TracedItems
 
@@ -19,6 +20,7 @@ __all__ = [
     "LineageRDD",
     "TracedItem",
     "TracedItems",
+    "exact",
     "frame_lineage",
 ]
 
@@ -30,6 +32,7 @@ _HOMES = {
     "LineageRDD": "rdd",
     "TracedItem": "tracing",
     "TracedItems": "tracing",
+    "exact": "partition_rule",
     "frame_lineage": "frames.in_program",
 }
 

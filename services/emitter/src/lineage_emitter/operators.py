@@ -18,6 +18,7 @@ from pyspark.shuffle import ExternalSorter, get_used_memory
 
 from lineage_emitter import segment as segments
 from lineage_emitter.buckets import CHECKED, hashing, next_batch, written
+from lineage_emitter.code.values import PLAIN_SCALARS, is_plain
 from lineage_emitter.detail import Detail
 from lineage_emitter.lines import Lines
 from lineage_emitter.named_rows import NamedRows
@@ -101,6 +102,38 @@ class Opaque:
         after = before.derived()
         segment.frame = after
         return self.function(split, _noting_first(iterator, before, after, segment))
+
+
+class OneRecord:
+    """A function over a partition, each output of which is made from the record read last.
+
+    Where that is proved it is so of plain records: from the first other one on, outputs are
+    supersets. ``is_declared``: the user says so of any record.
+    """
+
+    def __init__(self, function: PartitionFunction, *, is_declared: bool) -> None:
+        self.function = function
+        self.is_declared = is_declared
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        frame = segments.current().frame
+        if frame.whole is not None:
+            # Rules leave out records: what else it may use can't be told apart behind it.
+            return Opaque(self.function)(split, iterator)
+        return self.function(split, iterator if self.is_declared else _plain_ones(iterator, frame))
+
+
+def _plain_ones(records: Records, frame: Frame) -> Iterator[Any]:
+    cell, iterator, first = frame.cell, iter(records), None
+    for record in iterator:
+        if first is None:
+            first = cell[0]
+        if type(record) not in PLAIN_SCALARS and not is_plain(record):
+            frame.become_opaque(first)
+            yield record
+            break
+        yield record
+    yield from iterator
 
 
 def _noting_first(records: Records, before: Frame, after: Frame, segment: Segment) -> Iterator[Any]:

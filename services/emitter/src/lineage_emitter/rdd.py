@@ -17,7 +17,8 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerial
 from lineage_emitter import actions, driver_sinks, iterating, joins, pairs, saving, scope, shuffles
 from lineage_emitter.by_record import Filter, FlatMap, Map, MapValues
 from lineage_emitter.numbering import Numbered
-from lineage_emitter.operators import Chain, EndsIn, Glom, Opaque, Read
+from lineage_emitter.operators import Chain, EndsIn, Glom, OneRecord, Opaque, Read
+from lineage_emitter.partition_rule import one_record_rule
 from lineage_emitter.pyspark_parts import (
     Partitioner,
     PipelinedRDD,
@@ -116,8 +117,16 @@ class LineageRDD(RDD[Any]):
     def _whole_partitions(
         self, function: Callable[[int, Iterable[Any]], Iterable[Any]], preserves: bool
     ) -> LineagePipelinedRDD:
+        rule = one_record_rule(function)
+        if rule.holds:
+            node = self.session.register(
+                "operator", "mapPartitions", [self.node], description=rule.reason
+            )
+            runs = OneRecord(function, is_declared=rule.is_declared)
+            return self.pipe_function(node.detail.behind(runs), preserves, node)
+        reason = f"{PREFIX_REASON} ({rule.reason})"
         node = self.session.register(
-            "operator", "mapPartitions", [self.node], exact=False, reason=PREFIX_REASON
+            "operator", "mapPartitions", [self.node], exact=False, reason=reason
         )
         return self.pipe_function(node.detail.behind(Opaque(function)), preserves, node)
 

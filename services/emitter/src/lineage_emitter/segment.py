@@ -47,12 +47,12 @@ class Frame:
     """
 
     __slots__ = (
+        "_opaque",
         "_prefix",
         "base",
         "bases",
         "cell",
         "exhausted",
-        "opaque",
         "origin",
         "rows",
         "spaces",
@@ -65,7 +65,7 @@ class Frame:
         self.starts = array("Q")
         self.bases = array("Q")
         self.spaces: list[str] = []
-        self.opaque = False
+        self._opaque = [False]
         self._prefix: list[int | None] = [None]
         self.rows = 0
         self.exhausted = False
@@ -81,6 +81,17 @@ class Frame:
     @prefix_from.setter
     def prefix_from(self, ordinal: int | None) -> None:
         self._prefix[0] = ordinal
+
+    @property
+    def opaque(self) -> bool:
+        """Whether a function before this numbering may have buffered: outputs are supersets."""
+        return self._opaque[0]
+
+    def become_opaque(self, first: int) -> None:
+        """From now on every output may depend on all records from ordinal ``first`` on."""
+        self._opaque[0] = True
+        if self.prefix_from is None or self.prefix_from > first:
+            self.prefix_from = first
 
     @classmethod
     def of_space(cls, space: str, base: int = 0) -> Frame:
@@ -105,7 +116,7 @@ class Frame:
         frame.spaces, frame.rows, frame.exhausted = self.spaces, self.rows, self.exhausted
         frame._prefix = [self.prefix_from]
         frame.whole, frame.origin, frame.base = None, self.origin, self.base
-        frame.opaque = True
+        frame._opaque = [True]
         return frame
 
     def limited(self) -> Frame:
@@ -113,7 +124,7 @@ class Frame:
         frame = self.derived()
         frame.cell = [self.cell[0]]
         frame._prefix = self._prefix
-        frame.opaque = self.opaque
+        frame._opaque = self._opaque
         frame.whole = self.whole or self
         return frame
 

@@ -1,0 +1,74 @@
+"""Which rule holds for the lineage of a function over a partition, and how it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any, Final, TypeVar
+
+from pyspark import RDD
+
+from lineage_emitter.code.one_record import from_record_read_last
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+PROVED: Final = "each output is made from the record read last: proved from the function's code"
+DECLARED: Final = "each output is made from the record read last: declared by lineage_emitter.exact"
+_MARK: Final = "__lineage_exact__"
+_OF_MAP_PARTITIONS: Final = [
+    part for part in RDD.mapPartitions.__code__.co_consts if isinstance(part, CodeType)
+]
+"""What PySpark makes of the function that ``mapPartitions`` is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``holds``: each output is made from the record read last. ``reason``: how that is known, or why not."""
+
+    holds: bool
+    reason: str
+    is_declared: bool = False
+
+
+def exact(function: Function) -> Function:
+    """Declare that a function over a partition makes each output from the record that it read last.
+
+    Lineage then pairs each output with that record, and says so. A function that keeps records for
+    later outputs (a running total, a window, a set of what was seen) must not be declared: its
+    lineage would lack witnesses.
+
+    Args:
+        function: what ``mapPartitions`` or ``mapPartitionsWithIndex`` is given.
+
+    Returns:
+        The same function, marked.
+
+    Raises:
+        TypeError: it takes no attributes (a built-in function): wrap it in a function of your own.
+    """
+    try:
+        setattr(function, _MARK, True)
+    except AttributeError as problem:
+        raise TypeError(
+            f"{function!r} can't be marked as exact: wrap it in a function of your own"
+        ) from problem
+    return function
+
+
+def one_record_rule(function: Callable[[int, Any], Any]) -> Rule:
+    """The rule for what ``mapPartitionsWithIndex`` is given, by the user or by ``mapPartitions``."""
+    written, index = _as_written(function)
+    if getattr(written, _MARK, False):
+        return Rule(True, DECLARED, is_declared=True)
+    proof = from_record_read_last(written, index)
+    return Rule(proof.holds, PROVED if proof.holds else proof.reason)
+
+
+def _as_written(function: object) -> tuple[object, int]:
+    """The user's own function, and how many parameters stand before its records."""
+    if isinstance(function, FunctionType) and function.__code__ in _OF_MAP_PARTITIONS:
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        if "f" in cells:
+            return cells["f"].cell_contents, 0
+    return function, 1
