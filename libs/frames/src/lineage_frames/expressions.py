@@ -20,7 +20,7 @@ from lineage_core.recipe_plan import (
     within,
 )
 from lineage_frames.errors import RefusedError
-from lineage_frames.literals import of_recipe
+from lineage_frames.literals import of_recipe, quoted
 
 INFIX = {
     "+", "-", "*", "/", "%", "div", "=", "<=>", "<", "<=", ">", ">=", "and", "or", "&", "|", "^", "rlike",
@@ -109,7 +109,7 @@ class Text:
         assert isinstance(place, Literal)
         if isinstance(of, Call) and of.fn == "named_struct":
             return self.of(of.args[2 * int(place.value or 0) + 1])
-        return f"{self.of(of)}.`{call.type}`"
+        return f"{self.of(of)}.{quoted(call.type or '')}"
 
     def _over(self, over: Over) -> str:
         parts = []

@@ -19,9 +19,12 @@ DOUBLES = {"double", "float"}
 """Types, as Spark names them, whose sums differ with their order."""
 
 
+_ESCAPED = {"\\": "\\\\", "'": "\\'", "\0": "\\u0000", "$": "\\u0024"}
+
+
 def text(value: str) -> str:
-    """A string constant."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0") + "'"
+    """A string constant. ``$`` begins what Spark may replace before it reads a statement, so it is told by its number."""
+    return "'" + "".join(_ESCAPED.get(sign, sign) for sign in value) + "'"
 
 
 def quoted(name: str) -> str:

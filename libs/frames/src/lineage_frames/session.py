@@ -28,22 +28,10 @@ from lineage_frames.errors import NotComputedError, RefusedError
 from lineage_frames.expressions import conjuncts
 from lineage_frames.hive_text import check_fields
 from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of, table_of
+from lineage_frames.settings import WRITTEN_FOR, replayed
 from lineage_frames.sources import ROW, WHOLE_FILES, make_views, view_name, view_of, whole_files
 from lineage_frames.versions import check_spark
-
-WRITTEN_FOR = {
-    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
-    "spark.sql.ansi.enforceReservedKeywords": "false",
-    "spark.sql.groupByOrdinal": "false",
-    # Named queries are put where they are read at once: to analyse a chain of them takes Spark far longer otherwise.
-    "spark.sql.legacy.ctePrecedencePolicy": "LEGACY",
-    # What a query leaves in Parquet files is read by others, too.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.orderByOrdinal": "false",
-    "spark.sql.parser.escapedStringLiterals": "false",
-    "spark.sql.shuffle.partitions": "4",
-}
-"""Settings that the statements of a trace are written for."""
+from lineage_frames.vetting import check_text
 
 VIEWS_AT_ONCE = 4
 """Most of what a view takes is waiting for Spark."""
@@ -73,6 +61,7 @@ def begun_session(
     what `trace_session` does.
     """
     check_spark(recipe, spark.version)
+    check_text(recipe)
     session = session_of(spark, recipe, [*recipe.sources, *others.values()])
     scans = [node for node in recipe.plan if isinstance(node, Scan)]
     for node in scans:
@@ -136,10 +125,16 @@ def _is_plain(condition: Expression) -> bool:
 
 
 def session_of(spark: SparkSession, recipe: Recipe, sources: Sequence[Source]) -> SparkSession:
-    """A new session of the same Spark, with the recipe's settings, in which ``sources`` have numbered rows."""
+    """A new session of the same Spark, with the recipe's settings, in which ``sources`` have numbered rows.
+
+    Raises:
+        RefusedError: the recipe has settings that a trace does not set.
+    """
+    settings = replayed(recipe)
     session = new_session(spark)
     numbered = WHOLE_FILES if whole_files(sources) else {}
-    for name, value in {**recipe.settings, **WRITTEN_FOR, **numbered}.items():
+    # The last of a name counts: nothing of a recipe takes the place of what statements are written for.
+    for name, value in {**settings, **WRITTEN_FOR, **numbered}.items():
         session.conf.set(name, value)
     return session
 

@@ -1,13 +1,14 @@
 """What a recipe may make this process do: compute, over files that may be read.
 
 A recipe comes from whoever ran a job, and becomes text of SQL statements here. So all that gets into them as
-it is (functions' names, types, bare constants) must be what it says, and no function may call other code.
+it is (functions' names, types, bare constants) must be what it says, and functions are those of a list.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from pyspark.sql.types import _parse_datatype_string
 
@@ -24,16 +25,21 @@ from lineage_core.recipe_plan import (
     within,
 )
 from lineage_frames.errors import RefusedError
-from lineage_frames.expressions import INFIX
+from lineage_frames.known import CALLED
 from lineage_frames.pyspark_parts import SPARK_ERRORS
+from lineage_frames.settings import replayed
 from lineage_frames.sources import VERSIONED
 from lineage_store.rows import ForbiddenRowsError, RowReader
 
-CALLING = {"reflect", "java_method", "try_reflect", "from_protobuf", "to_protobuf"}
-"""Functions that run other code, or read files that they name."""
-
-OTHERS = INFIX | {"not", "~", "is null", "is not null", "[]", "lambda variable"}
-"""What stands for a function and has not the form of a name."""
+ELSEWHERE = {
+    "path",
+    "paths",
+    "pathglobfilter",
+    "recursivefilelookup",
+    "modifiedbefore",
+    "modifiedafter",
+}
+"""Options by which a reader reads other files than those that are named."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPE = re.compile(r"(?:[A-Za-z0-9_<>(),: ]|`[^`]*`)*")
@@ -51,13 +57,20 @@ def vet(recipe: Recipe, reader: RowReader) -> None:
         ForbiddenRowsError: a file may not be read.
     """
     _vet_files(recipe, reader)
-    for name in recipe.settings:
-        if not name.startswith("spark.sql.") or name.startswith("spark.sql.catalog"):
-            raise RefusedError(f"the recipe has a setting of another kind: {name}")
-    for source in recipe.sources:
-        named = [name for name in source.options if "." in name]
-        if named:
-            raise RefusedError(f"a source has an option of another kind: {named[0]}")
+    check_text(recipe)
+
+
+def check_text(recipe: Recipe) -> None:
+    """See that all of a recipe that becomes text of statements, settings or options is what it says. Each trace does.
+
+    Raises:
+        RefusedError: it may be something else.
+    """
+    replayed(recipe)
+    for options in (*(source.options for source in recipe.sources), recipe.output.options):
+        for name in options:
+            if "." in name or name.lower() in ELSEWHERE:
+                raise RefusedError(f"a source has an option of another kind: {name}")
     for one in _expressions(recipe):
         _vet_expression(one)
     for kind in sorted(set(_types(recipe))):
@@ -94,13 +107,10 @@ def _expressions(recipe: Recipe) -> Iterator[Expression]:
 
 def _vet_expression(one: Expression) -> None:
     if isinstance(one, Call):
-        named = _NAME.fullmatch(one.fn) is not None and one.fn.lower() not in CALLING
-        if not named and one.fn not in OTHERS:
-            raise RefusedError(f"the recipe calls {one.fn!r}")
+        if one.fn not in CALLED:
+            raise RefusedError(f"the recipe calls {one.fn!r}, which traces do not")
         if one.fn == "lambda variable" and not _NAME.fullmatch(one.type or ""):
             raise RefusedError(f"the recipe has a variable {one.type!r}")
-        if one.fn == "field" and "`" in (one.type or ""):
-            raise RefusedError(f"the recipe has a field {one.type!r}")
     if isinstance(one, Literal) and not _is_what_it_says(one):
         raise RefusedError(f"the recipe has a {one.type} {one.value!r}")
 
@@ -128,6 +138,7 @@ def _types(recipe: Recipe) -> Iterator[str]:
             yield one.type or ""
 
 
+@lru_cache(1_000)
 def _vet_type(kind: str) -> None:
     """See that a type's text is one: words alone do no harm, others must read as a type."""
     if _WORDS.fullmatch(kind):
