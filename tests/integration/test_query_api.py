@@ -69,8 +69,9 @@ def test_applications_are_listed_filtered_and_shown(client: httpx.Client) -> Non
         assert got(client.get("/v1/applications", params=wrong))["items"] == []
     details = got(client.get("/v1/applications/latest"))
     assert [node["label"] for node in details["sources"] + details["sinks"]] == ["read", "write"]
+    assert (details["answerable"], details["refusals"]) == (True, [])
     verdict = got(client.get("/v1/applications/app/completeness"))
-    assert verdict["complete"]
+    assert (verdict["complete"], verdict["received"], verdict["answerable"]) == (True, True, True)
     assert verdict["tasks"] == {"expected": 3, "committed": 3}
     progress = got(client.get("/v1/applications/app-1/progress"))
     assert (progress["capture"]["tasks"], progress["link"]["blocks_linked"]) == (3, 3)

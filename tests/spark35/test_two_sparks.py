@@ -72,7 +72,7 @@ def test_a_recipe_of_one_is_traced_in_the_other(made_in: str, tmp_path: Path) ->
     here, there = (in_35, in_41) if made_in == "3.5" else (in_41, in_35)
     done = run_program(tmp_path, [*here, "run", "job.py"])
     assert done.returncode == 0, done.stderr
-    assert ": complete, 3 recipes" in done.stderr
+    assert ": complete, answerable, 3 recipes" in done.stderr
     for question in (
         ["back", "totals#country=NO"],
         ["back", "joined", "--where", "id = 15"],

@@ -323,7 +323,9 @@ def test_run_sums_up_what_was_captured(stand_in: Path, here: Path) -> None:
     root = str(Path(__file__).parents[2])
     result = run_command("run", "job.py", root)
     (line,) = result.stderr.splitlines()
-    assert line.startswith("lineage: new: complete, 10 flows in 3 blocks; next: lineage back")
+    assert line.startswith(
+        "lineage: new: complete, answerable, 10 flows in 3 blocks; next: lineage back"
+    )
     assert as_json("back", "write#0#1")["app"] == "new"
     assert (here / ".lineage/spool/of another run at once/driver.jsonl").exists()
     assert [one["app"] for one in as_json("apps")] == ["new", "app-1"]

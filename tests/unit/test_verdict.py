@@ -82,6 +82,10 @@ def test_all_that_was_expected_is_there() -> None:
     assert found.complete
     assert found.to_json() == {
         "complete": True,
+        "received": True,
+        "answerable": True,
+        "refusals": [],
+        "unchecked": 0,
         "status": "ok",
         "final": True,
         "tasks": {"expected": 3, "committed": 3},

@@ -54,6 +54,19 @@ class Access(Protocol):
             KeyError: there is no such application.
         """
 
+    def answerable(self, app: str, verdict: Verdict, most_s: float | None = None) -> Verdict:
+        """The verdict with whether rows of all outputs can be traced.
+
+        ``most_s``: seconds after which outputs are left unchecked; None: all are looked at.
+        """
+
+    def probed(self, app: str, verdict: Verdict, rows: int) -> Verdict:
+        """The verdict with what came of tracing so many rows of each DataFrame's output.
+
+        Raises:
+            TraceError: no Spark can be had here.
+        """
+
     def ask(self, question: Question) -> Answer:
         """Where rows come from, or where they went."""
 
@@ -113,6 +126,23 @@ class StoredAccess:
 
     def verdict(self, app: str) -> Verdict:
         return verdict_of(self.store, app)
+
+    def answerable(self, app: str, verdict: Verdict, most_s: float | None = None) -> Verdict:
+        if not verdict.recipes_received:
+            return verdict
+        # Loads PySpark, which who has no DataFrames need not wait for.
+        from lineage_frames.answerable import with_answerable
+
+        return with_answerable(self.store, app, verdict, most_s=most_s)
+
+    def probed(self, app: str, verdict: Verdict, rows: int) -> Verdict:
+        if not verdict.recipes_received:
+            return verdict
+        from lineage.frame_traces import spark_session
+        from lineage_frames.probing import probed
+
+        with spark_session() as spark:
+            return probed(spark, self.store, app, verdict, rows=rows)
 
     def ask(self, question: Question) -> Answer:
         noted = noted_by_values(self.store, question.places, question.direction, question.app)

@@ -392,7 +392,7 @@ def openlineage(
 
 @app.command("verify")
 @reported
-def verify(
+def verify(  # noqa: PLR0913, PLR0917 - an argument is an option
     context: typer.Context,
     name: AppArgument = "latest",
     wait: Annotated[
@@ -402,10 +402,26 @@ def verify(
     timeout: Annotated[
         float, typer.Option("--timeout", min=0, metavar="SECONDS", help="The longest wait.")
     ] = 600.0,
+    received_only: Annotated[
+        bool,
+        typer.Option(
+            "--received-only", help="Only whether all was received, not whether rows can be traced."
+        ),
+    ] = False,
+    probe: Annotated[
+        bool,
+        typer.Option("--probe", help="Trace some rows of each DataFrame's output, by Spark."),
+    ] = False,
+    probe_rows: Annotated[
+        int, typer.Option("--probe-rows", min=1, metavar="N", help="How many rows of each.")
+    ] = 3,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Say whether an application's lineage is complete; exit code 1 when it is not."""
+    """Say whether an application's lineage is complete, and its outputs' rows can be traced.
+
+    Exit code 1 when either is not so. An answer that may name more rows than were used is an answer.
+    """
     from lineage.verdicts import show_verdict
 
     with opened(chosen_store(context, store)) as access:
@@ -416,11 +432,14 @@ def verify(
         else:
             found = access.find(name)
             verdict = access.verdict(found)
+        if not received_only:
+            verdict = access.answerable(found, verdict)
+            verdict = access.probed(found, verdict, probe_rows) if probe else verdict
     if as_json:
         print_json({"app": found} | verdict.to_json())
     else:
         show_verdict(found, verdict)
-    if not verdict.complete:
+    if not verdict.complete or (verdict.answerable is False and not received_only):
         raise typer.Exit(EXIT_INCOMPLETE)
 
 

@@ -18,8 +18,10 @@ import typer
 
 from lineage.access import StoredAccess
 from lineage.linking import link_folders
+from lineage.verdicts import answers_words
 from lineage_core.errors import LineageError
 from lineage_core.trace_result import Direction
+from lineage_core.verdict import Verdict
 from lineage_store.asking import Question
 from lineage_store.opening import is_embedded, open_store, store_path
 from lineage_store.port import GraphStore
@@ -29,6 +31,8 @@ from lineage_store.verdicts import verdict_of
 CRASH = "crash"
 """The operator of sinks that hold what a task was working on when it failed."""
 ROWS_SHOWN = 3
+CHECKED_S = 2.0
+"""How long the end of a run looks at whether its outputs' rows can be traced: `lineage verify` takes its time."""
 FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 """Sent to this process alone by whoever supervises it: the job is to get them."""
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
@@ -111,7 +115,8 @@ def _summarise(url: str, notes: RunNotes, *, as_json: bool) -> None:
             names = {record.app: record.name for record in store.applications()}
             for app in linked:
                 if app in names:
-                    verdict = verdict_of(store, app).to_json()
+                    access = StoredAccess(store, url)
+                    verdict = access.answerable(app, verdict_of(store, app), CHECKED_S).to_json()
                     died_on = culprits(store, url, app)
                     found.append({"app": app, "name": names[app], "died_on": died_on} | verdict)
     found += [_sent(app, kafka, notes.apps[app]) for app, kafka in notes.kafka.items()]
@@ -161,12 +166,13 @@ def _summary(found: dict[str, Any]) -> str:
             )
         return f"lineage: {app}: sent to Kafka at {kafka}; next: lineage verify --wait {app}"
     app, flows, blocks = found["app"], found["flows"], found["blocks"]["received"]
-    if found["complete"] and blocks:
-        state, following = "complete", "lineage back OUTPUT_FILE:LINE"
-    elif found["complete"]:
-        state, following = "complete", f"lineage graph {app}"
+    verdict = Verdict.from_json(found)
+    if not verdict.complete or not verdict.answerable:
+        following = f"lineage verify {app}"
     else:
-        state, following = "incomplete", f"lineage verify {app}"
+        following = "lineage back OUTPUT_FILE:LINE" if blocks else f"lineage graph {app}"
+    received = "complete" if verdict.complete else "incomplete"
+    state = f"{received}, {answers_words(verdict)}"
     kept = f"{flows:,} flows in {blocks:,} blocks"
     recipes = found["recipes"]["received"]
     if recipes:
@@ -174,5 +180,6 @@ def _summary(found: dict[str, Any]) -> str:
         kept = f"{kept}, {noted}" if blocks else noted
     lines = [f"lineage: {app}: {state}, {kept}; next: {following}"]
     lines += [f"lineage:   {reason}" for reason in found["reasons"][:3]]
+    lines += [f"lineage:   can't be traced: {one.text}" for one in verdict.refusals[:3]]
     lines += [f"lineage:   a task died while working on {row}" for row in found["died_on"]]
     return "\n".join(lines)

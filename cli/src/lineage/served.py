@@ -74,6 +74,13 @@ class ServedAccess:
     def verdict(self, app: str) -> Verdict:
         return Verdict.from_json(self._get(f"/v1/applications/{_part(app)}/completeness"))
 
+    def answerable(self, app: str, verdict: Verdict, most_s: float | None = None) -> Verdict:
+        # The server has said so with the rest, where it can.
+        return verdict
+
+    def probed(self, app: str, verdict: Verdict, rows: int) -> Verdict:
+        raise TraceError("--probe runs queries of Spark: ask the store itself, not a server")
+
     def ask(self, question: Question) -> Answer:
         places = [_seen_from_anywhere(place) for place in question.places]
         body = _asked(question, places) | {"limit": question.limit}

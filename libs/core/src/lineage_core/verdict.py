@@ -1,13 +1,14 @@
-"""The completeness verdict: whether the lineage of an application is all there.
+"""Two verdicts on an application: whether its lineage is all there, and whether its outputs' rows can be traced by it.
 
 Pure: computed from the messages of the driver and from what a store counted; the clock is passed
-in. What is not known to be complete is not called complete.
+in. What is not known to be complete is not called complete. Which recipes allow traces is found out elsewhere
+(`lineage_frames.answerable`): records need none, they are looked up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from lineage_core.limits import LIMITED_REASON
@@ -58,8 +59,31 @@ class StoreCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why rows of an output can't be traced back, though all of its lineage was received.
+
+    ``node``: the output in the graph, and ``what`` the program called. ``operator``: of its plan, as recipes
+    name it (``aggregate``); empty where it is none of these.
+    """
+
+    node: str
+    what: str
+    operator: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        by = f"{self.operator}: " if self.operator else ""
+        return f"node {self.node} ({self.what}): {by}{self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Complete or not, and why not.
+
+    ``complete``: all was received. ``answerable``: rows of all outputs can be traced (a superset is an answer, too);
+    None: not known, as some outputs, ``unchecked`` of them, were not looked at. ``refusals`` say why not.
 
     ``limited``: by node where rules of the user limit capture, how many records it saw and how many
     of them have lineage. ``status``: running, ok, failed or abandoned. ``superset``: reasons by node; an inexact node
@@ -88,11 +112,24 @@ class Verdict:
     stubs: int
     recipes_expected: int = 0
     recipes_received: int = 0
+    answerable: bool | None = None
+    refusals: tuple[Refusal, ...] = ()
+    unchecked: int = 0
+
+    def answered(self, refusals: Iterable[Refusal], unchecked: int = 0) -> Verdict:
+        """The verdict with what was found out about the outputs."""
+        found = tuple(refusals)
+        answerable = False if found else None if unchecked else True
+        return replace(self, answerable=answerable, refusals=found, unchecked=unchecked)
 
     def to_json(self) -> dict[str, Any]:
         """As ``lineage verify --json`` prints it."""
         return {
             "complete": self.complete,
+            "received": self.complete,
+            "answerable": self.answerable,
+            "refusals": [asdict(one) for one in self.refusals],
+            "unchecked": self.unchecked,
             "status": self.status,
             "final": self.final,
             "tasks": {"expected": self.tasks_expected, "committed": self.tasks_committed},
@@ -151,6 +188,10 @@ class Verdict:
             stubs=blocks["stubs"],
             recipes_expected=recipes["expected"],
             recipes_received=recipes["received"],
+            # Nor whether rows can be traced.
+            answerable=told.get("answerable"),
+            refusals=tuple(Refusal(**one) for one in told.get("refusals", ())),
+            unchecked=told.get("unchecked", 0),
         )
 
 
@@ -193,6 +234,9 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         stubs=counts.stubs,
         recipes_expected=facts.recipes_promised,
         recipes_received=len(counts.recipes),
+        # Records are looked up; of DataFrames' outputs only their recipes can tell.
+        answerable=None if facts.recipes_promised or counts.recipes else True,
+        unchecked=len(counts.recipes),
     )
 
 

@@ -58,10 +58,21 @@ def runnable(spark: SparkSession, recipe: Recipe, key: str | None) -> Runnable:
     Raises:
         FunctionsKeyError: the key can't be used.
     """
+    return runnable_in(recipe, key, spark.version, is_connected=connected(spark))
+
+
+def runnable_in(
+    recipe: Recipe, key: str | None, spark: str, *, is_connected: bool = False
+) -> Runnable:
+    """`runnable` in a Spark of version ``spark`` that need not be there.
+
+    Raises:
+        FunctionsKeyError: the key can't be used.
+    """
     if not recipe.functions:
         return Runnable(recipe)
     held = read_key(os.environ) if key is None else checked_key(key) if key else None
-    refused = _refused_whole(spark, recipe, held)
+    refused = _refused_whole(recipe, held, spark, is_connected=is_connected)
     whys = {place: refused or _refused(function) for place, function in enumerate(recipe.functions)}
 
     def change(one: Any) -> Any:
@@ -91,17 +102,17 @@ def register(session: SparkSession, recipe: Recipe) -> None:
         _register(session, function_name(place), recipe.functions[place])
 
 
-def _refused_whole(spark: SparkSession, recipe: Recipe, key: bytes | None) -> str:
+def _refused_whole(recipe: Recipe, key: bytes | None, spark: str, *, is_connected: bool) -> str:
     if key is None:
         return f"no key was given ({KEY})"
     if not recipe.signature:
         return "it is not signed"
     if not is_signed(recipe, key):
         return "its signature does not fit the key"
-    if connected(spark):
+    if is_connected:
         return "sessions of Spark Connect run none of a recipe"
-    if recipe.spark != spark.version:
-        return f"it was run by Spark {recipe.spark}, and this is {spark.version}"
+    if recipe.spark != spark:
+        return f"it was run by Spark {recipe.spark}, and this is {spark}"
     return ""
 
 

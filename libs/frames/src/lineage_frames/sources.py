@@ -81,6 +81,17 @@ def make_views(spark: SparkSession, source: Source, place: int) -> None:
     plain.createOrReplaceTempView(plain_name(place))
 
 
+def without_names(source: Source) -> str:
+    """Why rows of such a source have no names, by which they could be told; empty where they have."""
+    if source.format in VERSIONED | {JDBC}:
+        return ""
+    if source.format != "parquet" and source.format not in NUMBERED:
+        return f"rows of {source.format} sources have no names yet"
+    if source.options.get("mode", "").upper() == "DROPMALFORMED":
+        return "rows that the reader drops have no names (mode DROPMALFORMED)"
+    return ""
+
+
 def view_of(spark: SparkSession, source: Source) -> DataFrame:
     """The source's rows with `FILE` and `ROW`, from the files that the job read.
 
@@ -97,10 +108,9 @@ def _rows(spark: SparkSession, source: Source) -> tuple[DataFrame, DataFrame]:
     if apart is not None:
         named = apart(spark, source)
         return named, named
-    if source.format != "parquet" and source.format not in NUMBERED:
-        raise RefusedError(f"rows of {source.format} sources have no names yet")
-    if source.options.get("mode", "").upper() == "DROPMALFORMED":
-        raise RefusedError("rows that the reader drops have no names (mode DROPMALFORMED)")
+    why = without_names(source)
+    if why:
+        raise RefusedError(why)
     paths = [literal_path(file.path) for file in source.files]
     if source.format == HIVE_TEXT:
         frame = hive_text.rows(spark, source, paths)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from importlib.util import find_spec
 
 from lineage_core.address import parse_space
 from lineage_core.region import Region
@@ -41,6 +42,8 @@ MATCHES_MAX = 10_000
 STALE_S = 2.0
 """Seconds for which the lineage of a running job is taken for what it was: pages of one trace agree."""
 VERDICTS_KEPT = 10_000
+CHECKED_S = 5.0
+"""How long a request looks at whether rows of outputs can be traced."""
 NARROWER = "narrow it: fewer rows, one step (steps), or a node nearer by (until)"
 
 
@@ -136,13 +139,33 @@ class Lineages:
             verdict = verdict_of(self.store, app)
         except KeyError as error:
             raise NotFoundError(f"there is no application {app!r}") from error
+        self._keep_verdict(app, verdict)
+        return verdict
+
+    def answerable(self, app: str) -> Verdict:
+        """:meth:`verdict` with whether rows of all outputs can be traced; not known where this server has no PySpark.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        verdict = self.verdict(app)
+        if verdict.answerable is not None or find_spec("lineage_frames") is None:
+            return verdict
+        from lineage_frames.answerable import with_answerable
+        from lineage_frames.functions import NO_CODE
+
+        found = with_answerable(self.store, app, verdict, most_s=CHECKED_S, key=NO_CODE)
+        if found.answerable is not None:
+            self._keep_verdict(app, found)
+        return found
+
+    def _keep_verdict(self, app: str, verdict: Verdict) -> None:
         # Late deliveries may still complete what is final and incomplete.
         if verdict.final and verdict.complete:
             with self._lock:
                 self._verdicts[app] = verdict
                 while len(self._verdicts) > VERDICTS_KEPT:
                     self._verdicts.popitem(last=False)
-        return verdict
 
     def delete(self, app: str) -> None:
         """Remove an application and what was kept of it."""

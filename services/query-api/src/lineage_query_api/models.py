@@ -80,7 +80,20 @@ class NodeRef(_Model):
     path: str | None
 
 
+class RefusalModel(_Model):
+    """Why rows of an output can't be traced back, though its lineage is there."""
+
+    node: str
+    what: str
+    operator: str
+    reason: str
+
+
 class ApplicationDetails(ApplicationModel):
+    answerable: bool | None = Field(
+        description="whether rows of all outputs can be traced; null: not known here"
+    )
+    refusals: list[RefusalModel]
     nodes: int
     sources: list[NodeRef]
     sinks: list[NodeRef]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -15,6 +16,7 @@ from lineage_query_api.models import (
     ApplicationModel,
     ApplicationPage,
     ProgressModel,
+    RefusalModel,
     SearchText,
 )
 from lineage_store.listing import CursorError
@@ -68,8 +70,11 @@ def get_application(app: AppName, store: Store, _: Caller) -> ApplicationDetails
     """One application, with what it read and wrote."""
     opened = store.open(app)
     summary = shaping.application(store.application(opened.app), opened.verdict)
+    answered = store.answerable(opened.app)
     return ApplicationDetails(
         **summary.model_dump(),
+        answerable=answered.answerable,
+        refusals=[RefusalModel.model_validate(asdict(one)) for one in answered.refusals],
         nodes=len(opened.nodes),
         sources=shaping.node_refs(opened, "source", "frame-source"),
         sinks=shaping.node_refs(opened, "sink", "frame"),
@@ -86,9 +91,9 @@ def delete_application(app: AppName, store: Store, _: Admin) -> Response:
 
 @router.get("/{app}/completeness")
 def get_completeness(app: AppName, store: Store, _: Caller) -> AnyObject:
-    """Whether all lineage is there, and why not: as `lineage verify --json` prints it."""
+    """Whether all lineage is there and rows can be traced, and why not: as `lineage verify --json` prints it."""
     found = store.find(app)
-    return AnyObject(app=found, **store.verdict(found).to_json())
+    return AnyObject(app=found, **store.answerable(found).to_json())
 
 
 @router.get("/{app}/progress")

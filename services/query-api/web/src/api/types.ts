@@ -35,7 +35,18 @@ export interface NodeRef {
   path: string | null;
 }
 
+/** Why rows of an output can't be traced back, though its lineage is there. */
+export interface Refusal {
+  node: string;
+  what: string;
+  operator: string;
+  reason: string;
+}
+
 export interface AppDetail extends App {
+  /** Rows of all outputs can be traced; null or absent: the server does not know. */
+  answerable?: boolean | null;
+  refusals?: Refusal[];
   nodes: number;
   sources: NodeRef[];
   sinks: NodeRef[];
@@ -46,6 +57,8 @@ export interface AppDetail extends App {
 export interface Completeness {
   app: string;
   complete: boolean;
+  answerable?: boolean | null;
+  refusals?: Refusal[];
   final?: boolean;
   tasks?: Record<string, number>;
   blocks?: Record<string, number>;

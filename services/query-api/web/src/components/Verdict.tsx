@@ -1,17 +1,18 @@
-import type { App } from '../api/types';
+import type { App, AppDetail } from '../api/types';
 
-type Judged = Pick<App, 'status' | 'complete' | 'final' | 'exact'>;
+type Judged = Pick<App, 'status' | 'complete' | 'final' | 'exact'> & Pick<AppDetail, 'answerable'>;
 
 export interface VerdictWords {
   tone: 'good' | 'warn' | 'live';
   words: string;
 }
 
-/** The verdict in words: running, complete (exact or not), incomplete. */
+/** The verdict in words: running, complete (answerable, exact or not), incomplete. */
 export function verdictWords(app: Judged): VerdictWords {
   if (app.status === 'running') return { tone: 'live', words: 'running' };
   if (!app.complete && !app.final) return { tone: 'live', words: 'still linking' };
   if (!app.complete) return { tone: 'warn', words: 'incomplete' };
+  if (app.answerable === false) return { tone: 'warn', words: 'complete, not answerable' };
   return { tone: 'good', words: app.exact ? 'complete' : 'complete, not exact' };
 }
 

@@ -32,6 +32,9 @@ describe('a verdict', () => {
   it.each([
     [app, 'complete'],
     [{ ...app, exact: false }, 'complete, not exact'],
+    [{ ...app, answerable: true }, 'complete'],
+    [{ ...app, answerable: null }, 'complete'],
+    [{ ...app, answerable: false }, 'complete, not answerable'],
     [{ ...app, complete: false }, 'incomplete'],
     [{ ...app, complete: false, final: false }, 'still linking'],
     [{ ...app, status: 'running', complete: false, final: false }, 'running'],

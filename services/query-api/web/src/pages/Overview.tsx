@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 
 import { completenessQuery } from '../api/queries';
-import type { AppDetail, NodeRef } from '../api/types';
+import type { AppDetail, NodeRef, Refusal } from '../api/types';
 import { counted } from '../lib/format';
 
 interface Props {
@@ -82,6 +82,7 @@ function VerdictDetails({ detail }: Pick<Props, 'detail'>) {
           )}
         </div>
       )}
+      <Refusals refusals={detail.refusals ?? []} />
       {detail.unknown_parts.length > 0 && (
         <>
           <h3>Parts that are not known</h3>
@@ -107,6 +108,24 @@ function VerdictDetails({ detail }: Pick<Props, 'detail'>) {
       <Numbers title="Tasks" numbers={data?.tasks} />
       <Numbers title="Blocks" numbers={data?.blocks} />
     </>
+  );
+}
+
+function Refusals({ refusals }: { refusals: Refusal[] }) {
+  if (refusals.length === 0) return null;
+  return (
+    <div className="notice notice-warn">
+      <p className="notice-title">Not answerable</p>
+      <p>Rows of these outputs can’t be traced back, though their lineage is stored:</p>
+      <ul>
+        {refusals.map(({ node, what, operator, reason }) => (
+          <li key={`${node} ${operator} ${reason}`}>
+            node {node} ({what}): {operator && `${operator}: `}
+            {reason}
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }
 

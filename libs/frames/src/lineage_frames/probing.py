@@ -1,0 +1,104 @@
+"""Tries whether rows of DataFrames' outputs can be traced: some of each are, by Spark.
+
+What recipes alone can't tell is found out so: sources that changed, orders that tie, values that come out otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from lineage_core.recipe import Recipe
+from lineage_core.verdict import Verdict
+from lineage_frames import literals
+from lineage_frames.answerable import OUTPUTS, told_of
+from lineage_frames.building import Builder
+from lineage_frames.errors import FramesError
+from lineage_frames.functions import register, runnable
+from lineage_frames.grouping import KEEP_VALUES
+from lineage_frames.rows import output_of
+from lineage_frames.session import check, session_of, told, trace_session
+from lineage_frames.sources import view_of
+from lineage_frames.tracing import trace_back, trace_named
+from lineage_store.port import GraphStore
+
+ROWS = 3
+"""Rows of each output that are tried, if not told otherwise."""
+
+
+def probed(
+    spark: SparkSession,
+    store: GraphStore,
+    app: str,
+    verdict: Verdict,
+    *,
+    rows: int = ROWS,
+    key: str | None = None,
+) -> Verdict:
+    """A verdict with what came of tracing some rows of each output; what it said before stays.
+
+    Args:
+        spark: any session; traces run in new ones beside it.
+        store: has the recipes.
+        app: the application.
+        verdict: with what recipes alone tell (`answerable`): outputs that are refused there are not tried.
+        rows: how many of each output.
+        key: of recipes' Python functions, as in `lineage_frames.tracing.trace_back`.
+    """
+    graph, found = store.graph(app), list(verdict.refusals)
+    refused = {one.node for one in found}
+    for node in graph.nodes():
+        text = graph.recipe(node.node) if node.kind in OUTPUTS else None
+        if text is not None and node.node not in refused:
+            problems = dict.fromkeys(probe(spark, Recipe.from_json(text), rows, key))
+            found += told_of(node, (("", problem) for problem in problems))
+    return verdict.answered(found)
+
+
+def probe(
+    spark: SparkSession, recipe: Recipe, rows: int = ROWS, key: str | None = None
+) -> Iterator[str]:
+    """Trace some rows of an output: why which can't be. Of none there is nothing to say."""
+    try:
+        some, there = _some(spark, recipe, rows, key)
+    except FramesError as problem:
+        yield f"no row was found to try: {problem}"
+        return
+    for row in some:
+        try:
+            if recipe.names_rows:
+                trace_named(spark, recipe, np.array([row[-1]], np.int64), shown=0, key=key)
+            else:
+                trace_back(spark, recipe, [row], there=there, key=key)
+        except FramesError as problem:
+            yield str(problem)
+
+
+def _some(
+    spark: SparkSession, recipe: Recipe, rows: int, key: str | None
+) -> tuple[Sequence[Sequence[Any]], bool]:
+    """Rows of the output, and whether they hold the very values that the job's had."""
+    if recipe.output.files and recipe.output.format is not None:
+        output = output_of(spark, recipe)
+        session = session_of(spark, recipe, [output])
+        columns = [literals.quoted(column.name) for column in recipe.columns]
+        with told():
+            some = view_of(session, output).select(*columns).limit(rows).collect()
+        return some, output.format in KEEP_VALUES
+    if not recipe.columns:
+        return [], False
+    code = runnable(spark, recipe, key)
+    session = trace_session(spark, recipe)
+    register(session, code.recipe)
+    builder = Builder(code.recipe)
+    with code.explained():
+        # As the trace itself looks for them.
+        built = builder.build(len(recipe.plan) - 1, ids=False, top=True)
+    names = ", ".join(f"c{one.id} AS v{n}" for n, one in enumerate(recipe.columns))
+    with told():
+        check(session, builder)
+        select = f"SELECT {names} FROM {built.name} AS r LIMIT {rows}"
+        return session.sql(builder.statement(select)).collect(), False
