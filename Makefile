@@ -88,6 +88,7 @@ SECONDS ?= 300
 
 .PHONY: hunt
 hunt: setup ## Try programs nobody wrote under harm, and hold their lineage to what their rows say (five minutes)
+	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/python -m tests.hunt --seed $(SEED) --seconds $(SECONDS) $(ARGS)
 
 .PHONY: bench

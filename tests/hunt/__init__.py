@@ -24,13 +24,16 @@ state       the same through the linker, whose state is lost, restored or behind
 sources     text files that are changed, touched or replaced between questions, over a program's asker and over HTTP
 frames      DataFrame queries of everyday idioms over Parquet files, traced by their recipes
 plain       generated RDD programs in calm
+functions   the same with functions over partitions that keep records: buffers, windows, closures, objects
 tasks       the same with a last shuffle behind random keys; a task fails, a worker dies, or the files of shuffles are
             deleted, behind any operator; caches are dropped between actions
 executors   the same on a cluster of two executors, one of which is killed
+servers     made-up jobs through Kafka, linker, Redis, writer and Neo4j; any of them is killed, Redis is emptied or put back
+            to an older state, all records come again
 ==========  ====================================================================================================
 
 The modules: ``claims`` the sentences · ``identity`` ids in source rows · ``carrying`` a SparkContext whose records
-carry ids · ``harm`` what strikes, once, at a place that is drawn · ``application`` runs programs and traces their rows ·
+carry ids (``records``) · ``shapes`` functions over partitions · ``harm`` what strikes, once, at a place that is drawn · ``application`` runs programs and traces their rows ·
 ``simulated`` jobs without Spark · ``*_kind(s)`` what is drawn and how it is tried · ``hunting`` the loop · ``reading``
 programs for people. Programs are those of `tests.oracle`, and Hypothesis shrinks what breaks a sentence.
 

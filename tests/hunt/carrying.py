@@ -4,7 +4,7 @@ It offers what `tests.oracle.spark` builds programs with and does each operator 
 that hand ids on. So a row states what it was really made of, also where a function is random, looks at the order in
 which rows come, or was computed twice with two results: the truth is carried, not computed again.
 
-A record is a `Carried`, or a pair whose second element is one where the value is a pair: keys are plain values.
+See `tests.hunt.records` for what a record is.
 """
 
 from __future__ import annotations
@@ -15,57 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from tests.hunt import identity
-from tests.hunt.claims import marked
 from tests.hunt.harm import Harm
-from tests.oracle import functions
+from tests.hunt.records import (
+    Carried,
+    Ids,
+    Value,
+    ids_of,
+    joined,
+    pack,
+    text_of,
+    value_of,
+)
 
-Ids = frozenset[str]
-Value = Any
 ONE_BY_ONE = ("each", "each_with_index")
 """Functions over partitions that make each row of the one before them; of others each is of all rows so far."""
-
-
-class Carried:
-    """A value and the ids of the source rows that it is made of."""
-
-    __slots__ = ("ids", "value")
-
-    def __init__(self, value: Value, ids: Ids) -> None:
-        self.value, self.ids = value, ids
-
-    def __reduce__(self) -> Any:
-        return Carried, (self.value, self.ids)
-
-    def __repr__(self) -> str:
-        return f"Carried({self.value!r}, {sorted(self.ids)})"
-
-
-def pack(value: Value, ids: Ids) -> Any:
-    """A record."""
-    if isinstance(value, tuple) and len(value) == 2:
-        return value[0], Carried(value[1], ids)
-    return Carried(value, ids)
-
-
-def value_of(record: Any) -> Value:
-    """The value of a record."""
-    return record.value if isinstance(record, Carried) else (record[0], record[1].value)
-
-
-def ids_of(record: Any) -> Ids:
-    """The ids that a record carries."""
-    carried: Carried = record if isinstance(record, Carried) else record[1]
-    return carried.ids
-
-
-def joined(records: Iterable[Any]) -> Ids:
-    """The ids of all of some records."""
-    return frozenset().union(*(ids_of(record) for record in records))
-
-
-def text_of(record: Any) -> str:
-    """The text of a record, with its ids."""
-    return marked(functions.render(value_of(record)), ids_of(record))
 
 
 class CarryingContext:

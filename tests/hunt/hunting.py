@@ -41,7 +41,7 @@ class Kind:
 
 @dataclass
 class Tally:
-    """What came of a kind. ``found``: the shrunk programs that broke a sentence."""
+    """What came of a kind. ``found``: the shrunk programs that broke a sentence; ``again``: how often one of them did."""
 
     kind: str
     programs: int = 0
@@ -49,6 +49,7 @@ class Tally:
     exact: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     found: list[dict[str, Any]] = field(default_factory=list)
+    again: int = 0
     seconds: float = 0.0
 
     def __str__(self) -> str:
@@ -85,7 +86,7 @@ def hunt(kind: Kind, bounds: Hunt, folder: Path) -> Tally:
     """Try programs of one kind until its time is over."""
     tally, begun, number = Tally(kind.name), time.monotonic(), bounds.seed
     with kind.opened(folder) as attempt:
-        while not bounds.over(tally, begun) and len(tally.found) < kind.found_max:
+        while not bounds.over(tally, begun) and len(tally.found) + tally.again < kind.found_max:
             _Batch(kind, bounds, tally, attempt, number, begun).run()
             number += 1
     tally.seconds = time.monotonic() - begun
@@ -177,5 +178,8 @@ class _Batch:
             "program": self.smallest,
             "faults": self.failed[self.smallest][:FAULTS_SHOWN],
         }
+        if any(one["program"] == self.smallest for one in self.tally.found):
+            self.tally.again += 1
+            return
         self.tally.found.append(found)
         self.bounds.note({"found": True, **found})

@@ -5,6 +5,14 @@ from __future__ import annotations
 from tests.hunt.frame_kind import FRAME_KINDS
 from tests.hunt.hunting import Kind
 from tests.hunt.pure_kinds import PURE_KINDS
+from tests.hunt.server_kind import SERVER_KINDS
+from tests.hunt.source_kind import SOURCE_KINDS
 from tests.hunt.spark_kinds import SPARK_KINDS
 
-KINDS: tuple[Kind, ...] = (*PURE_KINDS, *SPARK_KINDS, *FRAME_KINDS)
+KINDS: tuple[Kind, ...] = (
+    *PURE_KINDS,
+    *SOURCE_KINDS,
+    *FRAME_KINDS,
+    *SPARK_KINDS,
+    *SERVER_KINDS,
+)

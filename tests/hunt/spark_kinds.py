@@ -18,6 +18,7 @@ from tests.hunt.claims import Finding
 from tests.hunt.harm import CALM, Harm
 from tests.hunt.hunting import Kind
 from tests.hunt.identity import numbered
+from tests.hunt.shapes import SHAPES
 from tests.oracle.model import Program, Source, Step
 from tests.oracle.program import programs, sources
 
@@ -60,6 +61,16 @@ def generated() -> st.SearchStrategy[Program]:
 def calm() -> st.SearchStrategy[Attempt]:
     """Programs to which nothing happens."""
     return st.builds(Attempt, generated(), st.just(CALM), st.booleans())
+
+
+@st.composite
+def shaped(draw: st.DrawFn) -> Attempt:
+    """Programs with a function over partitions that keeps records in some way."""
+    program = draw(programs(steps_max=2, sinks_max=1, source=_rows))
+    shape, last = draw(st.sampled_from(sorted(SHAPES))), len(program.steps) - 1
+    return Attempt(
+        program, Harm(shape=shape, shaped=draw(st.integers(0, last))), draw(st.booleans())
+    )
 
 
 @st.composite
@@ -145,6 +156,7 @@ def opened(master: str) -> Callable[[Path], AbstractContextManager[Running]]:
 
 SPARK_KINDS = (
     Kind("plain", calm, opened("local[2]"), batch=40),
+    Kind("functions", shaped, opened("local[2]"), batch=40),
     Kind("tasks", lambda: harmed(("raise", "exit", "files", "files", "files")), opened(LOCAL)),
     Kind("executors", lambda: harmed(("kill",)), opened(CLUSTER), batch=10),
 )
