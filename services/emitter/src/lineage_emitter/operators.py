@@ -108,12 +108,25 @@ class OneRecord:
     """A function over a partition, each output of which is made from the record read last.
 
     Where that is proved it is so of plain records: from the first other one on, outputs are
-    supersets. ``is_declared``: the user says so of any record.
+    supersets. ``is_declared``: the user says so of any record. ``still_holds``: proves it again when an
+    action sends the function to the workers: what its names stand for may be others by then.
     """
 
-    def __init__(self, function: PartitionFunction, *, is_declared: bool) -> None:
+    def __init__(
+        self,
+        function: PartitionFunction,
+        *,
+        is_declared: bool,
+        still_holds: Callable[[PartitionFunction], bool] | None = None,
+    ) -> None:
         self.function = function
         self.is_declared = is_declared
+        self.still_holds = still_holds
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.still_holds is not None and not self.still_holds(self.function):
+            return Opaque, (self.function,)
+        return _one_record, (self.function, self.is_declared)
 
     def __call__(self, split: int, iterator: Records) -> Records:
         frame = segments.current().frame
@@ -121,6 +134,10 @@ class OneRecord:
             # Rules leave out records: what else it may use can't be told apart behind it.
             return Opaque(self.function)(split, iterator)
         return self.function(split, iterator if self.is_declared else _plain_ones(iterator, frame))
+
+
+def _one_record(function: PartitionFunction, is_declared: bool) -> OneRecord:
+    return OneRecord(function, is_declared=is_declared)
 
 
 def _plain_ones(records: Records, frame: Frame) -> Iterator[Any]:

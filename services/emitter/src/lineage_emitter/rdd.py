@@ -122,7 +122,11 @@ class LineageRDD(RDD[Any]):
             node = self.session.register(
                 "operator", "mapPartitions", [self.node], description=rule.reason
             )
-            runs = OneRecord(function, is_declared=rule.is_declared)
+            runs = OneRecord(
+                function,
+                is_declared=rule.is_declared,
+                still_holds=lambda written: one_record_rule(written).holds,
+            )
             return self.pipe_function(node.detail.behind(runs), preserves, node)
         reason = f"{PREFIX_REASON} ({rule.reason})"
         node = self.session.register(

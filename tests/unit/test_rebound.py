@@ -1,0 +1,68 @@
+"""A function over a partition is looked into again when it is sent to the workers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+from pyspark import cloudpickle
+
+from lineage_emitter.operators import OneRecord, Opaque
+from lineage_emitter.partition_rule import exact, one_record_rule
+
+pytestmark = pytest.mark.unit
+
+KEPT: list[str] = []
+
+
+def helper(line: str) -> str:
+    return line.strip()
+
+
+def keeping(line: str) -> str:
+    KEPT.append(line)
+    return "".join(KEPT)
+
+
+def parts(index: int, lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield helper(line)
+
+
+@exact
+def declared(index: int, lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield helper(line)
+
+
+def runs(function: Callable[[int, Iterable[str]], Iterator[str]]) -> OneRecord:
+    """As an operator runs it."""
+    rule = one_record_rule(function)
+    assert rule.holds, rule.reason
+    return OneRecord(
+        function,
+        is_declared=rule.is_declared,
+        still_holds=lambda written: one_record_rule(written).holds,
+    )
+
+
+def sent(operator: OneRecord) -> object:
+    """What the workers get."""
+    return cloudpickle.loads(cloudpickle.dumps(operator))
+
+
+def test_what_still_holds_is_sent_as_it_is() -> None:
+    assert isinstance(sent(runs(parts)), OneRecord)
+
+
+def test_a_helper_that_was_defined_anew_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = runs(parts)
+    monkeypatch.setattr(sys.modules[__name__], "helper", keeping)
+    assert isinstance(sent(operator), Opaque)
+
+
+def test_what_is_declared_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = runs(declared)
+    monkeypatch.setattr(sys.modules[__name__], "helper", keeping)
+    assert isinstance(sent(operator), OneRecord)
