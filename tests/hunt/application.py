@@ -22,6 +22,7 @@ from tests.hunt.carrying import CarryingContext
 from tests.hunt.claims import Claim, Finding, truth_of
 from tests.hunt.harm import CALM, Harm
 from tests.hunt.reading import readable
+from tests.hunt.shaped import ShapedContext
 from tests.oracle.captured import Item, Lineage, SpoolReader
 from tests.oracle.compare import sink_items
 from tests.oracle.model import Program
@@ -33,14 +34,22 @@ RUNNING = "the application is still running"
 
 @dataclass(frozen=True)
 class Attempt:
-    """A program and what happens to it."""
+    """A program and what happens to it. ``shapes``: functions over the partitions of its one source instead."""
 
     program: Program
     harm: Harm = CALM
     detailed: bool = False
+    shapes: tuple[str, ...] = ()
+
+    def context(self, sc: Any, home: Path) -> CarryingContext | ShapedContext:
+        """What the program is built on."""
+        if self.shapes:
+            return ShapedContext(sc, self.shapes)
+        return CarryingContext(sc, self.harm.at_home(home))
 
     def __str__(self) -> str:
-        return f"{readable(self.program)}; harm: {self.harm}; detailed: {self.detailed}"
+        shapes = f"mapPartitions by {', '.join(self.shapes)}; " if self.shapes else ""
+        return shapes + f"{readable(self.program)}; harm: {self.harm}; detailed: {self.detailed}"
 
 
 class Application:
@@ -74,9 +83,8 @@ class Application:
         return self._held(attempt.program, outcomes)
 
     def _actions(self, attempt: Attempt, home: Path) -> list[Outcome]:
-        carrying = CarryingContext(self.lc, attempt.harm.at_home(home))
         program = attempt.program
-        rdds = build(program, carrying, write_sources(program, home))
+        rdds = build(program, attempt.context(self.lc, home), write_sources(program, home))
         outcomes = []
         for number, sink in enumerate(program.sinks):
             outcomes.append(run_sink(sink, rdds, home / f"out-{number}"))

@@ -15,7 +15,6 @@ from typing import Any
 
 from pyspark import TaskContext
 
-from tests.hunt.shapes import SHAPES
 from tests.oracle import functions
 
 Function = Callable[[Any], Any]
@@ -27,8 +26,8 @@ class Harm:
 
     ``operator``: behind which it lies, in order of the program. ``record``: which of a task's records it waits for.
     ``unsteady``: keys are other ones in each attempt. ``evict``: what is cached is dropped between two actions.
-    ``arrival``: groups are as their rows arrived. ``shape``: a function over partitions that lies behind operator
-    ``shaped`` (see `tests.hunt.shapes`). ``home``: where it leaves its mark. ``local``: Spark's own folders.
+    ``arrival``: groups are as their rows arrived.
+    ``home``: where it leaves its mark. ``local``: Spark's own folders.
     """
 
     strike: str = "none"
@@ -37,8 +36,6 @@ class Harm:
     unsteady: bool = False
     arrival: bool = False
     evict: bool = False
-    shape: str = ""
-    shaped: int = -1
     home: str = ""
     local: str = ""
 
@@ -48,11 +45,9 @@ class Harm:
 
     def behind(self, operator: int, real: Any) -> Any:
         """The RDD of an operator, with the harm behind it where it is this one's turn."""
-        if self.shape and operator == self.shaped:
-            real = real.mapPartitions(SHAPES[self.shape]())
-        if self.strike != "none" and operator == self.operator:
-            real = real.map(Striking(self))
-        return real
+        if self.strike == "none" or operator != self.operator:
+            return real
+        return real.map(Striking(self))
 
     def instead_of(self, function: Function) -> Function:
         """The function that a program calls instead of one of `tests.oracle.functions`."""
@@ -69,8 +64,7 @@ class Harm:
         struck = f"{self.strike} behind operator {self.operator} at record {self.record}"
         named = [name for name in ("unsteady", "arrival", "evict") if getattr(self, name)]
         struck_by = [struck] if self.strike != "none" else []
-        shaped = [f"{self.shape} behind operator {self.shaped}"] if self.shape else []
-        return ", ".join(struck_by + shaped + named) or "none"
+        return ", ".join(struck_by + named) or "none"
 
 
 CALM = Harm()

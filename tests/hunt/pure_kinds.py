@@ -30,7 +30,7 @@ from tests.hunt.claims import Claim, Finding
 from tests.hunt.hunting import Kind
 from tests.hunt.simulated import Simulated, jobs
 from tests.linker_job import frame_of, value_of
-from tests.linker_memory import MemoryAppState, MemoryLinker
+from tests.linker_memory import MemoryAppState, MemoryLinker, Received
 from tests.spool_builder import Spool
 
 NOW = 2001.0
@@ -136,12 +136,14 @@ class Streamed:
     """A job through the linker. ``order``: of its records, some twice. ``losses``: what happens after how many.
 
     A loss: "flush" (the state is gone), "older" (it is as it was at the loss before, or gone), "again" (all records
-    so far come once more) or "killed" (the batch since the last loss was sent and is done again).
+    so far come once more) or "killed" (the batch since the last loss was sent and is done again). ``expired``: from
+    which to before which of the records that the linker sent the writer never saw, as their retention had passed.
     """
 
     job: Simulated
     order: tuple[int, ...]
     losses: tuple[tuple[int, str], ...]
+    expired: tuple[int, int] = (0, 0)
 
 
 LOSSES = ("flush", "older", "again", "killed")
@@ -149,20 +151,31 @@ LOSSES = ("flush", "older", "again", "killed")
 
 @st.composite
 def streamed(draw: st.DrawFn) -> Streamed:
-    """Jobs whose records come in any order while the linker's state is lost."""
+    """Jobs whose records come in some order while the linker's state is lost."""
     job = draw(jobs(twice=False))
-    many = _records_of(job)
-    order = list(draw(st.permutations(range(many))))
-    order += draw(st.lists(st.sampled_from(order), max_size=4))
-    places = draw(st.lists(st.integers(0, len(order)), max_size=3))
+    order = list(draw(orders(job)))
+    many = len(order)
+    order += draw(st.lists(st.sampled_from(order), max_size=2))
+    places = draw(st.lists(st.integers(0, many), max_size=2))
     losses = tuple((place, draw(st.sampled_from(LOSSES))) for place in sorted(places))
-    return Streamed(job, tuple(order), losses)
+    first = draw(st.integers(0, many))
+    expired = (first, first + draw(st.sampled_from((0, 0))))
+    return Streamed(job, tuple(order), losses, expired)
 
 
-def _records_of(job: Simulated) -> int:
-    messages = len([*job.head()]) + 2
-    attempts = sum(len(task.keys) for task in job.maps)
-    return messages + attempts * (3 if job.kept else 2) + 2 * job.reduces
+@st.composite
+def orders(draw: st.DrawFn, job: Simulated) -> tuple[int, ...]:
+    """Places of a job's records in :func:`values_of`: task by task in any order, and some elsewhere."""
+    head = len([*job.head()]) + len([*job.tail()])
+    sizes = [len(blocks) + 1 for _, _, blocks in job.tasks()]
+    starts = list(itertools.accumulate([head, *sizes]))
+    tasks = draw(st.permutations(range(len(sizes))))
+    order = [*range(head), *(starts[n] + k for n in tasks for k in range(sizes[n]))]
+    for _ in range(draw(st.sampled_from((0, 0, 1, 4)))):
+        order.insert(
+            draw(st.integers(0, len(order) - 1)), order.pop(draw(st.integers(0, len(order) - 1)))
+        )
+    return tuple(order)
 
 
 def values_of(job: Simulated) -> list[bytes]:
@@ -174,11 +187,26 @@ def values_of(job: Simulated) -> list[bytes]:
     return values
 
 
+class Expiring(Received):
+    """What reaches a store when some records are gone before they are read."""
+
+    def __init__(self, expired: tuple[int, int]) -> None:
+        super().__init__()
+        self.expired = expired
+
+    def value(self, value: bytes) -> None:
+        first, stop = self.expired
+        if first <= self.records < stop:
+            self.records += 1
+        else:
+            super().value(value)
+
+
 class LosingLinker(MemoryLinker):
     """A linker whose state may be lost, or come back as it was."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, expired: tuple[int, int]) -> None:
+        super().__init__(received=Expiring(expired))
         self._older: dict[str, MemoryAppState] = {}
 
     def lose(self, how: str) -> None:
@@ -192,7 +220,7 @@ class LosingLinker(MemoryLinker):
 
 def linked(one: Streamed) -> LosingLinker:
     """The linker after all records and losses."""
-    linker, values = LosingLinker(), values_of(one.job)
+    linker, values = LosingLinker(one.expired), values_of(one.job)
     records = [values[at] for at in one.order]
     since = 0
     for place, how in (*one.losses, (len(records), "")):
@@ -217,7 +245,10 @@ def streaming(folder: Path) -> Iterator[Callable[[Streamed], Finding]]:
         named = replace(one, job=replace(one.job, app=f"app-{next(numbers)}"))
         store = next_store()
         store_received(store, linked(named), named.job)
-        return held(store, named.job)
+        try:
+            return held(store, named.job)
+        except KeyError:
+            return Finding(complete=False, note="the store knows no such application")
 
     with stores(folder) as next_store:
         yield run
@@ -228,9 +259,11 @@ def store_received(store: GraphStore, linker: MemoryLinker, job: Simulated) -> N
     seen = linker.received.apps[job.app]
     blocks = {block.block_id: (block, task) for task, _, made in job.tasks() for block in made}
     visible = [blocks[one] for one in sorted(seen.visible) if one in seen.blocks]
+    there = {block.block_id for block, _ in visible}
     edges = [
         EdgeBatch(edge.producer, edge.consumer, edge.pairs, *_rows(edge))
         for edge in seen.edges.values()
+        if {edge.producer, edge.consumer} <= there
     ]
     store.write(
         job.app,
@@ -238,7 +271,7 @@ def store_received(store: GraphStore, linker: MemoryLinker, job: Simulated) -> N
         [block for block, _ in visible],
         edges,
         tasks={block.block_id: task for block, task in visible},
-        unmatched=seen.unmatched,
+        unmatched={block: count for block, count in seen.unmatched.items() if block in there},
     )
 
 

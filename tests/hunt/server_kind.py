@@ -24,7 +24,7 @@ from lineage_core.topics import app_partition, flow_partition
 from lineage_store.neo4j.store import Neo4jStore
 from tests.hunt.claims import Finding
 from tests.hunt.hunting import Kind
-from tests.hunt.pure_kinds import held
+from tests.hunt.pure_kinds import held, orders
 from tests.hunt.simulated import Simulated, jobs
 from tests.linker_job import frame_of, value_of
 from tests.pipeline import Pipeline, ServiceUnderTest, pipeline
@@ -158,7 +158,7 @@ AGAIN = "all records come again"
 def delivered(draw: st.DrawFn) -> Delivered:
     """Jobs in any order, with one to three harms."""
     job = draw(jobs(twice=False))
-    order = tuple(draw(st.permutations(range(len(records_of(job))))))
+    order = draw(orders(job))
     harm = st.sampled_from((*HARMS, *OFTEN, AGAIN))
     places = draw(st.lists(st.integers(1, len(order)), min_size=1, max_size=3))
     return Delivered(job, order, tuple((place, draw(harm)) for place in sorted(places)))

@@ -1,6 +1,7 @@
 """Functions over partitions that keep records in every way that one can write: each row carries what it was made of.
 
-They are what a rule has to withstand that pairs a row with the records read since the last one.
+They are what a rule has to withstand that pairs a row with the records read since the last one. Records are plain,
+(text, ids), for such a rule looks into a function's code and trusts no classes but Python's own.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from tests.hunt.records import ids_of, pack, value_of
-
+Record = tuple[str, tuple[str, ...]]
 Records = Iterable[Any]
 Shape = Callable[[Records], Iterable[Any]]
 
 
-def over(record: Any, *others: Any) -> Any:
+def over(record: Record, *others: Record) -> Record:
     """A record that was made of itself and others."""
-    return pack(value_of(record), ids_of(record).union(*(ids_of(one) for one in others)))
+    ids = list(record[1])
+    for other in others:
+        ids.extend(other[1])
+    return record[0], tuple(sorted(set(ids)))
 
 
 def each(records: Records) -> Iterator[Any]:
@@ -69,7 +72,7 @@ def window(records: Records) -> Iterator[Any]:
 def unique(records: Records) -> Iterator[Any]:
     seen = set()
     for record in records:
-        text = repr(value_of(record))[-1:]
+        text = record[0][-1:]
         if text not in seen:
             seen.add(text)
             yield record
@@ -94,7 +97,7 @@ def headed(records: Records) -> Iterator[Any]:
     left = iter(records)
     head = next(left, None)
     for record in left:
-        yield over(record, head)
+        yield over(record, *([] if head is None else [head]))
 
 
 def ended(records: Records) -> Iterator[Any]:
@@ -188,7 +191,7 @@ def by_pairs(records: Records) -> Iterator[Any]:
 
 
 def by_groups(records: Records) -> Iterator[Any]:
-    for _, group in itertools.groupby(records, key=lambda record: len(ids_of(record)) % 2):
+    for _, group in itertools.groupby(records, key=lambda record: len(record[0]) % 2):
         yield over(*group)
 
 

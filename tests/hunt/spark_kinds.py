@@ -19,7 +19,7 @@ from tests.hunt.harm import CALM, Harm
 from tests.hunt.hunting import Kind
 from tests.hunt.identity import numbered
 from tests.hunt.shapes import SHAPES
-from tests.oracle.model import Program, Source, Step
+from tests.oracle.model import Program, Sink, Source, Step
 from tests.oracle.program import programs, sources
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,12 +65,10 @@ def calm() -> st.SearchStrategy[Attempt]:
 
 @st.composite
 def shaped(draw: st.DrawFn) -> Attempt:
-    """Programs with a function over partitions that keeps records in some way."""
-    program = draw(programs(steps_max=2, sinks_max=1, source=_rows))
-    shape, last = draw(st.sampled_from(sorted(SHAPES))), len(program.steps) - 1
-    return Attempt(
-        program, Harm(shape=shape, shaped=draw(st.integers(0, last))), draw(st.booleans())
-    )
+    """Functions over partitions that keep records, side by side over one text."""
+    program = Program((draw(_rows("s")),), (Step("source", (0,)),), (Sink("save", 0),))
+    shapes = draw(st.lists(st.sampled_from(sorted(SHAPES)), min_size=3, max_size=8, unique=True))
+    return Attempt(program, shapes=tuple(shapes), detailed=draw(st.booleans()))
 
 
 @st.composite
