@@ -191,3 +191,22 @@ def contents(store: GraphStore, app: str = APP) -> dict[str, object]:
 
 def _list(column: np.ndarray[Any, Any] | None) -> list[int] | None:
     return None if column is None else column.tolist()
+
+
+RECOMPUTED_EXACT = {"4": False, "5": True, "6": False, "7": True, "8": True}
+"""By node, what of :func:`write_recomputed` stays exact: of 5 and 7 the attempts agree, 8 has no keys."""
+
+
+def write_recomputed(store: GraphStore) -> None:
+    """Five tasks of two attempts each: digests that differ or not, inputs that are of an attempt or not."""
+    for node, digests, in_space, out_space in (
+        ("4", "ab", "1#0", "4@0"),
+        ("5", "aa", "1#0", "5@0"),
+        ("6", "aa", "3#0.2", "6@0"),
+        ("7", "aa", "1#0", "7@0"),
+        ("8", "ab", "3#0.2", "8#0.5"),
+    ):
+        for attempt, digest in zip((5, 6), digests, strict=True):
+            one = block(BlockId(node, 0, attempt, 0), in_space, [(out_space, [([attempt], 1)])])
+            done = Commit(app=APP, node=node, partition=0, attempt=attempt, blocks=1, digest=digest)
+            store.write(APP, [done], [one])

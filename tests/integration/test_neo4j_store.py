@@ -32,7 +32,7 @@ from lineage_store.opening import open_store
 from lineage_store.sqlite import SqliteStore
 from tests.property.test_linking_property import Case, cases
 from tests.servers import Neo4jUnderTest
-from tests.spool_builder import APP, block
+from tests.spool_builder import APP, RECOMPUTED_EXACT, block, write_recomputed
 from tests.stores import address_of, empty_neo4j
 
 pytestmark = pytest.mark.integration
@@ -377,6 +377,22 @@ def test_several_processes_may_make_the_schema(neo4j: Neo4jUnderTest) -> None:
     names = {row["name"] for row in rows if row["state"] == "ONLINE"}
     assert {"lineage_block", "lineage_section", "lineage_block_in", "lineage_schema"} <= names
     assert [row[0] for row in versions.records] == [len(schema.STEPS)]
+
+
+def test_what_was_recomputed_before_attempts_were_named_becomes_a_superset(
+    neo4j: Neo4jUnderTest,
+) -> None:
+    neo4j.clear()
+    address = address_of(neo4j)
+    with Neo4jStore(address) as store:
+        write_recomputed(store)
+        store._connection.run("MATCH (b:FlowBlock) SET b.exact = true, b.merges = null")
+        store._connection.run("MATCH (s:LineageSchema) SET s.version = 3")
+    with Neo4jStore(address) as store:
+        assert {
+            ref.block_id.node: ref.exact for ref in store.graph(APP).blocks()
+        } == RECOMPUTED_EXACT
+    neo4j.clear()
 
 
 def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ from lineage_core.message import (
     Split,
     Splits,
 )
+from lineage_core.region import Region
+from lineage_core.tracing import Direction, Tracer
 from lineage_store.port import GraphStore
 from lineage_store.recomputing import RECOMPUTED
 from lineage_store.sqlite import SqliteStore
@@ -313,6 +316,23 @@ def test_attempts_that_agree_stay_exact(store: GraphStore) -> None:
     ]
     store.write(APP, [commit("4", 6, digest="a"), commit("4", 7, digest="a")], blocks)
     assert [ref.exact for ref in store.graph(APP).blocks()] == [True, True]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_attempts_whose_readers_name_them_need_not_agree(store: GraphStore, named: bool) -> None:
+    """Rows of an attempt may be others, whatever the digests say; who names what was read is exact."""
+    names = [BlockId("4", 0, attempt, 0) for attempt in (6, 7)]
+    made = [block(one, f"3#0.{one.attempt}", [("4@0", [([1], 5)])]) for one in names]
+    reader = block(BlockId("5", 0, 8, 0), "4@0", [("5#0", [([5], 0)])])
+    reader = dataclasses.replace(reader, attempts_read=Region.from_positions([7]))
+    commits = [commit("4", one.attempt, digest="a", attempts_named=named) for one in names]
+    store.write(APP, [*commits, commit("5", 8)], [*made, reader])
+    graph = store.graph(APP)
+    assert [ref.exact for ref in graph.blocks()] == [named, named, True]
+    assert store.counts(APP).inexact == ({} if named else {"4": (RECOMPUTED,)})
+    assert graph.load([reader.block_id])[reader.block_id].attempts_read == reader.attempts_read
+    found = Tracer(graph).trace(Direction.BACKWARD, {"5#0": Region.from_positions([0])})
+    assert found.passed["3"].spaces.keys() == {"3#0.7"}
 
 
 def test_what_is_not_matched_counts_unless_it_is_a_root(store: GraphStore) -> None:

@@ -53,7 +53,14 @@ def test_frames_are_those_of_pyspark(
         patch.setenv("PYTHONHASHSEED", "0")
         for function in (portable_hash, by_number):
             ours = Buckets(num_partitions, function, 512, SERIALIZER)
-            assert list(ours(0, every)) == by_pyspark(every, num_partitions, function)
+            assert list(ours.frames(iter(every), b"")) == by_pyspark(
+                every, num_partitions, function
+            )
+            headed = list(ours.frames(iter(every), b"head"))
+            assert [one.removeprefix(b"head") for one in headed] == list(
+                ours.frames(iter(every), b"")
+            )
+            assert all(batch.startswith(b"head") for batch in headed[1::2])
 
 
 @pytest.mark.parametrize("used", [100, 300])
@@ -65,7 +72,7 @@ def test_memory_in_use_cuts_batches_where_pyspark_cuts_them(
     monkeypatch.setattr(sys.modules[RDD.__module__], "get_used_memory", lambda: used)
     records = [(number % 97, "x" * (number % 500)) for number in range(30_000)]
     ours = Buckets(3, portable_hash, 512, SERIALIZER)
-    assert list(ours(0, records)) == by_pyspark(records, 3, portable_hash)
+    assert list(ours.frames(iter(records), b"")) == by_pyspark(records, 3, portable_hash)
 
 
 @given(keys)

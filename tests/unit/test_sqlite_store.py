@@ -20,7 +20,15 @@ from lineage_store import migrations
 from lineage_store.errors import StoreError
 from lineage_store.ingest import ingest
 from lineage_store.sqlite import SqliteStore
-from tests.spool_builder import APP, Spool, block, contents, word_count
+from tests.spool_builder import (
+    APP,
+    RECOMPUTED_EXACT,
+    Spool,
+    block,
+    contents,
+    word_count,
+    write_recomputed,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -151,6 +159,18 @@ def test_a_file_from_before_recipes_takes_them(tmp_path: Path) -> None:
         store.write(APP, [recipe])
         assert store.messages(APP) == [recipe]
         assert store.graph(APP).recipe("7") == recipe.recipe
+
+
+def test_what_was_recomputed_before_attempts_were_named_becomes_a_superset(tmp_path: Path) -> None:
+    path = tmp_path / "lineage.db"
+    with SqliteStore(path) as store:
+        write_recomputed(store)
+        store._db.execute("UPDATE block SET exact = 1, reason = ''")
+        store._db.execute("PRAGMA user_version = 2")
+    with SqliteStore(path) as store:
+        assert {
+            ref.block_id.node: ref.exact for ref in store.graph(APP).blocks()
+        } == RECOMPUTED_EXACT
 
 
 def test_recipes_are_compressed_and_damage_is_told(tmp_path: Path) -> None:

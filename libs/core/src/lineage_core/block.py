@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from lineage_core.region import Region
 
 U64: TypeAlias = npt.NDArray[np.uint64]
 I64: TypeAlias = npt.NDArray[np.int64]
@@ -74,6 +77,8 @@ class FlowBlock:
     ``values``: what the records looked like, or None.
     ``in_text``/``out_text``: the opaque strings behind positions of the opaque space, else None;
     one string a row.
+    ``attempts_read``: of inputs that several attempts at one task may have put out, the attempts (of
+    the producers' block ids) whose outputs were read; None: not known, it may be any.
     """
 
     block_id: BlockId
@@ -91,6 +96,7 @@ class FlowBlock:
     in_text: Sequence[str] | None = None
     out_text: Sequence[str] | None = None
     app: str = field(default="")
+    attempts_read: Region | None = None
 
     @property
     def rows(self) -> int:

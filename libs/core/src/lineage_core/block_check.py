@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from lineage_core.address import OPAQUE_SPACE, parse_space
+from lineage_core.address import OPAQUE_SPACE, SpaceKind, parse_space
 from lineage_core.block import I64, U64, BlockId, FlowBlock, Relation, Section
 from lineage_core.errors import AddressError, BlockError
 
@@ -88,6 +88,7 @@ def check_block(block: FlowBlock) -> None:
     _check_regions(block)
     _check_outputs(block)
     _check_texts(block)
+    _check_attempts(block)
 
 
 def _check_columns(block: FlowBlock) -> None:
@@ -113,6 +114,14 @@ def _check_columns(block: FlowBlock) -> None:
             raise BlockError(f"{runs} runs for {block.rows} rows without in_ptr", where="in_first")
     elif pointer[0] != 0 or pointer[-1] != runs or bool((pointer[1:] < pointer[:-1]).any()):
         raise BlockError("must rise from 0 to the number of runs", where="in_ptr")
+
+
+def _check_attempts(block: FlowBlock) -> None:
+    if block.attempts_read is None:
+        return
+    kind = parse_space(block.in_space).kind
+    if kind is not SpaceKind.KEYS or block.relation is not Relation.ROWS:
+        raise BlockError("is of rows from a space of keys only", where="attempts_read")
 
 
 def _check_regions(block: FlowBlock) -> None:

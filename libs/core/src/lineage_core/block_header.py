@@ -14,7 +14,8 @@ from lineage_core.block_check import (
     check_sections,
     check_space,
 )
-from lineage_core.errors import BlockError, VersionError
+from lineage_core.errors import BlockError, RegionError, VersionError
+from lineage_core.region import Region
 
 VERSION = 1
 SUPPORTED = frozenset({VERSION})
@@ -28,7 +29,8 @@ class BlockHeader:
 
     ``rows`` counts flows, ``associations`` pairs of an input and an output position; both guard
     against payloads that lost something. ``task``: the node of the task that sends the block (the
-    last of its segment), empty where it is the block's own.
+    last of its segment), empty where it is the block's own. ``attempts_read``: as in
+    :class:`~lineage_core.block.FlowBlock`.
     """
 
     app: str
@@ -41,6 +43,7 @@ class BlockHeader:
     exact: bool = True
     reason: str = ""
     task: str = ""
+    attempts_read: Region | None = None
 
     def to_json(self) -> bytes:
         """JSON in UTF-8, without a line end."""
@@ -63,7 +66,11 @@ class BlockHeader:
             "exact": self.exact,
             "reason": self.reason,
         }
-        return fields | {"task": self.task} if self.task else fields
+        if self.task:
+            fields["task"] = self.task
+        if self.attempts_read is not None:
+            fields["attempts_read"] = self.attempts_read.to_text()
+        return fields
 
     @property
     def task_node(self) -> str:
@@ -103,6 +110,7 @@ class BlockHeader:
             exact=_exact(fields),
             reason=_text(fields, "reason"),
             task=_text(fields, "task") if "task" in fields else "",
+            attempts_read=_attempts(fields) if "attempts_read" in fields else None,
         )
         check_header(header)
         return header
@@ -120,6 +128,7 @@ def header_of(block: FlowBlock) -> BlockHeader:
         associations=associations(block),
         exact=block.exact,
         reason=block.reason,
+        attempts_read=block.attempts_read,
     )
 
 
@@ -181,6 +190,13 @@ def _relation(fields: dict[str, Any]) -> Relation:
     except ValueError as error:
         known = ", ".join(relation.value for relation in Relation)
         raise BlockError(f"{text!r:.80} is not one of: {known}", where="relation") from error
+
+
+def _attempts(fields: dict[str, Any]) -> Region:
+    try:
+        return Region.from_text(_text(fields, "attempts_read"))
+    except RegionError as error:
+        raise BlockError(str(error), where="attempts_read") from error
 
 
 def _sections(fields: dict[str, Any]) -> tuple[Section, ...]:

@@ -143,15 +143,17 @@ def _unpack_header(content: memoryview) -> tuple[BlockHeader, memoryview]:
         values = json.loads(bytes(raw))
     except (ValueError, RecursionError) as error:
         raise BlockError(f"not JSON: {error}", where="header") from error
-    if not isinstance(values, list) or len(values) != len(_FIELDS):
+    if not isinstance(values, list) or not _FIELDS_MIN <= len(values) <= len(_FIELDS):
         raise BlockError("not a list of its fields", where="header")
-    return BlockHeader.from_fields(dict(zip(_FIELDS, values, strict=True))), content
+    return BlockHeader.from_fields(dict(zip(_FIELDS, values, strict=False))), content
 
 
 _FIELDS = (
     *("v", "app", "node", "partition", "attempt", "seq", "relation"),
-    *("in_space", "out", "rows", "associations", "exact", "reason"),
+    *("in_space", "out", "rows", "associations", "exact", "reason", "attempts_read"),
 )
+_FIELDS_MIN = len(_FIELDS) - 1
+"""The last one is there only where it is known."""
 
 
 def _unpack_columns(header: BlockHeader, content: memoryview, flags: int, runs: int) -> FlowBlock:
@@ -187,6 +189,7 @@ def _unpack_columns(header: BlockHeader, content: memoryview, flags: int, runs: 
         in_text=in_text,
         out_text=out_text,
         app=header.app,
+        attempts_read=header.attempts_read,
     )
 
 

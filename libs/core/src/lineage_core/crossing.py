@@ -56,7 +56,7 @@ def forth(block: FlowBlock, wanted: Runs) -> Crossing:
             if block.in_ptr is not None:
                 rows = np.searchsorted(block.in_ptr, hit, side="right") - 1
                 rows = rows[np.concatenate((np.ones(1, np.bool_), rows[1:] != rows[:-1]))]
-            return Crossing(rows, seen, _outputs_of(block, rows))
+            return Crossing(rows, seen, outputs_of(block, rows))
         case Relation.IDENTITY:
             index, in_first, in_last = overlaps(first[hit], last[hit], wanted)
             rows = hit[index]
@@ -65,7 +65,7 @@ def forth(block: FlowBlock, wanted: Runs) -> Crossing:
             return Crossing(hit, (in_first, in_last), _by_section(block, rows, outs))
         case Relation.ALL:
             rows = np.arange(block.rows, dtype=np.int64)
-            return Crossing(rows, seen, _outputs_of(block, rows))
+            return Crossing(rows, seen, outputs_of(block, rows))
 
 
 def inputs_of(block: FlowBlock, rows: I64) -> Runs:
@@ -81,6 +81,13 @@ def inputs_of(block: FlowBlock, rows: I64) -> Runs:
             at = block.in_ptr[rows][owner] + step
     first = block.in_first[at]
     return first, first if block.in_last is None else block.in_last[at]
+
+
+def outputs_of(block: FlowBlock, rows: I64) -> dict[str, Runs]:
+    """The output runs of some sorted rows of a block, by space."""
+    first, last = _all_outputs(block)
+    some = first[rows]
+    return _by_section(block, rows, (some, some if last is first else last[rows]))
 
 
 def _all_inputs(block: FlowBlock) -> Runs:
@@ -105,12 +112,6 @@ def _outputs_in(block: FlowBlock, space: str, wanted: Runs) -> tuple[I64, U64, U
         found.append(np.flatnonzero(hit) + section.row_first)
     rows = np.concatenate(found) if found else np.empty(0, np.int64)
     return rows, first, last
-
-
-def _outputs_of(block: FlowBlock, rows: I64) -> dict[str, Runs]:
-    first, last = _all_outputs(block)
-    some = first[rows]
-    return _by_section(block, rows, (some, some if last is first else last[rows]))
 
 
 def _by_section(block: FlowBlock, rows: I64, outs: Runs) -> dict[str, Runs]:

@@ -55,6 +55,7 @@ def decode_csv(payload: bytes, header: BlockHeader) -> FlowBlock:
         in_text=in_text,
         out_text=out_text,
         app=header.app,
+        attempts_read=header.attempts_read,
     )
     check_block(block)
     if associations(block) != header.associations:

@@ -7,11 +7,13 @@ block by block: a pair is given only where some stored flow holds it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from lineage_core.address import POSITION_MAX, SpaceKind, parse_space
+from lineage_core.attempts import SEVERAL, AttemptsRead, was_read
 from lineage_core.block import I64, U64, BlockId, FlowBlock, Relation
 from lineage_core.crossing import inputs_of
 from lineage_core.graph import BlockRef, FlowGraph
@@ -56,10 +58,39 @@ def pairs_among(graph: FlowGraph, items: Mapping[str, Region] | None = None) -> 
     wanted = None
     if items is not None:
         wanted = {space: (one.first, one.last) for space, one in items.items() if one}
+    readings = _Readings(graph)
     for part in loads(_blocks(graph, wanted)):
         loaded = graph.load(part)
         for block_id in part:
-            yield from pairs_of(loaded[block_id], wanted)
+            for pairs in pairs_of(loaded[block_id], wanted):
+                yield from readings.read(pairs)
+
+
+class _Readings:
+    """Which attempts' outputs the readers of keys have read."""
+
+    def __init__(self, graph: FlowGraph) -> None:
+        self._graph = graph
+        self._read: dict[str, set[AttemptsRead]] = {}
+
+    def read(self, pairs: Pairs) -> Iterator[Pairs]:
+        """The pairs, unless nobody read what the attempt put out; a superset where some readers did not."""
+        if parse_space(pairs.out_space).kind is not SpaceKind.KEYS:
+            yield pairs
+            return
+        found = self._read.get(pairs.out_space)
+        if found is None:
+            found = self._read[pairs.out_space] = set(self._readers(pairs.out_space))
+        read = [was_read(one, pairs.block_id.attempt) for one in found]
+        if all(read):
+            yield pairs
+        elif any(read):
+            yield replace(pairs, exact=False, reason=pairs.reason or SEVERAL)
+
+    def _readers(self, space: str) -> Iterator[AttemptsRead]:
+        for part in loads(self._graph.blocks_from(space, 0, POSITION_MAX)):
+            for block in self._graph.load(part).values():
+                yield block.attempts_read
 
 
 def _blocks(graph: FlowGraph, wanted: Mapping[str, Runs] | None) -> Iterable[BlockRef]:

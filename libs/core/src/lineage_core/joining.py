@@ -8,13 +8,14 @@ positions count up with its rows (*dense*) is three numbers and joins in no time
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from lineage_core.address import Space, SpaceKind, parse_space
+from lineage_core.attempts import AttemptsRead, was_read
 from lineage_core.block import I64, U64, BlockId, FlowBlock, Section
 from lineage_core.graph import EdgeBatch
 from lineage_core.runs import EMPTY, Runs, count, each_once, intersect, normal, spread, subtract
@@ -41,6 +42,7 @@ class Side:
     ``first``/``last``: uint64, ``last is first`` when every run is one position. ``row``: uint32,
     the block's row of each run. ``dense``: positions ``low..high`` belong to rows ``row_low``
     onwards, one each; the arrays are then empty. ``distinct``: single positions, none twice.
+    ``attempts``: of inputs, the attempts at their producers' tasks whose outputs were read.
     """
 
     first: U64
@@ -50,6 +52,7 @@ class Side:
     high: int
     row_low: int = -1
     distinct: bool = False
+    attempts: AttemptsRead = None
 
     @property
     def dense(self) -> bool:
@@ -76,7 +79,7 @@ class Side:
         count = self.high - self.low + 1
         first = np.arange(count, dtype=np.uint64) + np.uint64(self.low)
         row = np.arange(self.row_low, self.row_low + count, dtype=np.uint32)
-        return Side(first, first, row, self.low, self.high, distinct=True)
+        return replace(self, first=first, last=first, row=row, row_low=-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +116,8 @@ def entry_of(block: FlowBlock, is_source: Callable[[str], bool] = lambda node: F
     for space, sections in parts.items():
         outputs[space] = _outputs(block, sections)
     inputs = None if is_of_source(block.in_space, is_source) else _inputs(block)
+    if inputs is not None and block.attempts_read is not None:
+        inputs = replace(inputs, attempts=block.attempts_read)
     return JoinEntry(block.block_id, block.in_space, inputs, outputs)
 
 
@@ -135,9 +140,11 @@ def may_be_root(space: str) -> bool:
 def join(producer: BlockId, outputs: Side, consumer: BlockId, inputs: Side) -> EdgeBatch | None:
     """All pairs of rows that share a position of the one space that both sides are of.
 
-    None when there are none.
+    None when there are none, also because another attempt at the producer's task was read.
     """
     if outputs.high < inputs.low or inputs.high < outputs.low:
+        return None
+    if not was_read(inputs.attempts, producer.attempt):
         return None
     if outputs.dense:
         pairs = _shared_positions(outputs, inputs)
@@ -169,8 +176,13 @@ class Coverage:
         else:
             self._matched[edge.rows_consumer - self._row_low] = True
 
+    def add_producer(self, producer: BlockId, outputs: Side) -> None:
+        """A producer that was not joined; it has nothing where another attempt was read."""
+        if was_read(self._inputs.attempts, producer.attempt):
+            self.add_positions(outputs)
+
     def add_positions(self, outputs: Side) -> None:
-        """A producer that was not joined."""
+        """What was read of a producer that was not joined."""
         runs = outputs.positions()
         self._parts.append(runs)
         self._size += len(runs[0])

@@ -124,8 +124,8 @@ class Linker:
         """Count again what is unmatched of the blocks that producers came for since the last call."""
         for block_id, (space, inputs) in self._unsettled.items():
             coverage = Coverage(inputs)
-            for _, outputs in self._state.producers(space, inputs.low, inputs.high):
-                coverage.add_positions(outputs)
+            for producer, outputs in self._state.producers(space, inputs.low, inputs.high):
+                coverage.add_producer(producer, outputs)
             self._state.set_unmatched(block_id, coverage.unmatched())
         self._unsettled.clear()
 
@@ -168,7 +168,7 @@ class Linker:
         for producer, outputs in self._state.producers(space, inputs.low, inputs.high):
             # A block that reads its own outputs has met itself as a producer.
             if producer == consumer:
-                coverage.add_positions(outputs)
+                coverage.add_producer(producer, outputs)
                 continue
             edge = join(producer, outputs, consumer, inputs)
             coverage.add(outputs, edge)

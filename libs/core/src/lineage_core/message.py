@@ -174,7 +174,9 @@ class Commit(_Message):
 
     ``rows``: rows put out. ``keep``: how many of them reached the user (``take`` reads ahead of what
     it gives): the blocks are cut to the first ``keep`` items of ``node#partition``; None: all did.
-    ``digest`` names what was put out, to tell recomputations apart.
+    ``digest`` names what was put out, to tell recomputations apart; with ``attempts_named`` whoever
+    reads its keys says which attempt's they were (``attempts_read`` of a block), so that nothing is to
+    be told apart.
     ``undelivered`` counts blocks that got lost, ``failed`` says why capture ended early.
     ``newlines``: (row ordinal, newlines inside the record) of sink rows that hold any.
     ``collisions``: keys that share their position with another key.
@@ -194,6 +196,7 @@ class Commit(_Message):
     rows: Natural = 0
     keep: Natural | None = None
     digest: Text = ""
+    attempts_named: bool = False
     undelivered: Natural = 0
     failed: Text = ""
     reads: tuple[Read, ...] = ()

@@ -65,6 +65,7 @@ def _without_rows(block: FlowBlock) -> FlowBlock:
         exact=block.exact,
         reason=block.reason,
         app=block.app,
+        attempts_read=block.attempts_read,
     )
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
+from lineage_core.address import POSITION_MAX, SpaceKind
+from lineage_core.attempts import SEVERAL, UNREAD, AttemptsRead, was_read, which_read
 from lineage_core.block import I64, BlockId, FlowBlock
-from lineage_core.crossing import Crossing, back, forth
+from lineage_core.crossing import Crossing, back, forth, inputs_of, outputs_of
 from lineage_core.graph import BlockRef, FlowGraph, NodeRecord
 from lineage_core.reaching import blocks_at, loads, space_of
 from lineage_core.region import Region
-from lineage_core.runs import EMPTY, Runs, intersect, subtract, union
+from lineage_core.runs import EMPTY, Runs, each_once, intersect, subtract, union
 from lineage_core.topology import Topology
 from lineage_core.trace_result import DeadEnd, Direction, NodeItems, TraceResult
 
@@ -37,6 +41,8 @@ class _Wanted:
 
     parts: list[Runs] = field(default_factory=list)
     askers: dict[BlockId, list[I64]] = field(default_factory=dict)
+    readers: dict[AttemptsRead, list[BlockId]] = field(default_factory=dict)
+    """Backward, in a space of keys: askers by the attempts that they read."""
     asked_at: dict[str, list[Runs]] = field(default_factory=dict)
     loose: int = 0
 
@@ -76,6 +82,9 @@ class Walk:
     def run(self, start: Mapping[str, Runs], steps: int | None) -> TraceResult:
         """Trace to the ends, or ``steps`` blocks far."""
         frontier = {space: _Wanted([runs]) for space, runs in start.items() if len(runs[0])}
+        for space, wanted in frontier.items():
+            if self.backward and space_of(space).kind is SpaceKind.KEYS:
+                self._find_readers(space, wanted)
         if steps is None:
             self.reached = frontier
             while self.reached:
@@ -108,7 +117,7 @@ class Walk:
         askers = {space: level[space].askers for space in wanted_runs}
         reached = blocks_at(self.graph, wanted_runs, askers, backward=self.backward)
         seen: dict[str, list[Runs]] = {space: [] for space in wanted_runs}
-        self._cross_each(_with_inputs(reached, wanted=True), wanted_runs, seen)
+        self._cross_each(_with_inputs(reached, wanted=True), wanted_runs, seen, level)
         # Blocks without inputs say what items look like. Where no other block tells where items are
         # from they were made of nothing; those of a source are from outside.
         bare = _with_inputs(reached, wanted=False)
@@ -118,7 +127,7 @@ class Walk:
             if not self.topology.is_source(space_of(space).name)
             and len(_left(wanted_runs[space], seen[space])[0])
         ]
-        self._cross_each({space: bare[space] for space in open_spaces}, wanted_runs, seen)
+        self._cross_each({space: bare[space] for space in open_spaces}, wanted_runs, seen, level)
         for space, runs in wanted_runs.items():
             left = _left(runs, seen[space])
             if len(left[0]):
@@ -129,6 +138,7 @@ class Walk:
         reached: Mapping[str, list[BlockRef]],
         wanted_runs: Mapping[str, Runs],
         seen: Mapping[str, list[Runs]],
+        level: Mapping[str, _Wanted],
     ) -> None:
         """Load blocks, each once for all spaces that reached it, and cross them."""
         refs: dict[BlockId, BlockRef] = {}
@@ -140,7 +150,51 @@ class Walk:
         for part in loads(refs.values()):
             for block_id, block in self.source.load(part).items():
                 for space in spaces_of_block[block_id]:
-                    self._cross(block_id, block, space, wanted_runs[space], seen[space])
+                    runs = self._read(space, wanted_runs[space], level[space], block)
+                    self._cross(block_id, block, space, runs, seen[space])
+
+    def _read(self, space: str, runs: Runs, wanted: _Wanted, block: FlowBlock) -> Runs:
+        """The wanted positions of a space that a block put out for (took in from) those who asked.
+
+        Outputs of several attempts at a task meet at a key. Who reads it has read those of one.
+        """
+        if space_of(space).kind is not SpaceKind.KEYS or not wanted.askers:
+            return runs
+        if self.backward:
+            met, missed = _by_reading(wanted.readers, block.block_id.attempt)
+        else:
+            met, missed = _by_attempt(wanted.askers, block.attempts_read)
+        if not missed:
+            return runs
+        return intersect(union(list(self._asked(space, wanted, met))), runs) if met else EMPTY
+
+    def _find_readers(self, space: str, wanted: _Wanted) -> None:
+        """What a key is made from is what its readers read: let them have asked for it."""
+        runs = union(wanted.parts)
+        refs = self.graph.blocks_from(space, int(runs[0][0]), int(runs[1][-1]))
+        for part in loads(refs):
+            for block_id, block in self.source.load(part).items():
+                rows = forth(block, runs).rows
+                if len(rows):
+                    wanted.askers[block_id] = [rows]
+                    wanted.readers.setdefault(block.attempts_read, []).append(block_id)
+        if len(wanted.readers) > 1:
+            self._doubt(space_of(space).name, SEVERAL)
+        elif not wanted.readers:
+            tasks: dict[tuple[str, int], int] = {}
+            for ref in self.graph.blocks_into(space, 0, POSITION_MAX):
+                one = ref.block_id
+                if tasks.setdefault((one.node, one.partition), one.attempt) != one.attempt:
+                    self._doubt(one.node, UNREAD)
+
+    def _asked(self, space: str, wanted: _Wanted, askers: Iterable[BlockId]) -> Iterator[Runs]:
+        """The positions of a space that some blocks asked for."""
+        for block_id, block in self.source.load(askers).items():
+            rows = each_once(np.concatenate(wanted.askers[block_id]))
+            if self.backward:
+                yield inputs_of(block, rows)
+            else:
+                yield outputs_of(block, rows).get(space, EMPTY)
 
     def _to_cross(self, space: str, wanted: _Wanted, *, once: bool) -> Runs:
         """The positions of a space that are still to be crossed."""
@@ -180,14 +234,15 @@ class Walk:
             self._doubt(block_id.node, block.reason or "a superset")
         for next_space, found in crossing.reached.items():
             if len(found[0]):
-                self._reach(block_id, crossing, next_space, found)
+                self._reach(block, crossing, next_space, found)
 
     def _is_exact(self, node: str, block: FlowBlock) -> bool:
         record = self.topology.by_id.get(node)
         return block.exact and (record is None or record.exact)
 
-    def _reach(self, block_id: BlockId, crossing: Crossing, space: str, runs: Runs) -> None:
+    def _reach(self, block: FlowBlock, crossing: Crossing, space: str, runs: Runs) -> None:
         """Let positions wait that were reached through a block."""
+        block_id = block.block_id
         if space_of(space).name == OPAQUE:
             # An opaque position does not tell its node: the block that put it out does.
             runs = union([runs])
@@ -203,6 +258,8 @@ class Walk:
         if space_of(space).name == OPAQUE:
             wanted.asked_at.setdefault(block_id.node, []).append(runs)
         wanted.add(runs)
+        if block_id not in wanted.askers:
+            wanted.readers.setdefault(block.attempts_read, []).append(block_id)
         wanted.askers.setdefault(block_id, []).append(crossing.rows)
 
     def _end(self, space: str, wanted: _Wanted, runs: Runs) -> None:
@@ -316,6 +373,28 @@ def _with_inputs(
         for space, refs in reached.items()
     }
     return {space: refs for space, refs in found.items() if refs}
+
+
+def _by_reading(
+    readers: Mapping[AttemptsRead, list[BlockId]], attempt: int
+) -> tuple[list[BlockId], list[BlockId]]:
+    """Those who read outputs of an attempt, and those who did not."""
+    met: list[BlockId] = []
+    missed: list[BlockId] = []
+    for attempts, blocks in readers.items():
+        (met if was_read(attempts, attempt) else missed).extend(blocks)
+    return met, missed
+
+
+def _by_attempt(
+    producers: Iterable[BlockId], attempts: AttemptsRead
+) -> tuple[list[BlockId], list[BlockId]]:
+    """Blocks of attempts that were read, and of others."""
+    blocks = list(producers)
+    read = which_read(attempts, (block.attempt for block in blocks))
+    met = [block for block, one in zip(blocks, read, strict=True) if one]
+    missed = [block for block, one in zip(blocks, read, strict=True) if not one]
+    return met, missed
 
 
 def _left(runs: Runs, seen: list[Runs]) -> Runs:

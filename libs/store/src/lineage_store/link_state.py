@@ -12,6 +12,7 @@ from lineage_core.columns import unpack_block
 from lineage_core.joining import JoinEntry, Side, entry_of
 from lineage_core.linking import TaskId
 from lineage_core.packing import PackedBlock
+from lineage_core.region import Region
 from lineage_store.signed import BIAS
 from lineage_store.writing import Writer
 
@@ -44,7 +45,8 @@ class SqliteLinkState:
         connection.execute("DROP TABLE IF EXISTS temp.side")
         connection.execute(
             "CREATE TEMP TABLE side (space INTEGER, role INTEGER, block INTEGER, low INTEGER, "
-            "high INTEGER, row_low INTEGER, runs INTEGER, single INTEGER, once INTEGER, data BLOB)"
+            "high INTEGER, row_low INTEGER, runs INTEGER, single INTEGER, once INTEGER, data BLOB, "
+            "attempts TEXT)"
         )
         connection.execute("CREATE INDEX temp.side_of ON side (space, role)")
 
@@ -121,7 +123,7 @@ class SqliteLinkState:
                 self._spread_stored(row_id)
         rows = self._db.execute(
             "SELECT block.node, block.partition, block.attempt, block.seq, side.low, side.high, "
-            "side.row_low, side.runs, side.single, side.once, side.data "
+            "side.row_low, side.runs, side.single, side.once, side.data, side.attempts "
             "FROM temp.side JOIN block ON block.id = side.block "
             "WHERE side.space = ? AND side.role = ? AND side.low <= ? AND side.high >= ?",
             (space_row, role, last - BIAS, first - BIAS),
@@ -140,7 +142,7 @@ class SqliteLinkState:
         if entry.inputs is not None:
             sides.append((entry.in_space, _CONSUMER, entry.inputs))
         self._db.executemany(
-            "INSERT INTO temp.side VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO temp.side VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (self._writer.space(space), role, row_id, *_pack(side))
                 for space, role, side in sides
@@ -149,19 +151,28 @@ class SqliteLinkState:
         self._spread_out.add(row_id)
 
 
-def _pack(side: Side) -> tuple[int, int, int, int, bool, bool, bytes]:
-    """low, high, row_low, runs, single (positions only), once (none twice), columns."""
+def _pack(side: Side) -> tuple[int, int, int, int, bool, bool, bytes, str | None]:
+    """low, high, row_low, runs, single (positions only), once (none twice), columns, attempts."""
     single = side.last is side.first
     last = b"" if single else side.last.tobytes()
     data = b"".join((side.first.tobytes(), last, side.row.tobytes()))
     low, high = side.low - BIAS, side.high - BIAS
-    return low, high, side.row_low, len(side.first), single, side.distinct, data
+    attempts = None if side.attempts is None else side.attempts.to_text()
+    return low, high, side.row_low, len(side.first), single, side.distinct, data, attempts
 
 
 def _unpack(
-    low: int, high: int, row_low: int, runs: int, single: int, once: int, data: bytes
+    low: int,
+    high: int,
+    row_low: int,
+    runs: int,
+    single: int,
+    once: int,
+    data: bytes,
+    attempts: str | None,
 ) -> Side:
     first = np.frombuffer(data, np.uint64, runs)
     last = first if single else np.frombuffer(data, np.uint64, runs, 8 * runs)
     row = np.frombuffer(data, np.uint32, runs, (8 if single else 16) * runs)
-    return Side(first, last, row, low + BIAS, high + BIAS, row_low, bool(once))
+    read = None if attempts is None else Region.from_text(attempts)
+    return Side(first, last, row, low + BIAS, high + BIAS, row_low, bool(once), read)

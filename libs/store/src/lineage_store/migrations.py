@@ -133,7 +133,27 @@ _VERSION_2 = (
 )
 """For recipes of DataFrames: bodies of such messages are compressed (a blob), this finds them by node."""
 
-STEPS: tuple[Sequence[str], ...] = (_VERSION_1, _VERSION_2)
+_VERSION_3 = (
+    """
+    UPDATE block SET exact = 0, reason = 'recomputed differently' WHERE exact AND id IN (
+        SELECT block.id FROM (
+            SELECT app, node, partition, count(DISTINCT digest) AS digests FROM task
+            WHERE committed GROUP BY app, node, partition HAVING count(*) > 1
+        ) AS twice
+        JOIN task ON task.app = twice.app AND task.node = twice.node
+            AND task.partition = twice.partition AND task.committed
+        JOIN block ON block.task = task.id
+        JOIN space AS origin ON origin.id = block.in_space
+        JOIN section ON section.block = block.id
+        JOIN space AS target ON target.id = section.space
+        WHERE target.text GLOB '[^*]*@*' AND (twice.digests > 1 OR origin.text GLOB '*#*.*')
+    )
+    """,
+)
+"""Flows by key of partitions that were computed twice: nobody noted which attempt's were read, and rows
+that an attempt numbered were taken for those of every other."""
+
+STEPS: tuple[Sequence[str], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
 """``STEPS[n]`` makes version n + 1 of version n."""
 
 

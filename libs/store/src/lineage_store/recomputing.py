@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from lineage_core.address import SpaceKind, parse_space
+from lineage_core.message import Commit
 
 RECOMPUTED = "recomputed differently"
 """Reason of flows that two committed attempts at one partition state differently."""
+ROW_OF_ATTEMPT = "0#0.0"
+"""A space of rows that an attempt numbered."""
+NAMED = "by attempt"
+"""Stands for the digest of attempts whose readers say which attempt's outputs they read."""
 
 
-def merges_by_key(in_space: str, out_spaces: Iterable[str]) -> bool:
+def digest_of(commit: Commit) -> str:
+    """What tells an attempt apart from others at its partition."""
+    return NAMED if commit.attempts_named else commit.digest
+
+
+def may_differ(attempts: int, digests: Collection[str], in_space: str) -> bool:
+    """Whether flows to keys of so many committed attempts at a partition may contradict each other.
+
+    A digest says how many records went to which key. That two attempts put out the same follows only
+    where they read the same: rows of another attempt may be others, or come in another order.
+    """
+    if attempts < 2 or set(digests) == {NAMED}:
+        return False
+    return len(set(digests)) > 1 or parse_space(in_space).incarnation is not None
+
+
+def merges_by_key(out_spaces: Iterable[str]) -> bool:
     """Whether flows of two attempts at one partition merge, so that the attempts must agree.
 
-    Rows of an incarnation keep the attempts apart; only flows by key merge.
+    Rows of an incarnation keep the attempts apart; flows by key merge.
     """
-    return parse_space(in_space).incarnation is None and any(
-        parse_space(space).kind is SpaceKind.KEYS for space in out_spaces
-    )
+    return any(parse_space(space).kind is SpaceKind.KEYS for space in out_spaces)

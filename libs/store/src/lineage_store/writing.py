@@ -13,7 +13,13 @@ from lineage_core.linking import TaskId
 from lineage_core.message import Begin, Commit, End, Heartbeat, Message, Recipe, dump_message
 from lineage_core.packing import PackedBlock, pack_edge
 from lineage_store.recipes import packed_body
-from lineage_store.recomputing import RECOMPUTED, merges_by_key
+from lineage_store.recomputing import (
+    RECOMPUTED,
+    ROW_OF_ATTEMPT,
+    digest_of,
+    may_differ,
+    merges_by_key,
+)
 from lineage_store.signed import BIAS, INTEGER_MAX
 
 
@@ -105,7 +111,7 @@ class Writer:
             "VALUES (?, ?, ?, ?, 1, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "committed = 1, file = excluded.file, digest = excluded.digest, "
             "expected = excluded.expected, done = done AND expected = excluded.expected",
-            (self.app_id, *task, commit.file, commit.digest, commit.blocks),
+            (self.app_id, *task, commit.file, digest_of(commit), commit.blocks),
         )
         return self._known(task)
 
@@ -247,13 +253,14 @@ class Writer:
         self._db.execute("DELETE FROM problem WHERE app = ? AND place = ?", (self.app_id, place))
 
     def mark_recomputed(self, task: TaskId) -> None:
-        """Where two committed attempts at a partition differ, their merged flows are supersets."""
-        digests = self._db.execute(
-            "SELECT count(DISTINCT digest) FROM task "
-            "WHERE app = ? AND node = ? AND partition = ? AND committed",
+        """Where committed attempts at a partition may differ, their merged flows are supersets."""
+        found = self._db.execute(
+            "SELECT digest FROM task WHERE app = ? AND node = ? AND partition = ? AND committed",
             (self.app_id, task.node, task.partition),
-        ).fetchone()[0]
-        if digests < 2:
+        ).fetchall()
+        digests = {digest for (digest,) in found}
+        # Any row of an attempt tells whether there is something to look for.
+        if not may_differ(len(found), digests, ROW_OF_ATTEMPT):
             return
         rows = self._db.execute(
             "SELECT DISTINCT block.id, origin.text, target.text FROM task "
@@ -266,7 +273,11 @@ class Writer:
         targets: dict[tuple[int, str], list[str]] = {}
         for row_id, origin, target in rows:
             targets.setdefault((row_id, origin), []).append(target)
-        merged = [row for (row, origin), outs in targets.items() if merges_by_key(origin, outs)]
+        merged = [
+            row
+            for (row, origin), outs in targets.items()
+            if may_differ(len(found), digests, origin) and merges_by_key(outs)
+        ]
         self._db.executemany(
             "UPDATE block SET exact = 0, reason = ? WHERE id = ?",
             [(RECOMPUTED, row_id) for row_id in merged],

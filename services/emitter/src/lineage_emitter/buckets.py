@@ -15,6 +15,8 @@ import numpy as np
 from pyspark.serializers import pack_long
 from pyspark.shuffle import get_used_memory
 
+from lineage_emitter import segment as segments
+from lineage_emitter.attempts import head_of
 from lineage_emitter.pyspark_parts import portable_hash
 
 HASHED_AS_THEY_ARE = frozenset((str, bytes, int, float, bool))
@@ -54,7 +56,10 @@ def targets_of(
 
 
 class Buckets:
-    """Writes (key, value) records as PySpark's ``partitionBy`` does: same batches, same order."""
+    """Writes (key, value) records as PySpark's ``partitionBy`` does: same batches, same order.
+
+    Each batch names the attempt that wrote it (see :mod:`lineage_emitter.attempts`).
+    """
 
     def __init__(
         self,
@@ -69,7 +74,12 @@ class Buckets:
         self.serializer = serializer
 
     def __call__(self, split: int, iterator: Iterable[Any]) -> Iterator[bytes]:
-        records, limit = iter(iterator), self.memory_mb / 2
+        # Its own map side is what this worker captured last.
+        return self.frames(iter(iterator), head_of(segments.current().incarnation))
+
+    def frames(self, records: Iterator[Any], head: bytes) -> Iterator[bytes]:
+        """What PySpark's writes, with ``head`` before each batch."""
+        limit = self.memory_mb / 2
         buckets: defaultdict[int, list[Any]] = defaultdict(list)
         count, batch = 0, float(min(10 * self.num_partitions, CHECKED))
         while True:
@@ -84,19 +94,24 @@ class Buckets:
                 break
             count += wanted
             if count > batch or (count % CHECKED == 0 and get_used_memory() > limit):
-                average = yield from written(buckets, self.serializer)
+                average = yield from written(buckets, self.serializer, head)
                 batch = next_batch(batch, average)
                 count = 0
-        yield from written(buckets, self.serializer)
+        yield from written(buckets, self.serializer, head)
 
 
-def written(buckets: dict[int, Any], serializer: Any) -> Generator[bytes, None, int]:
-    """Each bucket as PySpark's JVM half reads it, and forgotten; returns their bytes on average."""
+def written(
+    buckets: dict[int, Any], serializer: Any, head: bytes = b""
+) -> Generator[bytes, None, int]:
+    """Each bucket as PySpark's JVM half reads it, and forgotten; returns their bytes on average.
+
+    ``head``: stands before each, and takes no part in the average.
+    """
     filled, size = len(buckets), 0
     for target in list(buckets):
         yield pack_long(target)
         frame = serializer.dumps(buckets.pop(target))
-        yield frame
+        yield head + frame if head else frame
         size += len(frame)
     return size // max(filled, 1)
 

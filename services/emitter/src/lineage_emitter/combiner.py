@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -22,7 +23,9 @@ from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
 
 from lineage_core.limits import LIMITED_REASON
 from lineage_core.positions import positions_of
+from lineage_core.region import Region
 from lineage_emitter import segment as segments
+from lineage_emitter.attempts import AttemptsRead
 from lineage_emitter.buckets import targets_of
 from lineage_emitter.by_record import stop_iteration_error
 from lineage_emitter.code.key_parts import parts_of
@@ -482,6 +485,7 @@ class CombineMapSide:
         flows = KeyFlows(segment, segment.frame, self.node, self.num_partitions, function)
         merger = LineageMerger(flows, self.combiners, self.memory_mb * 0.9, self.serializer)
         merger.mergeValues(iterator)
+        segment.names_attempts = True
         if not self.in_place:
             segment.finish()
         return merger.items()
@@ -505,12 +509,15 @@ class ReadKeys:
         self.in_place = in_place
 
     def __call__(self, split: int, iterator: Iterable[Any]) -> Iterator[Any]:
+        attempts: Callable[[], Region]
         if self.in_place:
             segment = segments.current()
+            attempts = partial(Region.from_positions, [segment.incarnation])
         else:
             segment = segments.begin(self.config, self.node, split)
+            attempts = AttemptsRead(iterator).region
         equal = EqualKeys(segment.guard)
-        reader = KeyReader(segment, self.node, f"{self.source}@{split}", equal)
+        reader = KeyReader(segment, self.node, f"{self.source}@{split}", equal, attempts)
         segment.frame = Frame.of_space(segment.space(self.node))
         segment.frame.origin = reader.current
         # In place, the map side's own dict holds the keys already.
@@ -519,11 +526,22 @@ class ReadKeys:
 
 
 class KeyReader:
-    """Flows from a shuffle's key positions to the ordinals of the combined records."""
+    """Flows from a shuffle's key positions to the ordinals of the combined records.
 
-    def __init__(self, segment: Segment, node: str, in_space: str, equal: EqualKeys) -> None:
+    ``attempts``: those at map tasks whose outputs were read; asked when all are.
+    """
+
+    def __init__(
+        self,
+        segment: Segment,
+        node: str,
+        in_space: str,
+        equal: EqualKeys,
+        attempts: Callable[[], Region],
+    ) -> None:
         self.segment = segment
         self.equal = equal
+        self.attempts = attempts
         self.recorder = GivenRecorder(segment, node, in_space, segment.space(node))
         self.keys: list[Any] = []
         self.first = 0
@@ -585,4 +603,5 @@ class KeyReader:
 
     def _emit(self, regions: Regions) -> None:
         sections = [(self.recorder.space, np.arange(len(regions.outs)))]
-        emit_csr(self.segment, self.recorder.node, self.recorder.in_space, sections, regions)
+        node, in_space = self.recorder.node, self.recorder.in_space
+        emit_csr(self.segment, node, in_space, sections, regions, self.attempts())

@@ -18,6 +18,7 @@ from lineage_emitter.segment import LEFT_OUT, NOTHING_READ
 
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64
+    from lineage_core.region import Region
     from lineage_emitter.segment import Frame, Segment
 
 T = TypeVar("T")
@@ -314,11 +315,13 @@ def emit_csr(
     in_space: str,
     sections: Sequence[tuple[str, np.ndarray[Any, Any]]],
     regions: Regions,
+    attempts_read: Region | None = None,
 ) -> None:
     """Emit flows with regions as blocks within the bounds.
 
     ``sections``: (output space, indexes of flows), in the order in which rows are written.
     A flow with more runs than a block may hold is split into several flows of one output.
+    ``attempts_read``: of a space of keys, whose outputs were read.
     """
     counts, first, last, outs = regions.counts, regions.first, regions.last, regions.outs
     reason, last_outs = regions.reason, regions.last_outs
@@ -352,6 +355,7 @@ def emit_csr(
                 exact=not reason,
                 reason=reason,
                 app=segment.config.app,
+                attempts_read=attempts_read,
             )
         )
         start = stop

@@ -207,6 +207,8 @@ class Segment:
         self.rows_out = 0
         self.collisions = 0
         self.digest = 0
+        self.names_attempts = False
+        """Whether who reads its keys says which attempt's they are."""
         self.newlines: list[tuple[int, int]] = []
         self.reasons: list[str] = []
         self.reads: list[Frame] = []
@@ -361,6 +363,7 @@ class Segment:
             "bytes": out.bytes if out is not None else 0,
             "rows": self.rows_out,
             "digest": f"{self.digest:016x}",
+            "attempts_named": self.names_attempts,
             "undelivered": self.undelivered,
             "failed": self.failed,
             "reads": [

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
 from pyspark.resultiterable import ResultIterable
-from pyspark.serializers import BatchedSerializer, NoOpSerializer
+from pyspark.serializers import NoOpSerializer
 from pyspark.shuffle import Aggregator, ExternalGroupBy, ExternalMerger
 from pyspark.traceback_utils import SCCallSiteSync
 
 from lineage_emitter import scope
+from lineage_emitter.attempts import AttemptReader
 from lineage_emitter.batches import AS_READ, batching
 from lineage_emitter.buckets import Buckets
 from lineage_emitter.by_record import same
@@ -133,8 +134,8 @@ def _shuffled(
     with scope.suspended():
         keyed = rdd.mapPartitionsWithIndex(buckets, preservesPartitioning=True)
     keyed._bypass_serializer = True  # type: ignore[attr-defined]
-    batched = BatchedSerializer(serializer)
-    return _by_partition(keyed, batched, Partitioner(num_partitions, partition_function))
+    reader = AttemptReader(serializer)
+    return _by_partition(keyed, reader, Partitioner(num_partitions, partition_function))
 
 
 def _by_partition(keyed: RDD[Any], serializer: Any, partitioner: Partitioner) -> RDD[Any]:

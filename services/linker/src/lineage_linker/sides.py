@@ -7,7 +7,8 @@ ones stand behind the mark.
 ==========  ======================================================================================
 part        bytes
 ==========  ======================================================================================
-mark        flags ``<B``, low and high ``<QQ``, runs ``<I`` (dense: row of the first position)
+mark        flags ``<B``, low and high ``<QQ``, runs ``<I`` (dense: row of the first position), then,
+            if the flags say so, the attempts that were read as text
 columns     flags ``<B``, then, perhaps as one zstd frame: first positions, lengths less 1 (unless
             all are one position), rows, each as :mod:`lineage_core.number_columns`
 waiting     JSON (one zstd frame, its length before it) with the block's spaces and the lengths of
@@ -24,10 +25,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lineage_core.attempts import AttemptsRead
 from lineage_core.block_check import RUNS_MAX
 from lineage_core.errors import BlockError
 from lineage_core.joining import Side
 from lineage_core.number_columns import pack_numbers, unpack_numbers
+from lineage_core.region import Region
 from lineage_core.zstd import compress, decompress
 
 INLINE_MAX = 256
@@ -40,7 +43,7 @@ COLUMNS_MAX = 128 << 20
 HEAD_MAX = 64 << 20
 
 _MARK = struct.Struct("<BQQI")
-_DENSE, _INLINE = 1, 2
+_DENSE, _INLINE, _ATTEMPTS = 1, 2, 4
 _ZSTD, _POINTS, _DISTINCT = 1, 2, 4
 _ENTRY = struct.Struct("<I")
 _NOTHING = np.empty(0, np.uint64)
@@ -56,6 +59,7 @@ class Mark:
     runs: int
     row_low: int
     columns: bytes | None
+    attempts: AttemptsRead = None
 
     @property
     def is_all(self) -> bool:
@@ -66,9 +70,8 @@ class Mark:
     def side(self) -> Side | None:
         """The side, where the mark is all of it."""
         if self.row_low >= 0:
-            return Side(
-                _NOTHING, _NOTHING, _NO_ROWS, self.low, self.high, self.row_low, distinct=True
-            )
+            ends = self.low, self.high
+            return Side(_NOTHING, _NOTHING, _NO_ROWS, *ends, self.row_low, True, self.attempts)
         return None if self.columns is None else self.with_columns(self.columns)
 
     def with_columns(self, columns: bytes) -> Side:
@@ -94,17 +97,22 @@ class Mark:
             self.low,
             self.high,
             distinct=bool(flags & _DISTINCT),
+            attempts=self.attempts,
         )
 
 
 def pack_side(side: Side) -> tuple[bytes, bytes]:
     """Mark and columns; no columns where the mark holds them."""
+    flags, attempts = 0, b""
+    if side.attempts is not None:
+        # Columns do not stand behind them: linkers that do not know of attempts read such marks, too.
+        flags, attempts = _ATTEMPTS, side.attempts.to_text().encode()
     if side.dense:
-        return _MARK.pack(_DENSE, side.low, side.high, side.row_low), b""
+        return _MARK.pack(flags | _DENSE, side.low, side.high, side.row_low) + attempts, b""
     columns = _pack_columns(side)
-    inline = len(columns) <= INLINE_MAX
-    mark = _MARK.pack(_INLINE if inline else 0, side.low, side.high, len(side.first))
-    return (mark + columns, b"") if inline else (mark, columns)
+    inline = not flags and len(columns) <= INLINE_MAX
+    mark = _MARK.pack(flags or _INLINE * inline, side.low, side.high, len(side.first))
+    return (mark + columns, b"") if inline else (mark + attempts, columns)
 
 
 def read_mark(packed: bytes) -> Mark:
@@ -116,11 +124,15 @@ def read_mark(packed: bytes) -> Mark:
     if len(packed) < _MARK.size:
         raise BlockError("ends too early", where="mark")
     flags, low, high, number = _MARK.unpack_from(packed)
+    attempts = None
+    if flags & _ATTEMPTS:
+        attempts = Region.from_text(packed[_MARK.size :].decode("ascii", "replace"))
     if flags & _DENSE:
-        return Mark(low, high, 0, number, None)
+        return Mark(low, high, 0, number, None, attempts)
     if number > RUNS_MAX:
         raise BlockError(f"{number} runs", where="mark")
-    return Mark(low, high, number, -1, packed[_MARK.size :] if flags & _INLINE else None)
+    columns = packed[_MARK.size :] if flags & _INLINE else None
+    return Mark(low, high, number, -1, columns, attempts)
 
 
 @dataclass(frozen=True, slots=True)

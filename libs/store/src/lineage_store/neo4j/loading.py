@@ -30,7 +30,7 @@ from lineage_store.neo4j import statements
 from lineage_store.neo4j.keys import app_key, key, task_key
 from lineage_store.neo4j.rows import Row, about, block_properties, offset_key, parts, registered
 from lineage_store.recipes import packed_body
-from lineage_store.recomputing import RECOMPUTED
+from lineage_store.recomputing import NAMED, RECOMPUTED, digest_of
 from lineage_store.signed import BIAS, INTEGER_MAX
 
 
@@ -166,7 +166,7 @@ class Loading:
         self._send(statements.UNMATCHED, self._unmatched)
         self._send_edges()
         # Last, over commits and blocks alike: whichever came later finds the other.
-        self._send(statements.RECOMPUTED, self._tasks, reason=RECOMPUTED)
+        self._send(statements.RECOMPUTED, self._tasks, reason=RECOMPUTED, named=[NAMED])
         for rows in vars(self).values():
             if isinstance(rows, dict):
                 rows.clear()
@@ -223,7 +223,7 @@ class Loading:
         task = TaskId(commit.node, commit.partition, commit.attempt)
         own = self._task(commit.app, task)
         row = self._commits.setdefault(own, {"id": own, "attempts": [], "digests": []})
-        for column, value in (("attempts", commit.attempt), ("digests", commit.digest)):
+        for column, value in (("attempts", commit.attempt), ("digests", digest_of(commit))):
             if value not in row[column]:
                 row[column].append(value)
 

@@ -52,7 +52,7 @@ def block_properties(block: StoredBlock, task: str) -> Row:
         "associations": min(block.associations, INTEGER_MAX),
         "exact": block.exact,
         "reason": block.reason or None,
-        "merges": merges_by_key(block.in_space, (space for space, _, _ in block.sections)) or None,
+        "merges": merges_by_key(space for space, _, _ in block.sections) or None,
         "data": block.data,
     }
 

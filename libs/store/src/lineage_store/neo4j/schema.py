@@ -51,11 +51,22 @@ _VERSION_3: Sequence[LiteralString] = (
 )
 """For recipes of DataFrames: such messages have ``packed`` (compressed) instead of ``body``."""
 
+_VERSION_4: Sequence[LiteralString] = (
+    "MATCH (t:Task) WHERE size(t.attempts) > 1 "
+    "MATCH (b:FlowBlock) USING INDEX b:FlowBlock(task) "
+    "WHERE b.task = t.id AND b.exact AND b.attempt IN t.attempts "
+    "AND (size(t.digests) > 1 OR b.in_space =~ '.*#[0-9]+[.][0-9]+') AND EXISTS { "
+    "MATCH (s:FlowSection {app: b.app}) WHERE s.block = b.id AND s.space =~ '[^*].*@[0-9]+' } "
+    "SET b.exact = false, b.merges = true, b.reason = 'recomputed differently'",
+)
+"""Flows by key of partitions that were computed twice: nobody noted which attempt's were read, and rows
+that an attempt numbered were taken for those of every other."""
+
 _STATES: LiteralString = (
     "SHOW INDEXES YIELD name, state WHERE name STARTS WITH 'lineage_' RETURN name, state"
 )
 
-STEPS: tuple[Sequence[LiteralString], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
+STEPS: tuple[Sequence[LiteralString], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 """``STEPS[n]`` makes version n + 1 of version n; every statement must be repeatable."""
 
 

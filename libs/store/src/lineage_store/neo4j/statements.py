@@ -139,9 +139,10 @@ CREATE (p)-[:FLOW {pairs: edge.pairs, data: edge.data}]->(c)
 RECOMPUTED: Final[LiteralString] = """
 UNWIND $rows AS row
 MATCH (t:Task {id: row.id})
-WHERE size(t.digests) > 1
+WHERE size(t.attempts) > 1 AND t.digests <> $named
 MATCH (b:FlowBlock)
 USING INDEX b:FlowBlock(task)
 WHERE b.task = t.id AND b.merges AND b.exact AND b.attempt IN t.attempts
+    AND (size(t.digests) > 1 OR b.in_space =~ '.*#[0-9]+[.][0-9]+')
 SET b.exact = false, b.reason = $reason
 """

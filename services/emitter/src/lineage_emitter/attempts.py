@@ -1,0 +1,78 @@
+"""Which attempts at map tasks the reduce side of a combining shuffle reads.
+
+Records of such a shuffle carry no addresses: their flows meet at the key. A map task that is run again
+may put out other records under the same key, and a reduce task reads the outputs of one attempt. Only
+what it reads can tell which: each batch of the map side begins with the number of its attempt.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from pyspark.serializers import BatchedSerializer
+
+from lineage_core.region import Region
+from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.stamps import Frames
+
+_ATTEMPT = struct.Struct("<Q")
+
+
+def head_of(attempt: int) -> bytes:
+    """What stands before each batch that an attempt writes."""
+    return _ATTEMPT.pack(attempt)
+
+
+class AttemptRecords:
+    """Records of a shuffle's partition, and the attempts that put out those read so far."""
+
+    def __init__(self, batches: Iterator[tuple[int, list[Any]]]) -> None:
+        self.attempts: set[int] = set()
+        self._records = chain.from_iterable(self._noted(batches))
+
+    def _noted(self, batches: Iterator[tuple[int, list[Any]]]) -> Iterator[list[Any]]:
+        for attempt, items in batches:
+            self.attempts.add(attempt)
+            yield items
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._records
+
+    def __next__(self) -> Any:
+        return next(self._records)
+
+
+class AttemptReader(BatchedSerializer):
+    """Reads batches behind the number of their attempt."""
+
+    def __init__(self, serializer: Any) -> None:
+        super().__init__(serializer)
+
+    def load_stream(self, stream: Any) -> AttemptRecords:
+        """The records, with the attempts that they are of."""
+        return AttemptRecords(self._batches(stream))
+
+    def _batches(self, stream: Any) -> Iterator[tuple[int, list[Any]]]:
+        loads, size = self.serializer.loads, _ATTEMPT.size
+        for frame in Frames().load_stream(stream):
+            yield _ATTEMPT.unpack_from(frame)[0], loads(frame[size:])
+
+
+class AttemptsRead:
+    """Names the attempts whose outputs a reduce task has read, once it has read them all.
+
+    Raises:
+        CaptureFailedError: the records do not tell.
+    """
+
+    def __init__(self, records: Iterable[Any]) -> None:
+        if not isinstance(records, AttemptRecords):
+            raise CaptureFailedError("records of a shuffle came without the attempts they are of")
+        self._attempts = records.attempts
+
+    def region(self) -> Region:
+        """The attempts as a region of numbers."""
+        return Region.from_positions(self._attempts)
