@@ -13,7 +13,7 @@ from lineage_emitter.frames import functions
 from lineage_emitter.frames.plans import PYTHON_SETTINGS, SETTINGS
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import Text
-from lineage_frames.known import CALLED
+from lineage_frames.known import AGGREGATES, CALLED
 from lineage_frames.literals import text
 from lineage_frames.settings import REPLAYED, WRITTEN_FOR
 from lineage_frames.vetting import check_text
@@ -36,6 +36,8 @@ def test_what_the_emitter_notes_is_on_the_lists() -> None:
     assert {name for table in tables for name in table.values()} <= CALLED
     assert {*SETTINGS, *PYTHON_SETTINGS} == set(REPLAYED)
     assert not set(REPLAYED) & set(WRITTEN_FOR)
+    sums = {name for name in functions.LENIENT.values() if name in {"try_sum", "try_avg"}}
+    assert {*functions.AGGREGATES.values(), *sums} == AGGREGATES
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ join
     existence: the left row's, and those of all right rows that match. Anti: the left row's (absence is
     not lineage).
 aggregate
-    Those of all rows of the group (distinct, intersect and except are aggregates and joins by now).
+    Those of all rows of the group (distinct, intersect and except are aggregates and joins by now). Where it but keeps a row
+    of each (``dropDuplicates``, ``first``): those of that row.
 window
     Those of the rows in its frame (`stages`), the row itself among them.
 limit, sample
@@ -50,7 +51,9 @@ from lineage_core.recipe_plan import (
     Generate,
     Join,
     Limit,
+    Literal,
     Node,
+    OpaqueExpression,
     OpaqueNode,
     Project,
     PythonRows,
@@ -66,6 +69,7 @@ from lineage_core.recipe_plan import (
 from lineage_frames import literals
 from lineage_frames.alike import Alike
 from lineage_frames.built import Built, Leaf
+from lineage_frames.choices import ONE_KEPT, keeps_some, row_expressions
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import (
     Text,
@@ -75,9 +79,19 @@ from lineage_frames.expressions import (
     opaque_in,
     subqueries_in,
 )
+from lineage_frames.group_keys import is_unknown, key_terms, known_keys
+from lineage_frames.numbering import (
+    TIED,
+    TOO_TIED,
+    candidates,
+    greatest_number,
+    numbered,
+    peers,
+    tied_otherwise,
+)
 from lineage_frames.orders import is_unsteady, neighbours_that_tie, unsteady_columns
 from lineage_frames.sources import FILE, ROW, plain_name, view_name
-from lineage_frames.windows import depends_on_ties, overs, window_keys
+from lineage_frames.windows import depends_on_ties, overs, running, window_keys
 
 
 @dataclass
@@ -86,12 +100,16 @@ class Builder:
 
     ``files``: by source, the term that says which file a row is of, its path unless given. ``alike``: groups that
     several nodes have are named by the first of these. ``reasons``: why the witnesses may be too many.
-    ``checks``: statements that must give no row, with the reason to refuse the trace where one does.
+    ``checks``: statements that must give no row, with the reason to refuse the trace where one does. ``tied``: rows of windows at
+    the top that are tied (`numbering`) stand there with each number that they may have had. ``kept``: rows of groups of
+    which the job kept one stand there, all that it may have been.
     """
 
     recipe: Recipe
     files: Mapping[int, str] = field(default_factory=dict)
     alike: Alike = field(default_factory=Alike)
+    tied: bool = False
+    kept: bool = False
     queries: dict[str, str] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     checks: list[tuple[str, str]] = field(default_factory=list)
@@ -148,6 +166,13 @@ class Builder:
         names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
         marks += [f"{term} AS {name}" for term, name in zip(["true", *keys], names, strict=True)]
         leaves.append(Leaf(self.alike.first(place), tuple(names)))
+
+    def _doubt(
+        self, place: int, condition: str, reason: str, marks: list[str], leaves: list[Leaf]
+    ) -> None:
+        """Add the column that says of which rows the witnesses may be too many."""
+        marks.append(f"CASE WHEN {condition} THEN true END AS d{place}")
+        leaves.append(Leaf(place, (f"d{place}",), doubt=reason))
 
     # Leaves
 
@@ -212,7 +237,7 @@ class Builder:
         """Columns with their expressions, each once, and those that can't be computed anew."""
         text, listed, unknown = self.text(), {}, set()
         for column, expression in zip(columns, expressions, strict=True):
-            if self._unknowable(expression, below):
+            if is_unknown(expression, below):
                 unknown.add(column.id)
                 listed[column.id] = f"CAST(NULL AS {column.type or 'void'}) AS c{column.id}"
             elif isinstance(expression, Column) and expression.id == column.id:
@@ -220,9 +245,6 @@ class Builder:
             else:
                 listed[column.id] = f"{text.of(expression)} AS c{column.id}"
         return list(listed.values()), frozenset(unknown)
-
-    def _unknowable(self, expression: Expression, below: Built) -> bool:
-        return opaque_in(expression) is not None or bool(columns_in(expression) & below.unknown)
 
     def _known(self, what: str, expressions: Iterable[Expression], *below: Built) -> None:
         for expression in expressions:
@@ -258,7 +280,7 @@ class Builder:
         """The terms of a condition; at the top, without those that can't be computed anew."""
         terms = []
         for term in conjuncts(condition):
-            if top and any(self._unknowable(term, one) for one in below):
+            if top and any(is_unknown(term, one) for one in below):
                 self.reasons.append(f"{what} by what can't be computed anew")
                 continue
             self._known(what, [term], *below)
@@ -317,10 +339,7 @@ class Builder:
             )
             self.checks.append((tied, reason))
         elif by_place:
-            reason = "a window numbers rows that its order does not tell apart"
-            keys = ", ".join(text.of(one) for one in (*over.partition, *(k.of for k in over.order)))
-            grouped = f"SELECT count(1) AS n FROM {below.name}{f' GROUP BY {keys}' if keys else ''}"
-            self.checks.append((f"SELECT n FROM ({grouped}) AS q WHERE n > 1", reason))
+            self.checks.append((tied_otherwise(text, below, node), TIED))
 
     def _sample(self, place: int, node: Sample, ids: bool, top: bool) -> Built:
         if not top:
@@ -452,16 +471,50 @@ class Builder:
     # Groups
 
     def _aggregate(self, place: int, node: Aggregate, ids: bool, top: bool) -> Built:
+        of_a_row = row_expressions(node) if top else None
+        if of_a_row is not None:
+            return self._one_of_each(place, node, of_a_row, ids)
         below = self.rows(node.input)
-        self._known("rows are grouped", node.keys, below)
-        listed, unknown = self._values_of(node.columns, node.expressions, below)
-        keys = [self.text().of(key) for key in node.keys]
+        keys = known_keys(node, below)
+        if not top:
+            self._known("rows are grouped", node.keys, below)
+        if len(keys) == len(node.keys):
+            listed, unknown = self._values_of(node.columns, node.expressions, below)
+        else:
+            # The groups are unions of the job's: what its functions gave of each isn't known.
+            listed, unknown = self._values_of_keys(node, keys, below)
         marks, leaves = self._marks(place, node, ids)
         if ids:
-            self._name_group(place, keys, marks, leaves)
+            self._name_group(place, key_terms(self.text(), keys, below), marks, leaves)
+            if keeps_some(node):
+                self._doubt(place, "count(1) > 1", ONE_KEPT, marks, leaves)
         text = f"SELECT {_listed([*listed, *marks])} FROM {below.name}"
-        text += f" GROUP BY {', '.join(keys)}" if keys else " HAVING true"
-        return Built(self._name(place, text, ids, False), node.columns, tuple(leaves), unknown)
+        grouped = ", ".join(self.text().of(key) for key in keys)
+        text += f" GROUP BY {grouped}" if keys else " HAVING true"
+        return Built(self._name(place, text, ids, top), node.columns, tuple(leaves), unknown)
+
+    def _one_of_each(
+        self, place: int, node: Aggregate, expressions: Sequence[Expression], ids: bool
+    ) -> Built:
+        """All rows of which one of each group was kept: a row that is asked for was one of them."""
+        self.kept = True
+        below = self.build(node.input, ids=ids, top=True)
+        listed, unknown = self._values_of(node.columns, expressions, below)
+        marks, leaves = self._marks(place, node, ids)
+        of = below.name if node.keys else f"(SELECT 1) AS one LEFT JOIN {below.name} ON true"
+        text = f"SELECT {_listed([*listed, *below.ids, *marks])} FROM {of}"
+        return Built(
+            self._name(place, text, ids, True), node.columns, (*below.leaves, *leaves), unknown
+        )
+
+    def _values_of_keys(
+        self, node: Aggregate, keys: Sequence[Expression], below: Built
+    ) -> tuple[list[str], frozenset[int]]:
+        known = [
+            one if one in keys or isinstance(one, Literal) else OpaqueExpression("", "", (), kind)
+            for one, kind in zip(node.expressions, (c.type for c in node.columns), strict=True)
+        ]
+        return self._values_of(node.columns, known, below)
 
     def _window(self, place: int, node: Window, ids: bool, top: bool) -> Built:
         # The row itself is in its partition, and not after itself: what the group names holds it.
@@ -471,18 +524,39 @@ class Builder:
         over = overs(node)[0]
         terms = [*over.partition, *(key.of for key in over.order)]
         self._known("a window is made", terms, below)
-        self._check_window(below, node)
+        loose = top and self.tied and depends_on_ties(node)
+        if not loose:
+            self._check_window(below, node)
         own = node.columns[len(node.columns) - len(node.expressions) :]
         listed, unknown = self._values_of(own, node.expressions, below)
         marks, leaves = self._marks(place, node, ids)
         if ids:
             keys = window_keys(self.text(), node)
             self._name_group(place, keys, marks, leaves)
+            if depends_on_ties(node) and running(node):
+                self._doubt(place, f"{peers(self.text(), node)} > 1", TIED, marks, leaves)
         text = f"SELECT {_listed([*below.names, *listed, *marks])} FROM {below.name}"
+        if loose:
+            text, unknown = self._with_each_number(place, node, below, marks)
         return Built(
-            self._name(place, text, ids, False), node.columns, tuple(leaves),
-            below.unknown | unknown,
+            self._name(place, text, ids, top), node.columns, tuple(leaves), below.unknown | unknown
+        )
+
+    def _with_each_number(
+        self, place: int, node: Window, below: Built, marks: Sequence[str]
+    ) -> tuple[str, frozenset[int]]:
+        """Rows with each number that they may have had; other values that depend on ties are not known."""
+        own = node.columns[len(node.columns) - len(node.expressions) :]
+        numbers, others = numbered(node)
+        unknown = frozenset(own[n].id for n in others)
+        listed = [f"CAST(NULL AS {own[n].type or 'void'}) AS c{own[n].id}" for n in others]
+        columns = [own[n].id for n in numbers]
+        text, many = candidates(
+            self.text(), node, below.name, [*below.names, *listed, *marks],
+            [f"c{one}" for one in columns], greatest_number(self.recipe, place, columns),
         )  # fmt: skip
+        self.checks.append((many, TOO_TIED))
+        return text, unknown
 
 
 def _listed(terms: Sequence[str]) -> str:

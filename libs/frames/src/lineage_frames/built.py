@@ -12,17 +12,24 @@ class Leaf:
     """What rows of ``a<n>`` are made from: rows of a source, or groups that a next query traces.
 
     ``of``: the node (of a subquery: its last). ``columns``: the columns that name it, all of which are NULL
-    for rows that were not made from it: file and row of a source; a mark, then the keys of a group.
+    for rows that were not made from it: file and row of a source; a mark, then the keys of a group. ``doubt``: it names
+    nothing; its one column is true in rows of which others of ``of``'s leaves name too much, for this reason.
     """
 
     of: int
     columns: tuple[str, ...]
     subquery: bool = False
+    doubt: str = ""
 
     @property
     def stored(self) -> bool:
         """Whether it names rows of a source (or of the plan itself)."""
         return not self.subquery and self.columns[0].startswith("p")
+
+    @property
+    def grouped(self) -> bool:
+        """Whether it names a group, which a next query traces."""
+        return not self.stored and not self.doubt
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 LineageError
 └── FramesError
     ├── RefusedError        the recipe does not allow a sound trace; the message says why
-    │   └── NotComputedError    Spark could not run a query; what it says may hold values of rows
+    │   ├── NotComputedError    Spark could not run a query; what it says may hold values of rows
+    │   └── TiedError           a window numbers rows that its order does not tell apart
     ├── ChangedSourceError  a source is not what it was when the job ran
     ├── RowError            the row that was asked for can't be what the recipe gives
     └── NoSparkError        Spark does not start
@@ -24,6 +25,10 @@ class RefusedError(FramesError):
 
 class NotComputedError(RefusedError):
     """Spark could not run a query of the trace. What it says may hold values of rows."""
+
+
+class TiedError(RefusedError):
+    """Rows that a window's order does not tell apart may have been numbered otherwise (`building.Builder.tied`)."""
 
 
 class ChangedSourceError(FramesError):

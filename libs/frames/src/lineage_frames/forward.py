@@ -18,14 +18,16 @@ from lineage_core.recipe_plan import Aggregate, Join, PythonRows, Scan, Window
 from lineage_frames import literals
 from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
-from lineage_frames.errors import RefusedError
+from lineage_frames.errors import RefusedError, TiedError
 from lineage_frames.expressions import columns_in, matched_by
 from lineage_frames.functions import Runnable, register, runnable
+from lineage_frames.group_keys import COARSE, key_terms, known_keys
 from lineage_frames.jdbc import said_of_now
 from lineage_frames.keys import arrow_types, distinct, has_key, matches_key
 from lineage_frames.session import run, trace_session
 from lineage_frames.sources import files_of
 from lineage_frames.stages import inputs_built
+from lineage_frames.tracing import NOT_KNOWN
 from lineage_frames.windows import looks_at_some, overs, running, window_rank
 
 EQUAL_ROWS = "equal rows, of which some were made from others, became records of an RDD"
@@ -86,19 +88,35 @@ class _Forward:
 
     def outcome(self, code: Runnable) -> Outcome:
         """The rows of the output that were made from the given rows."""
+        builder, built = self._output()
+        try:
+            return self._outcome(code, builder, built)
+        except TiedError:
+            builder = Builder(self.recipe, tied=True)
+            built = builder.build(len(self.recipe.plan) - 1, ids=True, top=True)
+            self.reasons.append(NOT_KNOWN)
+            return self._outcome(code, builder, built)
+
+    def _output(self) -> tuple[Builder, Built]:
+        """The output's rows; where these can't be computed as the job computed them, at least all of them."""
         top = len(self.recipe.plan) - 1
         builder = Builder(self.recipe)
         try:
             built = builder.build(top, ids=True)
+            if not self.recipe.names_rows or self.recipe.columns[-1].id not in built.unknown:
+                return builder, built
         except RefusedError:
-            builder = Builder(self.recipe)
-            built = builder.build(top, ids=True, top=True)
-            self.reasons.append("which rows the job chose of these can't be known")
+            pass
+        self.reasons.append(NOT_KNOWN)
+        builder = Builder(self.recipe)
+        return builder, builder.build(top, ids=True, top=True)
+
+    def _outcome(self, code: Runnable, builder: Builder, built: Built) -> Outcome:
         columns = ", ".join(f"c{one.id}" for one in self.recipe.columns)
         condition = self.affected(builder, built)
         many = literals.any_of([f"{leaf.columns[0]} IS NOT NULL" for leaf in self.stand_ins(built)])
-        select = f"SELECT {columns}, {many} AS many FROM {built.name} AS r WHERE {condition}"
-        found = run(self.session, builder, select)
+        select = f"SELECT {columns}, {many} AS many{_doubts(built)} FROM {built.name} AS r WHERE {condition}"
+        found = self._told(built, run(self.session, builder, select))
         if any(found["many"].to_pylist()):
             names = [self.recipe.plan[leaf.of] for leaf in self.stand_ins(built)]
             said = "; ".join(
@@ -129,6 +147,14 @@ class _Forward:
         if run(self.session, builder, count)["n"][0].as_py() > found.num_rows:
             self.reasons.append(EQUAL_ROWS)
 
+    def _told(self, built: Built, found: pa.Table) -> pa.Table:
+        """The rows without the columns that say of which ones witnesses may be too many."""
+        doubts = [leaf for leaf in built.leaves if leaf.doubt]
+        for leaf in doubts:
+            if found[leaf.columns[0]].null_count < found.num_rows:
+                self.reasons.append(leaf.doubt)
+        return found.drop_columns([leaf.columns[0] for leaf in doubts])
+
     def stand_ins(self, built: Built) -> list[Leaf]:
         """What marks rows that stand for unknown many."""
         plan = self.recipe.plan
@@ -140,7 +166,9 @@ class _Forward:
 
     def affected(self, builder: Builder, built: Built) -> str:
         """The condition for rows of ``built`` that were made from the given rows."""
-        return literals.any_of([self._of_leaf(builder, leaf) for leaf in built.leaves])
+        return literals.any_of(
+            [self._of_leaf(builder, leaf) for leaf in built.leaves if not leaf.doubt]
+        )
 
     def _of_leaf(self, builder: Builder, leaf: Leaf) -> str:
         node = self.recipe.plan[leaf.of]
@@ -163,8 +191,11 @@ class _Forward:
             return leaf.columns[0] if table.num_rows else "false"
         if isinstance(node, Aggregate):
             below = inner.build(node.input, ids=True)
-            keys = self._keys(inner, below, below.name, [inner.text().of(one) for one in node.keys])
-            return self._named(leaf, keys)
+            known = known_keys(node, below)
+            if len(known) < len(node.keys):
+                self.reasons.append(COARSE)
+            terms = key_terms(inner.text(), known, below)
+            return self._named(leaf, self._keys(inner, below, below.name, terms))
         if isinstance(node, Window):
             return self._window(inner, leaf, node)
         if isinstance(node, PythonRows):
@@ -178,9 +209,8 @@ class _Forward:
         """The distinct values of ``terms`` among the affected rows; without terms, a row if there are any."""
         condition = self.affected(builder, below)
         listed = ", ".join(f"{term} AS k{n}" for n, term in enumerate(terms or ["true"]))
-        return run(
-            self.session, builder, f"SELECT DISTINCT {listed} FROM {of} AS r WHERE {condition}"
-        )
+        select = f"SELECT DISTINCT {listed}{_doubts(below)} FROM {of} AS r WHERE {condition}"
+        return distinct(self._told(below, run(self.session, builder, select)))
 
     def _named(self, leaf: Leaf, keys: pa.Table, *, from_rank: bool = False) -> str:
         """The condition that a row names one of the groups; ``from_rank``: the last key is the least."""
@@ -219,3 +249,8 @@ class _Forward:
         outer, view = Builder(self.recipe), f"lineage_keys_{leaf.of}"
         found = matches_key(self.session, view, outer, node.condition, right, keys, names)
         return f"({leaf.columns[0]} AND {found})"
+
+
+def _doubts(built: Built) -> str:
+    """The columns that say of which rows witnesses may be too many, to be selected beside others."""
+    return "".join(f", {leaf.columns[0]}" for leaf in built.leaves if leaf.doubt)

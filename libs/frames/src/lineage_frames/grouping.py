@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lineage_core.recipe import Recipe
@@ -22,8 +22,12 @@ from lineage_core.recipe_plan import (
     expressions_of,
     within,
 )
+from lineage_frames.building import Builder
 from lineage_frames.built import Leaf
+from lineage_frames.choices import keeps_some
+from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import INFIX, Text, columns_in, subqueries_in
+from lineage_frames.group_keys import is_unknown
 from lineage_frames.literals import DOUBLES, comparable
 from lineage_frames.windows import overs, running
 
@@ -53,7 +57,7 @@ def grouping_of(recipe: Recipe) -> Grouping | None:
     """How an output's rows name the groups of the last aggregate, so that none need be computed anew.
 
     None unless the aggregate's keys are columns of the output, with nothing between them but rows that are
-    chosen, ordered and renamed. Then no two output rows are of one group. So with the partitions of a window, unless
+    chosen, ordered and renamed, can be computed anew, and the aggregate reads all rows of a group. Then no two output rows are of one group. So with the partitions of a window, unless
     its rows name but a part of them (`running`).
     """
     found = _last_groups(recipe)
@@ -63,6 +67,8 @@ def grouping_of(recipe: Recipe) -> Grouping | None:
     node = recipe.plan[place]
     keys: tuple[Expression, ...]
     if isinstance(node, Aggregate):
+        if keeps_some(node):
+            return None
         keys, held = node.keys, _by_column(node)
     elif isinstance(node, Window) and overs(node) and not running(node):
         below = recipe.plan[node.input].columns
@@ -78,9 +84,11 @@ def grouping_of(recipe: Recipe) -> Grouping | None:
     places: list[int] = []
     for key in keys:
         named = [n for n, column in enumerate(recipe.columns) if held.get(column.id) == key]
-        if not named:
+        if not named or not comparable(recipe.columns[named[0]].type):
             return None
         places.append(named[0])
+    if _unknown(recipe, node.input, keys):
+        return None
     return Grouping(_leaf(place, len(places)), tuple(places))
 
 
@@ -95,7 +103,11 @@ def derived_of(recipe: Recipe, text: Callable[[dict[int, str]], Text]) -> Groupi
         return None
     place, above = last
     node = recipe.plan[place]
-    if not isinstance(node, Aggregate):
+    if (
+        not isinstance(node, Aggregate)
+        or keeps_some(node)
+        or _unknown(recipe, node.input, node.keys)
+    ):
         return None
     # What no aggregate is in is made of keys.
     held = {
@@ -132,6 +144,15 @@ def _last_groups(recipe: Recipe) -> tuple[int, list[Project]] | None:
             above.insert(0, node)
         place = node.input
     return None if _reads_subqueries(node) else (place, above)
+
+
+def _unknown(recipe: Recipe, below: int, keys: Sequence[Expression]) -> bool:
+    """Whether a key can't be computed anew."""
+    try:
+        built = Builder(recipe).rows(below)
+    except RefusedError:
+        return True
+    return any(is_unknown(key, built) for key in keys)
 
 
 def _reads_subqueries(node: Node) -> bool:

@@ -34,10 +34,17 @@ def arrow_types(keys: pa.Table) -> list[str]:
 
 
 def distinct(keys: pa.Table) -> pa.Table:
-    """Each row of a table once."""
+    """Each row of a table once.
+
+    Raises:
+        RefusedError: values of a column can't be compared.
+    """
     if not keys.num_columns:
         return keys
-    return keys.group_by(keys.column_names, use_threads=False).aggregate([])
+    try:
+        return keys.group_by(keys.column_names, use_threads=False).aggregate([])
+    except pa.ArrowNotImplementedError as problem:
+        raise RefusedError(f"values of some keys can't be compared: {problem}") from problem
 
 
 def has_key(

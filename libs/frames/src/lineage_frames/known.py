@@ -37,3 +37,9 @@ CALLED = frozenset({
     "xxhash64", "year", "zip_with", "|", "~",
 })  # fmt: skip
 """As `lineage_emitter.frames.functions` and ``expressions`` there call them; a test compares."""
+
+AGGREGATES = frozenset({
+    "avg", "bit_and", "bit_or", "bit_xor", "corr", "count", "covar_pop", "covar_samp", "kurtosis", "max", "max_by", "min",
+    "min_by", "percentile", "skewness", "stddev_pop", "stddev_samp", "sum", "try_avg", "try_sum", "var_pop", "var_samp",
+})  # fmt: skip
+"""Those of them that combine the rows of a group."""

@@ -82,11 +82,20 @@ class Stage:
             raise RefusedError("two groups have keys of the same 64-bit hash")
         return hashes
 
+    def doubts(self) -> list[str]:
+        """Why rows may name too much, as they themselves say."""
+        doubts = [leaf for leaf in self.built.leaves if leaf.doubt]
+        if not doubts:
+            return []
+        found = pa.concat_tables(self.result.tables([leaf.columns[0] for leaf in doubts]))
+        return [leaf.doubt for leaf in doubts if found[leaf.columns[0]].null_count < found.num_rows]
+
     def pairs(self, recipe: Recipe) -> Iterator[Pairs]:
         """All pairs, table by table."""
         for table in self.result.tables():
             for leaf in self.built.leaves:
-                yield from self._of_leaf(recipe, leaf, table)
+                if not leaf.doubt:
+                    yield from self._of_leaf(recipe, leaf, table)
 
     def _of_leaf(self, recipe: Recipe, leaf: Leaf, table: pa.Table) -> Iterator[Pairs]:
         file, (row, _), used = "", group_columns(leaf), groups_of(leaf)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -34,10 +34,12 @@ from lineage_frames import literals
 from lineage_frames.alike import Waiting, alike
 from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
-from lineage_frames.errors import NotComputedError, RefusedError
+from lineage_frames.choices import ONE_KEPT
+from lineage_frames.errors import NotComputedError, RefusedError, TiedError
 from lineage_frames.expressions import matched_by
 from lineage_frames.file_codes import OUTPUT_FILES, file_codes
 from lineage_frames.functions import register, runnable
+from lineage_frames.group_keys import COARSE, key_terms, known_keys
 from lineage_frames.grouping import KEEP_VALUES, Grouping, derived_of, grouping_of
 from lineage_frames.jdbc import read_now
 from lineage_frames.keys import VALUES_MAX, arrow_types, distinct, equal, has_key, key_view, one_of
@@ -81,6 +83,9 @@ class Above:
     leaf: Leaf
     result: Result
     groups: Hashes
+
+
+EQUAL = "rows of the output are equal and share their sources"
 
 
 class _SharedValuesError(Exception):
@@ -174,10 +179,10 @@ class Relations:
 
     def _take(self, stage: Stage, waiting: Waiting[Above]) -> None:
         self._stages.append(stage)
-        for reason in stage.reasons:
+        for reason in (*stage.reasons, *stage.doubts()):
             self._because(stage.made, reason)
         for leaf in stage.built.leaves:
-            if not leaf.stored and len(groups := stage.named(leaf)):
+            if leaf.grouped and len(groups := stage.named(leaf)):
                 waiting.add(leaf, Above(leaf, stage.result, groups))
 
     # Queries
@@ -199,7 +204,12 @@ class Relations:
 
     def _anew(self) -> Stage:
         """Output rows with what they name, found by their values in the output computed anew."""
-        builder = self._builder()
+        try:
+            return self._found_in(self._builder())
+        except TiedError:
+            return self._found_in(replace(self._builder(), tied=True))
+
+    def _found_in(self, builder: Builder) -> Stage:
         built = builder.build(len(self._recipe.plan) - 1, ids=True, top=True)
         compared = [
             one
@@ -215,7 +225,7 @@ class Relations:
         of = f"{output} JOIN {built.name} AS r ON {literals.all_of([*same, *values])}"
         listed = [f"o.{OUT_FILE}", f"o.{OUT_ROW}", *self._ids(built)]
         stage = self._run(next(self._numbers), Items("output"), builder, built, listed, of)
-        self._check_output(stage.result, rows)
+        self._check_output(stage.result, rows, ONE_KEPT if builder.kept else EQUAL)
         return stage
 
     def _values_of_output(self, columns: Sequence[Attribute]) -> tuple[int | None, list[str]]:
@@ -232,7 +242,7 @@ class Relations:
         ]
         return held.num_rows, [one for one in said if one]
 
-    def _check_output(self, result: Result, there: int | None) -> None:
+    def _check_output(self, result: Result, there: int | None, several_are: str) -> None:
         """Every output row (of ``there``) was computed anew; where several were, their witnesses are shared."""
         found = pa.concat_tables(result.tables([OUT_FILE, OUT_ROW]))
         rows, several = distinct(found).num_rows, found.num_rows
@@ -240,7 +250,7 @@ class Relations:
         if rows < there:
             raise RefusedError(f"{there - rows} of {there} output rows are not computed anew")
         if several > rows:
-            self._because(Items("output"), "rows of the output are equal and share their sources")
+            self._because(Items("output"), several_are)
 
     def _next(self, number: int, above: Sequence[Above]) -> Stage:
         """Groups with what they were made from. Queries run side by side: ``number`` is the stage's own."""
@@ -256,8 +266,13 @@ class Relations:
             raise RefusedError(f"which rows {node.name} gave, {node.why}, can't be computed anew")
         assert isinstance(node, Aggregate | Window)
         built = builder.build(node.input, ids=True)
-        keys = node.keys if isinstance(node, Aggregate) else overs(node)[0].partition
-        terms = [builder.text().of(one) for one in keys]
+        if isinstance(node, Aggregate):
+            keys = known_keys(node, built)
+            terms = key_terms(builder.text(), keys, built)
+            if len(keys) < len(node.keys):
+                builder.reasons.append(COARSE)
+        else:
+            terms = [builder.text().of(one) for one in overs(node)[0].partition]
         if self._named is not None and self._named.terms and self._named.leaf == leaf:
             return self._by_values(number, self._named, above, builder, built, terms)
         if isinstance(node, Window) and (running(node) or looks_at_some(node)):
@@ -396,7 +411,7 @@ class Relations:
         listed: list[str] = []
         for leaf in built.leaves:
             listed += [f"r.{name} AS {name}" for name in leaf.columns]
-            if not leaf.stored:
+            if leaf.grouped:
                 keys = [f"r.{name}" for name in self._keys_of(leaf)]
                 listed += [
                     f"CASE WHEN r.{leaf.columns[0]} THEN {literals.hash_of(keys, salt)} END AS {name}"

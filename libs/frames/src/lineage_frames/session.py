@@ -24,9 +24,10 @@ from lineage_frames import jdbc, literals
 from lineage_frames.building import Builder
 from lineage_frames.changed import check_unchanged
 from lineage_frames.connected import new_session
-from lineage_frames.errors import NotComputedError, RefusedError
+from lineage_frames.errors import NotComputedError, RefusedError, TiedError
 from lineage_frames.expressions import conjuncts
 from lineage_frames.hive_text import check_fields
+from lineage_frames.numbering import TIED
 from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of, table_of
 from lineage_frames.settings import WRITTEN_FOR, replayed
 from lineage_frames.sources import ROW, WHOLE_FILES, make_views, view_name, view_of, whole_files
@@ -155,11 +156,11 @@ def check(session: SparkSession, builder: Builder) -> None:
     """Run the checks of a statement.
 
     Raises:
-        RefusedError: one failed.
+        RefusedError: one failed; `TiedError` where it is one of windows.
     """
     for statement, reason in builder.checks:
         if session.sql(builder.statement(statement)).take(1):
-            raise RefusedError(reason)
+            raise (TiedError if reason == TIED else RefusedError)(reason)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """The query that traces groups, given their keys.
 
 aggregate
-    The input rows whose grouping expressions equal a group's (NULLs equal).
+    The input rows whose grouping expressions equal a group's (NULLs equal). Where some can't be computed anew, those
+    whose others do, a superset.
 window
     The input rows of the partition. Where no function looks past the current row and its peers, just those
     that do not rank after the row; where some look at certain rows (lag, sliding frames), the whole
@@ -26,6 +27,7 @@ from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.expressions import matched_by
+from lineage_frames.group_keys import COARSE, key_terms, known_keys
 from lineage_frames.keys import arrow_types, distinct, has_key, matches_key
 from lineage_frames.literals import DOUBLES, NEAR
 from lineage_frames.windows import looks_at_some, overs, running, window_rank
@@ -76,8 +78,10 @@ def stage_of(session: SparkSession, builder: Builder, leaf: Leaf, keys: pa.Table
     node = builder.recipe.plan[leaf.of]
     if isinstance(node, Aggregate):
         built = builder.build(node.input, ids=True)
-        terms = [builder.text().of(key) for key in node.keys]
-        return _restricted(session, built, built.name, terms, keys)
+        known = known_keys(node, built)
+        terms = key_terms(builder.text(), known, built)
+        reasons = () if len(known) == len(node.keys) else (COARSE,)
+        return _restricted(session, built, built.name, terms, keys, reasons)
     if isinstance(node, Window):
         return _window(session, builder, node, keys)
     if isinstance(node, PythonRows):

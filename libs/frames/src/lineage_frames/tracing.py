@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,14 @@ from lineage_frames import literals
 from lineage_frames.alike import Alike, Waiting, alike
 from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
-from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
+from lineage_frames.errors import ChangedSourceError, RefusedError, RowError, TiedError
 from lineage_frames.file_codes import FileCodes, file_codes
 from lineage_frames.functions import register, runnable
+from lineage_frames.group_keys import has_value
 from lineage_frames.grouping import Grouping, grouping_of
 from lineage_frames.jdbc import not_compared, read_now, said_of_now, shared_names
 from lineage_frames.keys import distinct, has_key
+from lineage_frames.orders import unsteady_columns
 from lineage_frames.pyspark_parts import table_of
 from lineage_frames.session import run, trace_session
 from lineage_frames.stages import Stage, stage_of
@@ -144,10 +146,9 @@ class _Tracer:
 
     def of_rows(self, rows: Sequence[Sequence[Any]]) -> int:
         """Trace rows that are known to be in the output; how many rows match."""
-        builder = self._builder()
-        built = builder.build(self._last, ids=True, top=True)
-        found = literals.any_of([self._has_values(built, row) for row in rows])
-        table = run(self.session, builder, _select(built, f"{built.name} AS r WHERE {found}"))
+        builder, built, table = self._with_rows(rows)
+        if not table.num_rows and (texts := self._texts_of_sums):
+            builder, built, table = self._with_rows(rows, texts)
         if not table.num_rows and said_of_now(self.recipe):
             changed = ", ".join(source.name or "" for source in read_now(self.recipe))
             raise ChangedSourceError(
@@ -156,9 +157,39 @@ class _Tracer:
         if not table.num_rows:
             raise RowError("no row of the output, computed anew, has these values")
         if table.num_rows > len(rows):
-            self.reasons.append(f"{table.num_rows} output rows have these values")
+            what = "rows, of which some were kept," if builder.kept else "output rows"
+            self.reasons.append(f"{table.num_rows} {what} have these values")
         self.follow(built, table)
         return int(table.num_rows)
+
+    def _with_rows(
+        self, rows: Sequence[Sequence[Any]], without: Collection[int] = ()
+    ) -> tuple[Builder, Built, pa.Table]:
+        """The output's rows that have the values of some; ``without`` those of certain columns."""
+
+        def select(built: Built) -> str:
+            found = literals.any_of([self._has_values(built, row, without) for row in rows])
+            return _select(built, f"{built.name} AS r WHERE {found}")
+
+        return self._at_top(select)
+
+    @property
+    def _texts_of_sums(self) -> frozenset[int]:
+        """Columns, no numbers, in which digits of sums of doubles stand: the last of these each run decides."""
+        columns = {one.id for one in self.recipe.columns}
+        every = unsteady_columns(self.recipe, of_any_type=True) & columns
+        return every - unsteady_columns(self.recipe)
+
+    def _at_top(self, select: Callable[[Built], str]) -> tuple[Builder, Built, pa.Table]:
+        """The rows of a query over the output, whose rows are known to be there."""
+        builder = self._builder()
+        built = builder.build(self._last, ids=True, top=True)
+        try:
+            return builder, built, run(self.session, builder, select(built))
+        except TiedError:
+            builder = replace(self._builder(), tied=True)
+            built = builder.build(self._last, ids=True, top=True)
+            return builder, built, run(self.session, builder, select(built))
 
     def of_groups(self, grouping: Grouping, rows: Sequence[Sequence[Any]]) -> int:
         """Trace output rows that name their groups themselves."""
@@ -180,11 +211,7 @@ class _Tracer:
 
         The rows were all in the output. Where as many rows have the names as there were records, they are these.
         """
-        builder = self._builder()
-        built = builder.build(self._last, ids=True, top=True)
         *columns, name = self.recipe.columns
-        if name.id in built.unknown:
-            raise RefusedError("what names its rows can't be computed anew")
         term = f"c{name.id}"
         wanted = has_key(self.session, "lineage_rows", [term], pa.table({"name": pa.array(names)}))
         values = [f"c{one.id} AS {literals.quoted(one.name)}" for one in columns if one.type]
@@ -194,9 +221,14 @@ class _Tracer:
                 self.session, "lineage_shown", [term], pa.table({"name": pa.array(shown)})
             )
             text = f"CASE WHEN {told} THEN to_json(struct({', '.join(values)})) END"
-        select = ", ".join([f"{term} AS name", f"{text} AS text", *built.ids])
-        select = f"SELECT {select} FROM {built.name} AS r WHERE {wanted}"
-        table = run(self.session, builder, select)
+
+        def select(built: Built) -> str:
+            if name.id in built.unknown:
+                raise RefusedError("what names its rows can't be computed anew")
+            listed = ", ".join([f"{term} AS name", f"{text} AS text", *built.ids])
+            return f"SELECT {listed} FROM {built.name} AS r WHERE {wanted}"
+
+        _, built, table = self._at_top(select)
         found = pc.count_distinct(table["name"]).as_py()
         if found < len(names):
             raise RefusedError(
@@ -213,7 +245,10 @@ class _Tracer:
         try:
             built, table = self._fulfilling(where, values, top=False)
         except RefusedError:
-            built, table = self._fulfilling(where, values, top=True)
+            try:
+                built, table = self._fulfilling(where, values, top=True)
+            except TiedError:
+                built, table = self._fulfilling(where, values, top=True, tied=True)
             self.reasons.append(NOT_KNOWN)
         if self.recipe.output.limit is not None:
             self.reasons.append(f"the program was given {self.recipe.output.limit} rows at most")
@@ -221,10 +256,10 @@ class _Tracer:
         return int(table.num_rows)
 
     def _fulfilling(
-        self, where: str | None, values: Values | None, *, top: bool
+        self, where: str | None, values: Values | None, *, top: bool, tied: bool = False
     ) -> tuple[Built, pa.Table]:
-        """``top``: with rows that the job may have left out where it can't be known which."""
-        builder = self._builder()
+        """``top``: with rows that the job may have left out where it can't be known which; ``tied``: see `Builder`."""
+        builder = replace(self._builder(), tied=tied)
         built = builder.build(self._last, ids=True, top=top)
         if where is not None and built.unknown:
             raise RefusedError("the output holds columns that can't be computed anew")
@@ -258,14 +293,13 @@ class _Tracer:
     def _last(self) -> int:
         return len(self.recipe.plan) - 1
 
-    def _has_values(self, built: Built, row: Sequence[Any]) -> str:
+    def _has_values(self, built: Built, row: Sequence[Any], without: Collection[int] = ()) -> str:
         if len(row) != len(self.recipe.columns):
             raise RowError(f"the output has {len(self.recipe.columns)} columns, not {len(row)}")
-        terms = [
-            literals.same(f"c{column.id}", value, column.type)
-            for column, value in zip(self.recipe.columns, row, strict=True)
-            if column.id not in built.unknown and literals.comparable(column.type)
-        ]
+        terms: list[str] = []
+        for column, value in zip(self.recipe.columns, row, strict=True):
+            if column.id not in built.unknown and column.id not in without:
+                terms += has_value(f"c{column.id}", value, column.type)
         return literals.all_of(terms)
 
     def follow(self, built: Built, table: pa.Table) -> None:
@@ -286,7 +320,9 @@ class _Tracer:
             there = table.filter(pc.is_valid(table[leaf.columns[-1 if leaf.stored else 0]]))
             if not there.num_rows:
                 continue
-            if leaf.stored:
+            if leaf.doubt:
+                self.reasons.append(leaf.doubt)
+            elif leaf.stored:
                 self._collect(leaf, there)
             else:
                 waiting.add(leaf, there.select(list(leaf.columns[1:])))

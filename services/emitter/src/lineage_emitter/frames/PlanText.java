@@ -15,19 +15,24 @@ import java.util.zip.DeflaterOutputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.sql.catalyst.ScalaReflection$;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.AtLeastNNonNulls;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonFuncExpression;
 import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -193,11 +198,26 @@ public class PlanText {
       out.append(((NamedExpression) node).exprId().id());
     }
     if (node instanceof Literal) {
-      // Dates and times are numbers; Spark's own JSON has a text for each value.
-      Object text = ((scala.Tuple2) ((Literal) node).jsonFields().head())._2();
       field("value");
-      // The class stands elsewhere in Spark 3.5.
-      write(text.getClass().getName().endsWith("JString") ? ((scala.Product) text).productElement(0) : null);
+      write(value((Literal) node));
+      if (((Literal) node).value() instanceof ArrayData) {
+        field("elements");
+        elements((ArrayData) ((Literal) node).value(), ((ArrayType) ((Literal) node).dataType()).elementType());
+      }
+    } else if (node instanceof AtLeastNNonNulls) {
+      field("types");
+      out.append('[');
+      scala.collection.Iterator of = node.children().iterator();
+      for (int i = 0; of.hasNext(); i++) {
+        out.append(i == 0 ? "" : ",");
+        write(((Expression) of.next()).dataType());
+      }
+      out.append(']');
+    } else if (node instanceof JsonToStructs) {
+      // A struct is a list of its fields, too, and was told as such.
+      field("schema");
+      write(((JsonToStructs) node).schema());
+      options(((JsonToStructs) node).options(), out);
     } else if (node instanceof InSet) {
       field("dataType");
       write(((InSet) node).child().dataType());
@@ -213,6 +233,22 @@ public class PlanText {
       out.append(kept.size());
       kept.add(node);
     }
+  }
+
+  /** The text of a constant. Dates and times are numbers; Spark's own JSON has a text for each value. */
+  private static Object value(Literal literal) {
+    Object text = ((scala.Tuple2) literal.jsonFields().head())._2();
+    // The class stands elsewhere in Spark 3.5.
+    return text.getClass().getName().endsWith("JString") ? ((scala.Product) text).productElement(0) : null;
+  }
+
+  private void elements(ArrayData array, DataType type) {
+    out.append('[');
+    for (int i = 0; i < array.numElements(); i++) {
+      out.append(i == 0 ? "" : ",");
+      write(array.isNullAt(i) ? null : value(new Literal(array.get(i, type), type)));
+    }
+    out.append(']');
   }
 
   /** A relation stands in the text once, however often a plan reads it. */

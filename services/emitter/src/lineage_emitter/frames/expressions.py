@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from lineage_core.recipe_plan import (
     Call,
@@ -29,6 +30,7 @@ from lineage_emitter.frames.functions import (
     GENERATORS,
     HIGHER_ORDER,
     LENIENT,
+    OF_ONE_ROW,
     OPERATORS,
     ORDER_DEPENDENT,
     TRANSPARENT,
@@ -152,11 +154,53 @@ class Expressions:
     def _Literal(self, tree: Tree) -> Expression:
         kind = ddl(tree.fields["dataType"])
         value = tree.fields.get("value")
+        if "elements" in tree.fields:
+            return self._array(tree, kind)
         if value is None:
             return Literal(None, kind)
         if not kind.startswith(PLAIN_LITERALS):
             return OpaqueExpression("literal", f"a constant of type {kind}", (), kind)
         return Literal(str(value), kind)
+
+    def _array(self, tree: Tree, kind: str) -> Expression:
+        """A constant array, by its elements."""
+        inner = ddl(tree.fields["dataType"]["elementType"])
+        if not inner.startswith(PLAIN_LITERALS):
+            return OpaqueExpression("literal", f"a constant of type {kind}", (), kind)
+        listed = tuple(
+            Literal(None if one is None else str(one), inner) for one in tree.fields["elements"]
+        )
+        return Call("cast", (Call("array", listed),), type=kind)
+
+    def _AtLeastNNonNulls(self, tree: Tree) -> Expression:
+        """What ``dropna`` becomes: so many values are neither NULL nor NaN."""
+        least, there = int(tree.fields["n"]), list[Expression]()
+        for value, kind in zip(self.all(list(tree.children)), tree.fields["types"], strict=True):
+            known: Expression = Call("is not null", (value,))
+            if kind in {"double", "float"}:
+                known = Call("and", (known, Call("not", (Call("isnan", (value,)),))))
+            there.append(known)
+        if least == len(there):
+            return Call("and", tuple(there))
+        one, none = Literal("1", "int"), Literal("0", "int")
+        counted = Call("+", tuple(Call("if", (known, one, none)) for known in there))
+        return Call(">=", (counted, Literal(str(least), "int")))
+
+    def _JsonToStructs(self, tree: Tree) -> Expression:
+        schema = Literal(ddl(tree.fields["schema"]), "string")
+        listed = [
+            Literal(text, "string")
+            for pair in sorted(tree.fields["options"].items())
+            for text in pair
+        ]
+        options = (Call("map", tuple(listed)),) if listed else ()
+        return Call("from_json", (*self.all(list(tree.children)), schema, *options))
+
+    def _PreciseTimestampConversion(self, tree: Tree) -> Expression:
+        """Between a time and its microseconds: what ``window()`` is made of."""
+        ways = {("timestamp", "long"): "unix_micros", ("long", "timestamp"): "timestamp_micros"}
+        way = ways.get((str(tree.fields["fromType"]), str(tree.fields["toType"])))
+        return self._opaque(tree) if way is None else Call(way, self.all(list(tree.children)))
 
     def _Cast(self, tree: Tree) -> Expression:
         child = tree.children[0]
@@ -246,7 +290,11 @@ class Expressions:
             if isinstance(of, Column) and of.id in self.one_a_group:
                 return Call("max", (of,), where=where)
         if function.kind in ORDER_DEPENDENT:
-            return self._opaque(function, "depends on the order of rows")
+            made = self._opaque(function, "depends on the order of rows")
+            of_one_row = where is None and function.fields.get("ignoreNulls") is False
+            if function.kind in OF_ONE_ROW and of_one_row and isinstance(made, OpaqueExpression):
+                return replace(made, name=OF_ONE_ROW[function.kind])
+            return made
         name = (LENIENT if _is_lenient(function) else AGGREGATES).get(function.kind)
         if name is None:
             return self._opaque(function)

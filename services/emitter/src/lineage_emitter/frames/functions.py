@@ -104,6 +104,9 @@ ORDER_DEPENDENT = {
 }
 """Aggregates whose value depends on the order of rows, which no plan fixes."""
 
+OF_ONE_ROW = {"First": "first", "Last": "last"}
+"""Those of them that, NULL or not, give the value of one row, the same for all of an aggregate."""
+
 WINDOW_FUNCTIONS = {
     "Rank": "rank", "DenseRank": "dense_rank", "PercentRank": "percent_rank", "RowNumber": "row_number",
     "CumeDist": "cume_dist", "NTile": "ntile", "Lag": "lag", "Lead": "lead", "NthValue": "nth_value",
