@@ -41,7 +41,11 @@ def frames(spark: SparkSession, folder: Path) -> dict[str, tuple[DataFrame, str]
         "plain": (rows.groupBy("k").sum("v"), ""),
         "chosen above": (rows.filter("rand(3) < 0.9"), ""),
         "chosen below": (rows.filter("rand(3) < 0.9").groupBy("k").sum("v"), "filter"),
-        "keyed": (rows.groupBy(cleaned.alias("c")).count(), "aggregate"),
+        "keyed": (rows.groupBy(cleaned.alias("c")).count(), ""),
+        "keyed below": (
+            rows.groupBy(cleaned.alias("c")).count().groupBy("count").agg(F.sum("c")),
+            "aggregate",
+        ),
         "sampled": (rows.sample(0.99, seed=1).groupBy("k").count(), "sample"),
         "by partition": (rows.mapInPandas(doubled, "k bigint, v bigint"), ""),
         "counted": (rows.mapInPandas(doubled, "k bigint, v bigint").groupBy("k").count(), "python"),

@@ -33,6 +33,8 @@ spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
 rows = spark.read.option("header", True).csv("in.csv", schema="city string, amount double")
 lands = spark.read.schema("city string, land string").json("lands.json")
+# Nothing stands for text in braces, on the server neither.
+lands = lands.where(F.length(F.concat(F.lit("${land}"), "land")) == 9)
 joined = rows.join(lands, "city").groupBy("land").agg(F.sum("amount").alias("total"))
 joined.orderBy("land").coalesce(1).write.parquet("out")
 again = spark.read.parquet("out").where("total > 2")

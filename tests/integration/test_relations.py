@@ -89,6 +89,33 @@ def test_the_pairs_are_those_of_each_row_traced(
             assert (found[path, ordinal], alone.exact) == (rows_of(alone), True)
 
 
+KEPT = {
+    "a row of a group": ("select city, first(id) i from orders group by city", True),
+    "rows that its values don't tell": ("select city, first(amount) a from orders where city = 'Rome' group by city", False),
+    "rows of groups, counted": ("select count(i) c from (select first(id) i from orders group by city)", False),
+    "numbers of rows that an order ties": ("select id, row_number() over (partition by city order by city) n from orders", False),
+}  # fmt: skip
+"""Queries that keep one of several rows, and whether it is known which."""
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_where_one_of_several_rows_was_kept_it_is_said(
+    name: str, spark: SparkSession, tables: ParquetTables, tmp_path: Path
+) -> None:
+    query, exact = KEPT[name]
+    tables.views(spark)
+    recipe = written(spark.sql(query), tmp_path / "out")
+    made = Relations(spark, recipe, tmp_path / "scratch")
+    found = sources_of(made)
+    rows = placed_rows(spark, tmp_path / "out")
+    assert len(found) == len(rows)
+    assert any(made.reasons.values()) != exact
+    for *values, path, ordinal in rows:
+        alone = trace_back(spark, recipe, [values], there=True)
+        assert found[path, ordinal] >= rows_of(alone)
+        assert not exact or (len(found[path, ordinal]), alone.exact) == (1, True)
+
+
 DERIVED = {
     "made of the key": ("select upper(city) u, sum(amount) s from orders group by city", False),
     "made above": ("select lower(u) l, s from (select upper(city) u, sum(amount) s from orders group by city having s > 1)", False),

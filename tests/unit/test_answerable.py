@@ -74,13 +74,19 @@ def test_what_refuses_is_named_with_its_reason() -> None:
     ((operator, reason),) = refusals(recipe(SCAN, filtered(0), grouped(1, Column(1))))
     assert operator == "filter"
     assert reason == "rows are chosen by rand, which is random"
-    ((operator, reason),) = refusals(recipe(SCAN, grouped(0, UDF)))
+    # Of the last aggregate such a key makes the answer wider.
+    assert refused(SCAN, grouped(0, UDF)) == []
+    ((operator, reason),) = refusals(recipe(SCAN, grouped(0, UDF), grouped(1, Column(2))))
     assert (operator, reason) == (
         "aggregate",
         "rows are grouped by clean, which is a Python function",
     )
     assert refused(SCAN, Sample(COLUMNS, 0), grouped(1, Column(1))) == ["sample"]
     assert refused(SCAN, TABLE, grouped(1, Column(1))) == ["python rows"]
+    of_env = replace(recipe(SCAN), settings={"spark.sql.columnNameOfCorruptRecord": "${env:HOME}"})
+    ((operator, reason),) = refusals(of_env)
+    assert operator == ""
+    assert "columnNameOfCorruptRecord" in reason
 
 
 def test_what_the_next_queries_of_a_trace_refuse_is_found_too() -> None:

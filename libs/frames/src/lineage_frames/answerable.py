@@ -28,6 +28,7 @@ from lineage_frames.building import Builder
 from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import RefusedError
 from lineage_frames.functions import runnable_in
+from lineage_frames.settings import replayed
 from lineage_frames.sources import without_names
 from lineage_store.port import GraphStore
 
@@ -64,9 +65,16 @@ def refusals(recipe: Recipe, key: str | None = None) -> tuple[tuple[str, str], .
         FunctionsKeyError: the key can't be used.
     """
     code = runnable_in(recipe, key, recipe.spark)
-    found = dict.fromkeys([*_of_sources(recipe), *_of_levels(code.recipe)])
+    found = dict.fromkeys([*_of_settings(recipe), *_of_sources(recipe), *_of_levels(code.recipe)])
     why = f" ({'; '.join(code.why)})" if code.why else ""
     return tuple((operator, f"{reason}{why}") for operator, reason in found)
+
+
+def _of_settings(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    try:
+        replayed(recipe)
+    except RefusedError as problem:
+        yield "", str(problem)
 
 
 def _of_sources(recipe: Recipe) -> Iterator[tuple[str, str]]:
@@ -96,7 +104,7 @@ def _of_levels(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 def _below(recipe: Recipe, leaf: Leaf) -> list[tuple[int, bool]]:
     """The nodes whose rows a next query gives, as `stages` writes it; with ``top`` of their builds."""
-    if leaf.stored:
+    if not leaf.grouped:
         return []
     node = recipe.plan[leaf.of]
     if leaf.subquery:

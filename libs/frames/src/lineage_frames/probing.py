@@ -16,7 +16,7 @@ from lineage_core.verdict import Verdict
 from lineage_frames import literals
 from lineage_frames.answerable import OUTPUTS, told_of
 from lineage_frames.building import Builder
-from lineage_frames.errors import FramesError
+from lineage_frames.errors import FramesError, TiedError
 from lineage_frames.functions import register, runnable
 from lineage_frames.grouping import KEEP_VALUES
 from lineage_frames.rows import output_of
@@ -93,12 +93,18 @@ def _some(
     code = runnable(spark, recipe, key)
     session = trace_session(spark, recipe)
     register(session, code.recipe)
-    builder = Builder(code.recipe)
     with code.explained():
-        # As the trace itself looks for them.
-        built = builder.build(len(recipe.plan) - 1, ids=False, top=True)
-    names = ", ".join(f"c{one.id} AS v{n}" for n, one in enumerate(recipe.columns))
+        try:
+            return _computed(session, Builder(code.recipe), rows), False
+        except TiedError:
+            return _computed(session, Builder(code.recipe, tied=True), rows), False
+
+
+def _computed(session: SparkSession, builder: Builder, rows: int) -> Sequence[Sequence[Any]]:
+    """Rows of the output as the trace itself looks for them."""
+    built = builder.build(len(builder.recipe.plan) - 1, ids=False, top=True)
+    names = ", ".join(f"c{one.id} AS v{n}" for n, one in enumerate(builder.recipe.columns))
     with told():
         check(session, builder)
         select = f"SELECT {names} FROM {built.name} AS r LIMIT {rows}"
-        return session.sql(builder.statement(select)).collect(), False
+        return session.sql(builder.statement(select)).collect()
