@@ -159,7 +159,7 @@ def streamed(draw: st.DrawFn) -> Streamed:
     places = draw(st.lists(st.integers(0, many), max_size=2))
     losses = tuple((place, draw(st.sampled_from(LOSSES))) for place in sorted(places))
     first = draw(st.integers(0, many))
-    expired = (first, first + draw(st.sampled_from((0, 0))))
+    expired = (first, first + draw(st.sampled_from((0, 0, 0, 1, 4))))
     return Streamed(job, tuple(order), losses, expired)
 
 

@@ -91,7 +91,8 @@ class Simulated:
         )
         yield Job(app=self.app, job=0, action="save", sink=SINK, expected=expected)
         tasks = list(self.tasks())
-        totals = Totals(tasks=len(tasks), blocks=sum(len(blocks) for _, _, blocks in tasks))
+        blocks = sum(len(blocks) for _, _, blocks in tasks)
+        totals = Totals(tasks=len(tasks), blocks=blocks, nodes=4 if self.kept else 3)
         yield End(app=self.app, ended_at=2000.0, status="ok", totals=totals)
 
     def tasks(self) -> Iterator[tuple[TaskId, Commit, list[FlowBlock]]]:

@@ -67,6 +67,15 @@ def traced(folder: Path, *places: str, app: str | None = None, forward: bool = F
     return [item["text"] if item["address"].startswith("*@") else item["address"] for item in items]
 
 
+def test_the_end_says_how_many_nodes_and_unknown_parts_there_were(here: Path) -> None:
+    with LineageApi("nightly") as api:
+        for _ in range(2):
+            graph_of(api)
+            api.unknown("a script", "not captured")
+    assert api.ending is not None
+    assert (api.ending.totals.nodes, api.ending.totals.unknown) == (3, 1)
+
+
 def test_what_is_told_can_be_asked(here: Path) -> None:
     with LineageApi("nightly") as api:
         graph_of(api)

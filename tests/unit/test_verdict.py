@@ -57,6 +57,22 @@ def test_an_action_that_failed_is_named_once() -> None:
     assert any("did not finish" in r for r in verdict(BEGIN, SINK, *COMMITS, other, END).reasons)
 
 
+def test_registrations_and_unknown_parts_that_got_lost_are_missed() -> None:
+    """Else a trace ends where a source was never heard of, and the lineage is called complete."""
+    end = END.model_copy(update={"totals": Totals(tasks=3, blocks=4, nodes=2, unknown=1)})
+    unknown = Unknown(app=APP, what="RDD.glom", reason="not captured")
+    source = Register(app=APP, node="1", kind="source", op="textFile")
+    lost = verdict(BEGIN, SINK, *COMMITS, JOB, end)
+    assert lost.reasons == (
+        "1 of 2 registrations of nodes never arrived",
+        "1 of 1 notes of unknown parts never arrived",
+    )
+    assert not lost.final
+    found = verdict(BEGIN, SINK, source, *COMMITS, unknown, unknown, JOB, end)
+    assert found.reasons == ("unknown part: RDD.glom: not captured",)
+    assert found.final
+
+
 def test_an_unknown_node_is_no_superset() -> None:
     unknown = Register(
         app=APP, node="5", kind="unknown", op="RDD.glom", exact=False, reason="not captured"

@@ -319,12 +319,18 @@ class Heartbeat(_Message):
 
 
 class Totals(_Record):
-    """What the application delivered over all nodes."""
+    """What the application delivered over all nodes.
+
+    ``nodes``: how many were registered; ``unknown``: how many different parts were said to have no lineage.
+    0 where the sender counted none.
+    """
 
     blocks: Natural = 0
     flows: Natural = 0
     tasks: Natural = 0
     recipes: Natural = 0
+    nodes: Natural = 0
+    unknown: Natural = 0
 
 
 class End(_Message):

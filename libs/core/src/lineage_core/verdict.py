@@ -305,6 +305,7 @@ class _Facts:
         # What waits in a spool waits for a person.
         spooled = sum(commit.spooled for commit in self.commits.values())
         told = told and len(counts.recipes) >= self.end.totals.recipes
+        told = told and len(self.nodes) >= self.end.totals.nodes
         return told and counts.received + spooled >= promised and counts.stubs <= spooled
 
     def of_spools(self, missing: int) -> Iterable[str]:
@@ -371,6 +372,12 @@ class _Facts:
         totals, tasks = self.end.totals, len(self.commits)
         if totals.tasks > tasks:
             yield f"{totals.tasks - tasks} of {totals.tasks} commits never arrived"
+        if totals.nodes > len(self.nodes):
+            lost = totals.nodes - len(self.nodes)
+            yield f"{lost} of {totals.nodes} registrations of nodes never arrived"
+        if totals.unknown > len(set(self.unknown)):
+            lost = totals.unknown - len(set(self.unknown))
+            yield f"{lost} of {totals.unknown} notes of unknown parts never arrived"
         if totals.tasks == tasks and totals.blocks > self.blocks_promised:
             yield f"{totals.blocks} blocks were sent, {self.blocks_promised} are accounted for"
 

@@ -90,6 +90,8 @@ class LineageApi:
         self._totals = {"blocks": 0, "flows": 0, "tasks": 0, "recipes": 0}
         self._attempts: defaultdict[tuple[str, int], int] = defaultdict(int)
         self._sinks: set[str] = set()
+        self._nodes: set[str] = set()
+        self._unknown: set[Unknown] = set()
         self._jobs = 0
         self._closed = False
         self.beginning = Begin(
@@ -250,7 +252,19 @@ class LineageApi:
         Raises:
             OSError: the spool can't be written.
         """
+        with self._lock:
+            self._count(message)
         self.dispatcher.write(message)
+
+    def _count(self, message: Message) -> None:
+        """The end says how many there were: what is lost on the way is missed."""
+        match message:
+            case Register():
+                self._nodes.add(message.node)
+            case Unknown():
+                self._unknown.add(message)
+            case _:
+                pass
 
     def committed(self, fields: dict[str, Any]) -> None:
         """A task attempt ended: ``fields`` of the contract's ``commit`` message."""
@@ -320,7 +334,9 @@ class LineageApi:
         Raises:
             OSError: the spool can't be written.
         """
-        totals = Totals(**self._totals)
+        with self._lock:
+            counts = {"nodes": len(self._nodes), "unknown": len(self._unknown)}
+            totals = Totals(**self._totals, **counts)
         self.ending = End(app=self.app, ended_at=time.time(), status=status, totals=totals)
         try:
             for expected in self._expected():
