@@ -7,7 +7,7 @@ map task, and its rows state the source rows whose keys it read. Thousands of su
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from hypothesis import strategies as st
@@ -25,6 +25,7 @@ from lineage_core.message import (
     Register,
     Totals,
 )
+from lineage_core.region import Region
 from tests.linker_job import keyed
 from tests.oracle.brute import Witnesses
 
@@ -45,11 +46,15 @@ class MapTask:
 
 @dataclass(frozen=True)
 class Simulated:
-    """A job. ``read[r][p]``: which attempt of map task ``p`` reduce task ``r`` read. ``kept``: rows are cached."""
+    """A job. ``read[r][p]``: which attempt of map task ``p`` reduce task ``r`` read. ``kept``: rows are cached.
+
+    ``named``: reduce tasks say which attempts they read, as capture does where it knows.
+    """
 
     maps: tuple[MapTask, ...]
     read: tuple[tuple[int, ...], ...]
     kept: bool = False
+    named: bool = False
     app: str = "app-1"
 
     @property
@@ -119,6 +124,7 @@ class Simulated:
             blocks=len(blocks),
             flows=sum(block.rows for block in blocks),
             digest=digest,
+            attempts_named=self.named and task.node == SHUFFLE,
         )
         return task, commit, blocks
 
@@ -149,7 +155,13 @@ class Simulated:
         inputs = [[_position(key)] for key in keys]
         own = BlockId(SINK, reduce, attempt, 0)
         out = [(f"{SINK}#{reduce}", range(len(keys)))]
-        return keyed(self.app, own, f"{SHUFFLE}@{reduce}", out, inputs)
+        block = keyed(self.app, own, f"{SHUFFLE}@{reduce}", out, inputs)
+        attempts = {p + number * SECOND for p, number in enumerate(self.read[reduce])}
+        return (
+            replace(block, attempts_read=Region.from_positions(sorted(attempts)))
+            if self.named
+            else block
+        )
 
 
 def _position(key: int) -> int:
@@ -169,4 +181,4 @@ def jobs(draw: st.DrawFn, maps_max: int = 6, *, twice: bool = True) -> Simulated
     read = [
         tuple(draw(st.integers(0, most)) for most in last) for _ in range(draw(st.integers(1, 3)))
     ]
-    return Simulated(tuple(maps), tuple(read), kept=draw(st.booleans()))
+    return Simulated(tuple(maps), tuple(read), kept=draw(st.booleans()), named=draw(st.booleans()))
