@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD, SparkContext
 
-from lineage_emitter import actions, scope, shuffles, sources
+from lineage_emitter import actions, plain_saves, scope, shuffles, sources
 from lineage_emitter.connect import notice_connect
 from lineage_emitter.drawing import ProgramGraph
 from lineage_emitter.errors import TracingError
@@ -40,6 +40,7 @@ class LineageContext:
         self.sc = sc
         self.session = session_of(sc, **settings)
         hooks.install(_open_session)
+        plain_saves.install(open_session_of)
         notice_connect(_open_session)
         self.app = latest_app(sc) if self.session is None else self.session.app
         """The application's id, as ``lineage apps`` lists it."""

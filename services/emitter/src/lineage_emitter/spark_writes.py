@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -28,8 +30,8 @@ PROPERTY = "lineage.recorded.action"
 """Of the thread's jobs: to which recorded action they belong."""
 QUEUE = "lineage"
 """Spark's queue of events for this listener alone: slow ones of others do not make it lose any."""
-EVENTS_S = 10.0
-"""How long the end of an application waits until Spark has told all of its events."""
+EVENTS_S = 60.0
+"""How long the end of an application waits until Spark has told all of its events, to listeners of others, too."""
 SHOWN = 20
 """Writes that are named one by one."""
 REASON = "it was not recorded: its lineage is unknown"
@@ -112,10 +114,10 @@ class SparkWrites:
         """Count no more, and say which writes no action recorded; each in words.
 
         Raises:
-            Py4JError: Spark does not answer, or has not told all of its events in time.
+            Py4JError: Spark does not answer.
         """
         bus = _bus(self._sc)
-        bus.waitUntilEmpty(int(EVENTS_S * 1000))
+        late = _is_late(bus)
         dropped = bus.metrics().metricRegistry().counter(f"queue.{QUEUE}.numDroppedEvents")
         lost = int(dropped.getCount())
         bus.removeListener(self._listener)
@@ -124,6 +126,8 @@ class SparkWrites:
         texts = [one.text for one in found[:SHOWN]]
         if more > 0:
             texts.append(f"{more} more writes")
+        if late:
+            texts.append(f"what Spark wrote: its events have not all come within {EVENTS_S:g} s")
         if lost:
             texts.append(
                 f"what Spark wrote: it dropped {lost} events, so its writes are not all known"
@@ -157,6 +161,17 @@ def _now_ms() -> float:
 def _bus(sc: SparkContext) -> Any:
     java: Any = sc._jsc
     return java.sc().listenerBus()
+
+
+def _is_late(bus: Any) -> bool:
+    """Wait until Spark has told all events so far; whether that took too long."""
+    try:
+        bus.waitUntilEmpty(int(EVENTS_S * 1000))
+    except Py4JJavaError as problem:
+        if "TimeoutException" not in str(problem.java_exception.getClass().getName()):
+            raise
+        return True
+    return False
 
 
 def _threads_are_pinned(sc: SparkContext) -> bool:
