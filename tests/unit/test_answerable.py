@@ -151,6 +151,11 @@ def test_one_output_that_is_refused_makes_the_verdict() -> None:
     assert Verdict.from_json(found.to_json()) == found
 
 
+def test_outputs_of_one_plan_are_told_apart_by_their_settings() -> None:
+    other = replace(GOOD, settings={"spark.sql.extensions": "some.Code"})
+    assert [one.node for one in answered(Store(GOOD, other)).refusals] == ["1"]
+
+
 def test_time_is_bounded_and_what_is_left_is_said() -> None:
     ticks: Iterator[float] = iter(range(100))
     found = answered(Store(GOOD, GOOD, GOOD), most_s=1.5, clock=lambda: next(ticks))

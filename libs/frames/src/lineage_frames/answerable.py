@@ -189,5 +189,6 @@ def told_of(node: NodeRecord, refused: Iterable[tuple[str, str]]) -> Sequence[Re
 def _kind(recipe: Recipe) -> Iterator[object]:
     """What decides, beside the plan: how sources are read, and what for."""
     yield recipe.output.action
+    yield recipe.spark, tuple(sorted(recipe.settings.items()))
     for source in recipe.sources:
         yield source.format, source.options.get("mode")
