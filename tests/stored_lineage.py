@@ -8,17 +8,30 @@ import numpy as np
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.message import Link, Read, SinkFile, SinkFiles, Split, Splits
 from lineage_core.region import Region
+from lineage_core.row_sums import RowSums
 from lineage_store.ingest import ingest_all
 from lineage_store.sqlite import SqliteStore
 from tests.spool_builder import Spool
 
 LINES = ["a b", "b", "c a", "d\rb", "a"]
 """Rows 0 and 1 lie in the first split, the others in the second."""
+ROWS = [["a b", "b"], ["c a", "d", "b", "a"]]
+"""Of each split."""
 WORDS = ["a", "b", "two\nlines", "d"]
 
 
 def key(word: str) -> int:
     return sum(word.encode()) * 1_000_003
+
+
+def sums_of(rows: list[str]) -> str:
+    """Checksums of rows, as a task that reads them takes them."""
+    sums = RowSums()
+    for row in rows:
+        sums.held.append(row.encode())
+        if len(sums.held) == sums.wanted:
+            sums.add_held()
+    return sums.text()
 
 
 def flows(
@@ -56,6 +69,7 @@ def store_run(
     started_at: float = 1000.0,
     committed: bool = True,
     counted: bool = True,
+    summed: bool = False,
 ) -> StoredRun:
     """Write the files (if they are not there), capture a word count over them and link it."""
     run = spool_run(
@@ -65,6 +79,7 @@ def store_run(
         started_at=started_at,
         committed=committed,
         counted=counted,
+        summed=summed,
     )
     with SqliteStore(url.removeprefix("sqlite:///")) as store:
         ingest_all(store, folder / "spool")
@@ -79,11 +94,12 @@ def spool_run(
     started_at: float = 1000.0,
     committed: bool = True,
     counted: bool = True,
+    summed: bool = False,
 ) -> StoredRun:
     """Write the files (if they are not there) and the spool of a word count over them.
 
     ``counted`` False: no task read a split to its end. ``committed`` False: the sink's task is
-    not heard of.
+    not heard of. ``summed``: with checksums of the rows that were read.
     """
     source, sink = folder / "in.txt", folder / "out" / "part-00000"
     if not source.exists():
@@ -103,7 +119,8 @@ def spool_run(
     for part, rows in ((0, 2), (1, 4)):
         words = [(where[word][part], key(word)) for word in WORDS if where[word][part]]
         block = flows(BlockId("2", part, part, 0), f"0#{part}", "2@0", words, app)
-        reads = (Read(space=f"0#{part}", rows=rows, exhausted=counted),)
+        sums = sums_of(ROWS[part]) if summed else ""
+        reads = (Read(space=f"0#{part}", rows=rows, exhausted=counted, sums=sums),)
         spool.task("2", part, part, [block], flows=block.rows, reads=reads)
     ranked = [([key(word)], row) for row, word in enumerate(WORDS)]
     last = flows(BlockId("3", 0, 2, 0), "2@0", "3#0", ranked, app)

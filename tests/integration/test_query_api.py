@@ -398,3 +398,40 @@ def test_a_file_of_tokens_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(SettingsError, match=r"tokens\.toml"):
             read_tokens(file)
+
+
+def test_a_source_that_changes_is_said_by_every_answer(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/lineage.db"
+    run = store_run(url, tmp_path, summed=True)
+    base = "/v1/applications/app-1"
+    with serving(url) as address, httpx.Client(base_url=address) as client:
+        made = got(client.post(f"{base}/traces", json=backward("write#0#1")))
+        assert {item["binding"] for item in made["groups"][0]["items"]} == {"checksum"}
+        run.source.write_bytes(b"x y\n" + run.source.read_bytes())
+
+        again = got(client.get(f"/v1/traces/{made['trace']}"))
+        (group,) = again["groups"]
+        assert (again["changed"], group["standing"]) == (True, "changed")
+        assert any("may be another row's" in warning for warning in again["warnings"])
+        items = got(client.get(f"/v1/traces/{made['trace']}/nodes/read/items"))
+        listed = got(client.get(f"{base}/nodes/read/items"))
+        rows = got(client.get(f"{base}/rows", params={"address": "read#0#0"}))
+        assert items["changed"]
+        assert listed["changed"]
+        assert rows["changed"]
+        for some in (group["items"], items["items"], listed["items"], rows["rows"]):
+            assert {one["binding"] for one in some} == {"now"}
+        table = client.get(f"/v1/traces/{made['trace']}/export").text
+        assert {row["binding"] for row in csv.DictReader(io.StringIO(table))} == {"now"}
+        lined = client.get(f"/v1/traces/{made['trace']}/items.ndjson").text.splitlines()
+        assert {json.loads(line)["binding"] for line in lined} == {"now"}
+
+        sides = {"left": backward("write#0#0"), "right": backward("write#0#1")}
+        diff = got(client.post(f"{base}/diff", json=sides))
+        asked = {"places": ["write#0#0", "write#0#1"]}
+        suspects = got(client.post(f"{base}/suspects", json=asked))
+        assert {one["binding"] for one in suspects["items"]} == {"now"}
+        assert {one["binding"] for one in diff["groups"][0]["only_left"]["items"]} == {"now"}
+        for answer in (diff, suspects):
+            assert answer["changed"]
+            assert any("in.txt has changed since" in warning for warning in answer["warnings"])

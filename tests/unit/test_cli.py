@@ -52,9 +52,9 @@ def test_back_as_json_has_the_shape_that_tools_rely_on(here: Path) -> None:
     (source,) = found["sources"]
     assert (source["node"], source["path"], source["count"]) == ("0", "in.txt", 3)
     assert source["items"] == [
-        {"address": "read#0#0", "location": "in.txt:1", "text": "a b"},
-        {"address": "read#0#1", "location": "in.txt:2", "text": "b"},
-        {"address": "read#1#2", "location": "in.txt:4", "text": "b"},
+        {"address": "read#0#0", "location": "in.txt:1", "text": "a b", "binding": "state"},
+        {"address": "read#0#1", "location": "in.txt:2", "text": "b", "binding": "state"},
+        {"address": "read#1#2", "location": "in.txt:4", "text": "b", "binding": "state"},
     ]
     (sink,) = as_json("forward", "in.txt:2")["sinks"]
     assert [item["location"] for item in sink["items"]] == ["out/part-00000:2", "out/part-00000:3"]

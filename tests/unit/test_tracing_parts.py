@@ -13,6 +13,7 @@ import pytest
 from lineage_core.graph import LinkRecord
 from lineage_core.message import Begin, Commit, Expected, Job, Message, Register
 from lineage_core.region import Region
+from lineage_core.trace_result import NodeItems
 from lineage_core.verdict import StoreCounts
 from lineage_emitter.drawing import ProgramGraph
 from lineage_emitter.errors import NotLinkedError, TracingError
@@ -180,3 +181,14 @@ def test_only_work_that_takes_long_shows_progress_and_only_where_somebody_looks(
             assert capsys.readouterr().err == ""
             show(2, 2)
         assert ("linking" in capsys.readouterr().err) is expected
+
+
+def test_a_record_that_a_shuffle_moved_is_counted_once() -> None:
+    moved, arrived = Region.from_positions([1 << 36, 7]), Region.from_positions([0, 3])
+    both = NodeItems("2", {"2#*": moved, "2#0.6": arrived})
+    assert (both.count, both.once()) == (4, NodeItems("2", {"2#0.6": arrived}))
+    # Some were left out where they arrived: all that set out are more.
+    fewer = NodeItems("2", {"2#*": moved, "2#0.6": Region.from_positions([0])})
+    assert fewer.once().spaces == {"2#*": moved}
+    for one in ({"2#*": moved}, {"2#0.6": arrived, "2@1": arrived}):
+        assert NodeItems("2", one).once().spaces == one

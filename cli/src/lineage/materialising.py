@@ -36,6 +36,7 @@ from lineage_store.finding import find_application
 from lineage_store.names import Names
 from lineage_store.opening import open_store
 from lineage_store.paths import plain_path
+from lineage_store.recipes import read_recipe
 from lineage_store.rows import RowReader
 
 if TYPE_CHECKING:
@@ -112,8 +113,8 @@ def _chosen(graph: FlowGraph, wanted: Sequence[str]) -> list[tuple[NodeRecord, R
     for node in graph.nodes():
         if node.kind != "frame" or (wanted and not _is_called(node, names, wanted)):
             continue
-        text = graph.recipe(node.node)
-        if text is not None and (recipe := Recipe.from_json(text)).output.files:
+        recipe = read_recipe(graph, node.node)
+        if recipe is not None and recipe.output.files:
             found.append((node, recipe))
     if not found:
         which = f"called {', '.join(wanted)}" if wanted else "with files"

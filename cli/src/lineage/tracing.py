@@ -84,8 +84,8 @@ def _heading(group: Group) -> str:
 def _line(item: Item) -> str:
     """As grep -n prints it, cut to the width of a terminal."""
     text = item.location or item.address
-    if item.text is not None:
-        text = f"{text}: {item.text}"
+    if item.shown is not None:
+        text = f"{text}: {item.shown}"
     text = "\\n".join(text.splitlines()) if "\n" in text or "\r" in text else text
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns

@@ -94,11 +94,20 @@ class LinkRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsSummed:
+    """The first ``rows`` rows of a split as a task read them: ``sums`` of their blocks, in hexadecimal digits."""
+
+    rows: int
+    sums: str
+
+
+@dataclass(frozen=True, slots=True)
 class SplitRecord:
     """One partition of a source: a range of a file. ``rows`` is None until a task read it whole.
 
     ``unit`` file: the file is one item, that with the ordinal ``row`` of the partition. ``first``:
-    the number in the file of the first record, where it is known without counting.
+    the number in the file of the first record, where it is known without counting. ``summed``: what
+    tasks read there, each once; nothing where no checksum was taken. ``checksum``: of the whole file, or empty.
     """
 
     node: str
@@ -113,6 +122,8 @@ class SplitRecord:
     unit: Unit = "line"
     row: int = 0
     first: int | None = None
+    summed: tuple[RowsSummed, ...] = ()
+    checksum: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +139,7 @@ class SinkFileRecord:
     newlines: tuple[tuple[int, int], ...]
     """(row ordinal, newlines inside the record), for the rows that hold any."""
     unit: Unit = "line"
+    checksum: str = ""
 
 
 class FlowGraph(Protocol):

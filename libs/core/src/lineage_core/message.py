@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticSerializationError, from_json
 
 from lineage_core.errors import MessageError, VersionError
+from lineage_core.row_sums import BLOCKS_MAX, DIGITS
 
 VERSION = 1
 SUPPORTED = frozenset({VERSION})
@@ -44,6 +45,10 @@ Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 Partition: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
 UnixTime: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 """Seconds since 1970-01-01 00:00 UTC."""
+Sums: TypeAlias = Annotated[
+    str, Field(max_length=BLOCKS_MAX * DIGITS, pattern=rf"^([0-9a-f]{{{DIGITS}}})*\z")
+]
+"""Checksums of blocks of rows, in hexadecimal digits."""
 NodeKind: TypeAlias = Literal[
     "source", "operator", "shuffle", "sink", "unknown", "frame-source", "frame"
 ]
@@ -104,7 +109,10 @@ class Link(_Message):
 
 
 class Split(_Record):
-    """Source partition ``partition`` is ``length`` bytes of ``path`` from byte ``start``."""
+    """Source partition ``partition`` is ``length`` bytes of ``path`` from byte ``start``.
+
+    ``checksum``: of the whole file, where one was taken while its size and time were these; as ``sha256:...``.
+    """
 
     partition: Partition
     path: Text
@@ -113,6 +121,7 @@ class Split(_Record):
     file_size: Natural
     mtime: UnixTime
     compressed: bool = False
+    checksum: Text = ""
 
 
 class Splits(_Message):
@@ -127,7 +136,7 @@ class RecordSplit(_Record):
     """Source partition ``partition`` holds records of ``path`` from its ordinal ``row`` on.
 
     They are those of ``length`` bytes from byte ``start``. ``first``: the number (from 0) in the
-    file of the first of them, where it is known without counting.
+    file of the first of them, where it is known without counting. ``checksum``: as a :class:`Split` has it.
     """
 
     partition: Partition
@@ -138,6 +147,7 @@ class RecordSplit(_Record):
     first: Natural | None = None
     file_size: Natural
     mtime: UnixTime
+    checksum: Text = ""
 
 
 class RecordSplits(_Message):
@@ -154,11 +164,15 @@ class RecordSplits(_Message):
 
 
 class Read(_Record):
-    """A segment read ``rows`` rows of ``space``; ``exhausted``: it met the end."""
+    """A segment read ``rows`` rows of ``space``; ``exhausted``: it met the end.
+
+    ``sums``: checksums of the rows as they were read, where they are lines (:mod:`lineage_core.row_sums`).
+    """
 
     space: Name
     rows: Natural
     exhausted: bool
+    sums: Sums = ""
 
 
 class Limited(_Record):
@@ -237,13 +251,14 @@ class Job(_Message):
 
 
 class SinkFile(_Record):
-    """One file of a sink, as it was when it had been committed."""
+    """One file of a sink, as it was when it had been committed. ``checksum``: as a :class:`Split` has it."""
 
     partition: Partition
     path: Text
     size: Natural
     mtime: UnixTime
     rows: Natural | None = None
+    checksum: Text = ""
 
 
 class SinkFiles(_Message):

@@ -16,6 +16,10 @@ from typing import Any
 KIND = "is"
 
 
+APART = "apart"
+"""Metadata of a field that is no part of the document: it is neither written nor read."""
+
+
 class PlainError(ValueError):
     """A value that does not fit its annotation; the message says where."""
 
@@ -97,7 +101,7 @@ def _object(kind: Any, raw: Any, names: Mapping[type, str], where: str) -> Any:
     if unknown:
         raise PlainError(f"{where or kind.__name__}: unknown {', '.join(sorted(unknown))}")
     held = {}
-    for one in dataclasses.fields(kind):
+    for one in _written(kind):
         if one.name in raw:
             held[one.name] = from_plain(
                 annotations[one.name], raw[one.name], names, f"{where}.{one.name}".lstrip(".")
@@ -115,9 +119,14 @@ def _default(one: dataclasses.Field[Any]) -> Any:
 
 @functools.cache
 def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
-    return tuple((one.name, _default(one)) for one in dataclasses.fields(kind))
+    return tuple((one.name, _default(one)) for one in _written(kind))
+
+
+def _written(kind: Any) -> list[dataclasses.Field[Any]]:
+    return [one for one in dataclasses.fields(kind) if APART not in one.metadata]
 
 
 @functools.cache
 def _annotations(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind)
+    return {one.name: hints[one.name] for one in _written(kind)}

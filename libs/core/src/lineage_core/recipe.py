@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from lineage_core.errors import RecipeError, VersionError
-from lineage_core.plain import PlainError, from_plain, to_plain
+from lineage_core.plain import APART, PlainError, from_plain, to_plain
 from lineage_core.recipe_plan import (
     EXPRESSIONS,
     NODES,
@@ -55,12 +55,16 @@ ROW_NAME = "lineage_row"
 
 @dataclass(frozen=True)
 class File:
-    """A file as it was: ``size`` in bytes, ``mtime`` in milliseconds since 1970, ``rows`` where known."""
+    """A file as it was: ``size`` in bytes, ``mtime`` in milliseconds since 1970, ``rows`` where known.
+
+    ``checksum``: of the whole file, or empty. It stands in the graph beside the recipe, not in the document.
+    """
 
     path: str
     size: int
     mtime: int
     rows: int | None = None
+    checksum: str = field(default="", metadata={APART: True})
 
 
 @dataclass(frozen=True)

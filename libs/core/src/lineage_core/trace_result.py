@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from lineage_core.address import SpaceKind, parse_space
 from lineage_core.errors import LineageError
 from lineage_core.region import Region
 
@@ -42,6 +43,23 @@ class NodeItems:
     def count(self) -> int:
         """Number of items."""
         return sum(region.count for region in self.spaces.values())
+
+    def once(self) -> NodeItems:
+        """The same, each record by one address.
+
+        A node that sorts or partitions records names each twice: on its way through the shuffle, and where it arrives.
+        """
+        kinds = {space: parse_space(space).kind for space in self.spaces}
+        moved = {space: self.spaces[space] for space in kinds if kinds[space] is SpaceKind.EXCHANGE}
+        arrived = {
+            space: self.spaces[space] for space in kinds if kinds[space] is not SpaceKind.EXCHANGE
+        }
+        if not (moved and arrived):
+            return self
+        # Where some have not arrived (yet), or were left out on arrival, all that set out are more.
+        return max(
+            (NodeItems(self.node, one) for one in (arrived, moved)), key=lambda one: one.count
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from lineage_core.recipe import File, Recipe, Source
 from lineage_core.recipe_plan import Literal, Node, Range, Values
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, TraceError
-from lineage_frames.changed import local_path
+from lineage_frames.changed import check_here, local_path
 from lineage_frames.errors import FramesError, NotComputedError, RefusedError, RowError
 from lineage_frames.forward import Outcome, trace_forward
 from lineage_frames.functions import NO_CODE
@@ -49,6 +49,7 @@ from lineage_store.names import Names
 from lineage_store.paths import plain_path, shown_path
 from lineage_store.places import Location, ValuedPlace
 from lineage_store.port import GraphStore
+from lineage_store.recipes import read_recipe
 from lineage_store.rows import RowReader
 from lineage_store.verdicts import verdict_of
 
@@ -94,6 +95,7 @@ class Frames(ABC):
         self._names = Names(list(self._nodes.values()))
         self._asker = Asker(self.store, self.reader)
         self._warnings: list[str] = []
+        self._recipes: list[Recipe] = []
 
     def row(self, node: str, place: Location) -> Answer:
         """The trace of the row that stands at a place."""
@@ -257,6 +259,9 @@ class Frames(ABC):
     def _answer(
         self, start: Sequence[Group], groups: Sequence[Group], reasons: Iterable[str]
     ) -> Answer:
+        for source in (source for recipe in self._recipes for source in recipe.sources):
+            # It was read while the trace was computed: what was written meanwhile may be in it.
+            check_here(source)
         said = tuple(dict.fromkeys(reasons))
         verdict = verdict_of(self.store, self.app)
         if not verdict.complete:
@@ -281,13 +286,13 @@ class Frames(ABC):
         return str(problem)
 
     def _recipe(self, node: str) -> Recipe:
-        text = self._graph.recipe(node)
-        if text is None:
+        recipe = read_recipe(self._graph, node)
+        if recipe is None:
             record = self._nodes[node]
             raise TraceError(
                 f"node {node} ({record.name or record.op}) has no recipe: {record.reason}"
             )
-        recipe = Recipe.from_json(text)
+        self._recipes.append(recipe)
         vet(recipe, self.reader)
         if self.key == NO_CODE:
             check_tables(recipe)
@@ -332,7 +337,6 @@ class Frames(ABC):
             record.path and plain_path(record.path),
             count,
             tuple(items),
-            False,
         )
 
     def _items(

@@ -14,8 +14,11 @@ from pyspark.sql import functions as F
 from lineage_core.recipe import DELTA, ICEBERG, File, Source
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
-from lineage_store.paths import split_scheme
+from lineage_store.paths import RowsError, split_scheme
+from lineage_store.rows import RowReader
 
+_READER = RowReader()
+"""It keeps the checksums of files by what their file system says of them."""
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
 
 IMMUTABLE = {
@@ -45,10 +48,21 @@ def reading_version(spark: SparkSession, version: str, needs: str) -> Iterator[N
 
 
 def check_unchanged(spark: SparkSession, source: Source) -> None:
-    """See that every file has the size and time that the recipe noted.
+    """See that every file has the content that the job read: by its checksum where one was taken, else by size and time.
 
     Raises:
-        ChangedSourceError: one does not, or is gone. Its rows may stand elsewhere now.
+        ChangedSourceError: one has not, or is gone. Its rows may stand elsewhere now.
+    """
+    elsewhere = check_here(source)
+    if elsewhere:
+        _check_remote(spark, source, elsewhere)
+
+
+def check_here(source: Source) -> list[File]:
+    """As :func:`check_unchanged`, of the files of this machine; gives the others.
+
+    Raises:
+        ChangedSourceError: as there.
     """
     elsewhere = []
     for file in source.files:
@@ -57,11 +71,24 @@ def check_unchanged(spark: SparkSession, source: Source) -> None:
             elsewhere.append(file)
         elif not path.exists():
             raise _gone(source, file)
+        elif file.checksum and source.format not in IMMUTABLE:
+            _compare_content(file, path)
         else:
             now = path.stat()
             _compare(source, file, now.st_size, now.st_mtime_ns // 1_000_000)
-    if elsewhere:
-        _check_remote(spark, source, elsewhere)
+    return elsewhere
+
+
+def _compare_content(file: File, path: Path) -> None:
+    """A file that was only touched has not changed, and one whose size and time were set back has."""
+    try:
+        same = path.stat().st_size == file.size and _READER.checksum(str(path)) == file.checksum
+    except (OSError, RowsError) as problem:
+        raise ChangedSourceError(f"{file.path} can't be compared: {problem}") from problem
+    if not same:
+        raise ChangedSourceError(
+            f"{file.path} was written since the job ran: it has another checksum"
+        )
 
 
 def local_path(path: str) -> Path | None:
@@ -101,4 +128,5 @@ def _compare(source: Source, file: File, size: int, mtime: int) -> None:
         mtime = file.mtime
     if (size, mtime) != (file.size, file.mtime):
         when = datetime.datetime.fromtimestamp(mtime / 1000, datetime.UTC).isoformat(" ", "seconds")
-        raise ChangedSourceError(f"{file.path} was written since the job ran, at {when}")
+        told = "" if size != file.size else "; no checksum tells whether its content is the same"
+        raise ChangedSourceError(f"{file.path} was written since the job ran, at {when}{told}")

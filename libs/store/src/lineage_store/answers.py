@@ -11,34 +11,62 @@ from lineage_core.block import U64
 from lineage_core.graph import FlowGraph, NodeRecord
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceResult
-from lineage_store.locations import Locations, Rows
+from lineage_store.bound_rows import Rows
+from lineage_store.locations import Locations
 from lineage_store.names import Names
 from lineage_store.opaque import opaque_texts
 from lineage_store.paths import shown_path
+from lineage_store.standing import Binding, Standing, has_changed, worst
 from lineage_store.values import item_values
 
+AS_IT_IS_NOW = "[as it is now]"
 ITEMS_AT_ONCE = 10_000
 """Items in memory together where all are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item; ``location`` and ``text`` are None where it lies in no file that can tell them."""
+    """One item; ``location`` and ``text`` are None where it lies in no file that can tell them.
+
+    ``binding``: what binds the text to the row that the job saw; None where it was kept with the lineage, or there
+    is none. With ``now`` it is the text that stands there now.
+    """
 
     address: str
     location: str | None
     text: str | None
+    binding: Binding | None = None
+
+    @property
+    def shown(self) -> str | None:
+        """The text for people: one that may be another row's says so."""
+        return f"{AS_IT_IS_NOW} {self.text}" if self.binding == "now" else self.text
 
     def to_json(self) -> dict[str, str | None]:
         """As tools read it."""
-        return {"address": self.address, "location": self.location, "text": self.text}
+        return {
+            "address": self.address,
+            "location": self.location,
+            "text": self.text,
+            "binding": self.binding,
+        }
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Item:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        return cls(told["address"], told["location"], told["text"], told.get("binding"))
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """Items of one node; ``items`` may be the first of many, ``count`` is always of all.
 
-    ``changed``: a file of theirs is not any more as it was; ``gone``: one is not there at all.
+    ``changed``: a file of theirs is not any more as it was; ``gone``: one is not there at all. ``standing`` says
+    it in one word: the worst that is to be said of their files.
     """
 
     node: str
@@ -47,8 +75,17 @@ class Group:
     path: str | None
     count: int
     items: tuple[Item, ...]
-    changed: bool
-    gone: bool = False
+    standing: Standing = "same"
+
+    @property
+    def changed(self) -> bool:
+        """Whether a file of theirs is not any more what it was."""
+        return has_changed(self.standing)
+
+    @property
+    def gone(self) -> bool:
+        """Whether a file of theirs is not there at all."""
+        return self.standing == "gone"
 
     def to_json(self) -> dict[str, Any]:
         """As tools read it."""
@@ -60,6 +97,7 @@ class Group:
             "count": self.count,
             "changed": self.changed,
             "gone": self.gone,
+            "standing": self.standing,
             "items": [item.to_json() for item in self.items],
         }
 
@@ -70,7 +108,8 @@ class Group:
         Raises:
             KeyError: something is missing.
         """
-        items = tuple(Item(one["address"], one["location"], one["text"]) for one in told["items"])
+        items = tuple(map(Item.from_json, told["items"]))
+        standing = "gone" if told["gone"] else "changed" if told["changed"] else "same"
         return cls(
             told["node"],
             told["name"],
@@ -78,13 +117,13 @@ class Group:
             told["path"],
             told["count"],
             items,
-            told["changed"],
-            told["gone"],
+            told.get("standing", standing),
         )
 
     def without_texts(self) -> Group:
         """The same for who may not read what items say."""
-        return replace(self, items=tuple(replace(item, text=None) for item in self.items))
+        items = tuple(replace(item, text=None, binding=None) for item in self.items)
+        return replace(self, items=items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +221,7 @@ class Composer:
         self._nodes = {node.node: node for node in nodes}
         self._order = {node.node: at for at, node in enumerate(nodes)}
         self._names = names
-        self._locations = locations
+        self._locations = locations.as_now()
         self.warnings: dict[str, None] = {}
 
     def groups(self, result: TraceResult, limit: int | None, *, texts: bool) -> tuple[Group, ...]:
@@ -194,17 +233,16 @@ class Composer:
         """The items of one node, the first ``limit`` of them or all."""
         record = self._nodes.get(found.node)
         items: list[Item] = []
-        changed = gone = False
+        standings: set[Standing] = set()
         for space in sorted(found.spaces, key=order_of):
             region = found.spaces[space]
             if limit is not None:
                 region = region.slice(0, limit - len(items))
             if region.count == 0:
                 continue
-            more, file_changed, file_gone = self._items(space, region, record, texts=texts)
+            more, standing = self._items(space, region, record, texts=texts)
             items += more
-            changed |= file_changed
-            gone |= file_gone
+            standings.add(standing)
         return Group(
             found.node,
             self._names.label(found.node),
@@ -212,8 +250,7 @@ class Composer:
             None if record is None else record.path,
             found.count,
             tuple(items),
-            changed,
-            gone,
+            worst(standings),
         )
 
     def batches(
@@ -226,49 +263,55 @@ class Composer:
         record = self._nodes.get(found.node)
         for space in sorted(found.spaces, key=order_of):
             for part in _parts(found.spaces[space], at_once):
-                items, _, _ = self._items(space, part, record, texts=texts)
+                items, _ = self._items(space, part, record, texts=texts)
                 yield space, part.positions(), items
 
     def _items(
         self, space: str, region: Region, record: NodeRecord | None, *, texts: bool
-    ) -> tuple[list[Item], bool, bool]:
+    ) -> tuple[list[Item], Standing]:
         shown = self._names.space(space)
         positions = region.positions().tolist()
         if space == OPAQUE_SPACE:
             strings = opaque_texts(self._graph, region.positions())
-            return [Item(f"{shown}#{p}", None, strings.get(p)) for p in positions], False, False
+            return [Item(f"{shown}#{p}", None, strings.get(p)) for p in positions], "same"
         found = self._locations.rows_of(space, region, texts=texts)
         kept: dict[int, str] = {}
         if texts and (not found or found[0].unit != "line"):
             kept = item_values(self._graph, space, region.positions())
         if not found:
-            named = [Item(f"{shown}#{p}", None, kept.get(p)) for p in positions]
-            return named, False, False
+            return [Item(f"{shown}#{p}", None, kept.get(p)) for p in positions], "same"
         items: list[Item] = []
-        changed = gone = False
         for rows in found:
             path = shown_path(rows.path, None if record is None else record.path)
-            file_gone = rows.changed and self._locations.is_gone(rows.path)
-            self._warn(path, rows, gone=file_gone)
+            self._warn(path, rows)
+            named = zip(rows.positions.tolist(), rows.places(path), strict=True)
             items += [
-                Item(f"{shown}#{position}", place, kept.get(position, text))
-                for position, place, text in zip(
-                    rows.positions.tolist(), rows.places(path), rows.texts, strict=True
+                Item(f"{shown}#{position}", place, kept[position])
+                if position in kept
+                else Item(f"{shown}#{position}", place, text, binding)
+                for (position, place), text, binding in zip(
+                    named, rows.texts, rows.bindings, strict=True
                 )
             ]
-            changed |= rows.changed
-            gone |= file_gone
-        return items, changed, gone
+        return items, worst({rows.standing for rows in found})
 
-    def _warn(self, path: str, rows: Rows, *, gone: bool) -> None:
-        if gone:
+    def _warn(self, path: str, rows: Rows) -> None:
+        if rows.standing == "gone":
             kept = ": its lines are as they were" if rows.unit == "line" else ""
             self.warnings[f"{path} is not there any more{kept}"] = None
         elif rows.changed:
-            now = ": lines and texts are as it is now" if rows.unit == "line" else ""
-            self.warnings[f"{path} has changed since{now}"] = None
+            self.warnings[f"{path} has changed since{_what_of(rows)}"] = None
         if rows.note:
             self.warnings[rows.note] = None
+
+
+def _what_of(rows: Rows) -> str:
+    """What is shown of a file that has changed."""
+    if rows.unbound:
+        return f": a text with {AS_IT_IS_NOW} stands at that place now and may be another row's"
+    if "checksum" in rows.bindings:
+        return ": the rows shown are as they were read, by checksums of the rows around them"
+    return ": its lines are as they were" if rows.unit == "line" else ""
 
 
 def order_of(space: str) -> tuple[int, int, str]:

@@ -79,7 +79,7 @@ class Asker:
         """
         uses = self._all_uses(question)
         opened = self._opener.open(self._application(question, uses))
-        opened.locations.look_again()
+        opened = replace(opened, locations=opened.locations.as_now())
         begun = self._begin(opened, question, uses)
         until = "ends" if question.until is None else opened.names.node(question.until)
         trace = partial(
@@ -101,11 +101,22 @@ class Asker:
             result=result,
             complete=opened.verdict.complete,
             superset=opened.verdict.superset,
-            changed=any(use.changed for found in uses.values() for use in found),
+            changed=_any_changed(uses),
             warnings=tuple(dict.fromkeys(self._warnings(opened, question, uses))),
             along_exact=partial(trace, exact_only=True),
             known=opened.nodes,
         )
+
+    def again(self, question: Question, traced: Traced) -> Traced:
+        """The answer to a question that was traced before, with what is to be said of its files now.
+
+        Raises:
+            LineageError: as :meth:`trace`.
+        """
+        uses = self._all_uses(question)
+        opened = self._opener.open(traced.app)
+        warnings = tuple(dict.fromkeys(self._warnings(opened, question, uses)))
+        return replace(traced, changed=_any_changed(uses), warnings=warnings)
 
     def locations(self, app: str) -> Locations:
         """Rows of the files of an application, as they are now.
@@ -113,9 +124,7 @@ class Asker:
         Raises:
             KeyError: there is no such application.
         """
-        locations = self._opener.open(app).locations
-        locations.look_again()
-        return locations
+        return self._opener.open(app).locations.as_now()
 
     def _warnings(
         self, opened: Opened, question: Question, uses: dict[str, list[FileUse]]
@@ -214,6 +223,10 @@ class Asker:
 def goes_on(question: Question, traced: Traced) -> bool:
     """Whether what a question came to are rows of DataFrames, and it asks where these come from, or went, too."""
     return question.until is None and question.steps is None and traced.crosses
+
+
+def _any_changed(uses: Mapping[str, Sequence[FileUse]]) -> bool:
+    return any(use.changed for found in uses.values() for use in found)
 
 
 def _forms(units: Iterable[Unit | None]) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from lineage_core.message import RecordFiles, RecordSplits, SinkFiles, Splits, Unknown
 from lineage_store.errors import StoreError
-from lineage_store.paths import MTIME_TOLERANCE_S, FileState, canonical
+from lineage_store.locations import Locations
+from lineage_store.paths import MTIME_TOLERANCE_S, canonical
 from lineage_store.port import GraphStore
 from lineage_store.records import FILES, SPLITS
-from lineage_store.rows import ForbiddenRowsError, RowReader
+from lineage_store.rows import RowReader
+from lineage_store.standing import Seen, Standing, by_state, has_changed, seen, worst
 
-_State: TypeAlias = FileState | Literal["unseen"] | None
 APPLICATIONS_ASKED = 20
 """Of the latest applications, beyond the one that answers."""
 PARTS_NAMED = 3
@@ -26,15 +26,23 @@ class NotFoundError(StoreError):
 class FileUse:
     """An application's node that read (``wrote`` False) or wrote a file.
 
-    ``changed``: the file is not any more as the application left or saw it; ``gone``: it is not
-    there at all.
+    ``standing``: how the file stands to what the application left or saw.
     """
 
     app: str
     node: str
     wrote: bool
-    changed: bool
-    gone: bool = False
+    standing: Standing
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file is not any more as the application left or saw it."""
+        return has_changed(self.standing)
+
+    @property
+    def gone(self) -> bool:
+        """Whether there is no such file any more."""
+        return self.standing == "gone"
 
 
 def find_application(store: GraphStore, name: str | None) -> str:
@@ -72,13 +80,13 @@ def find_uses(
         NotFoundError: no application read or wrote the file.
     """
     canonical_path = canonical(path)
-    state = _state(reader, canonical_path)
+    state = seen(reader, canonical_path)
     best: list[FileUse] = []
     rank = (2, 2)
     for known in store.application_ids():
         if app is not None and known != app:
             continue
-        uses = _uses(store, known, canonical_path, state)
+        uses = _uses(store, reader, known, canonical_path, state)
         for changed, other in ((False, False), (False, True), (True, False), (True, True)):
             fitting = [u for u in uses if u.changed == changed and (u.wrote != wrote) == other]
             if fitting and (changed, other) < rank:
@@ -93,34 +101,20 @@ def find_uses(
 def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> list[str]:
     """Other applications (of the latest) that read a file as it is now."""
     canonical_path = canonical(path)
-    state = _state(reader, canonical_path)
+    state = seen(reader, canonical_path)
     return [
         record.app
         for record in store.applications()[:APPLICATIONS_ASKED]
         if record.app != app
         and any(
             not use.wrote and not use.changed
-            for use in _uses(store, record.app, canonical_path, state)
+            for use in _uses(store, reader, record.app, canonical_path, state)
         )
     ]
 
 
-def _state(reader: RowReader, path: str) -> _State:
-    """A file as it is now; unseen where this process may not look at it."""
-    try:
-        return reader.state(path)
-    except ForbiddenRowsError:
-        return "unseen"
-
-
-def _changed(state: _State, size: int, mtime: float) -> bool:
-    if state == "unseen":
-        return False
-    return state is None or not state.is_still(size, mtime)
-
-
-def _uses(store: GraphStore, app: str, path: str, state: _State) -> list[FileUse]:
-    found: dict[tuple[str, bool], FileUse] = {}
+def _uses(store: GraphStore, reader: RowReader, app: str, path: str, state: Seen) -> list[FileUse]:
+    found: dict[tuple[str, bool], set[tuple[int, float]]] = {}
     spelled: dict[str, bool] = {}
 
     def is_it(noted: str) -> bool:
@@ -132,22 +126,27 @@ def _uses(store: GraphStore, app: str, path: str, state: _State) -> list[FileUse
         if isinstance(message, Splits | RecordSplits):
             for split in message.splits:
                 if is_it(split.path):
-                    changed = _changed(state, split.file_size, split.mtime)
-                    found[message.node, False] = FileUse(
-                        app, message.node, False, changed, gone=state is None
-                    )
+                    then = split.file_size, split.mtime
+                    found.setdefault((message.node, False), set()).add(then)
     for message in store.messages(app, *FILES):
         if isinstance(message, SinkFiles | RecordFiles):
             for file in message.files:
                 if is_it(file.path):
-                    changed = _changed(state, file.size, file.mtime)
-                    found[message.node, True] = FileUse(
-                        app, message.node, True, changed, gone=state is None
-                    )
-    return list(found.values())
+                    found.setdefault((message.node, True), set()).add((file.size, file.mtime))
+
+    def standing(node: str, then: set[tuple[int, float]]) -> Standing:
+        known = {"unknown" if state == "unseen" else by_state(state, *one) for one in then}
+        if None in known:
+            # Just its time is another: the application's checksums may tell more.
+            return Locations(store.graph(app), reader).standing(node, path)
+        return worst(one for one in known if one is not None)
+
+    return [
+        FileUse(app, node, wrote, standing(node, then)) for (node, wrote), then in found.items()
+    ]
 
 
-def _maybe_of(store: GraphStore, state: _State, app: str | None) -> str:
+def _maybe_of(store: GraphStore, state: Seen, app: str | None) -> str:
     """Applications that may have written the file in a part of theirs that has no lineage."""
     found: list[str] = []
     for record in store.applications()[:APPLICATIONS_ASKED]:
@@ -166,7 +165,7 @@ def _maybe_of(store: GraphStore, state: _State, app: str | None) -> str:
     )
 
 
-def _unknown(path: str, state: _State, app: str | None) -> str:
+def _unknown(path: str, state: Seen, app: str | None) -> str:
     who = "no application" if app is None else f"application {app}"
     if state is None:
         return f"{path}: no such file, and {who} knows it"

@@ -22,6 +22,7 @@ from lineage_core.trace_result import NodeItems
 from lineage_store.answers import Item, order_of
 from lineage_store.loaded import loaded
 from lineage_store.opened import Opened
+from lineage_store.standing import Standing, worst
 
 POSITION_MAX = 2**64 - 1
 SCAN_AT_ONCE = 2_000
@@ -43,13 +44,14 @@ class Page:
     """Some items of a node.
 
     ``count``: of all its items. ``following``: where the next page begins; None behind the last.
-    ``scanned``: items looked at for this page.
+    ``scanned``: items looked at for this page. ``standing``: the worst that is to be said of their files.
     """
 
     count: int
     items: tuple[Item, ...]
     following: str | None
     scanned: int
+    standing: Standing = "same"
 
 
 class Listing:
@@ -98,6 +100,7 @@ class Listing:
         deadline = time.monotonic() + SCAN_S_MAX
         items: list[Item] = []
         scanned = 0
+        standings: set[Standing] = set()
         composer = self.opened.composer()
         while at < len(spaces):
             region = found.spaces[spaces[at]]
@@ -109,6 +112,7 @@ class Listing:
             wanted = SCAN_AT_ONCE if contains else limit - len(items)
             part = NodeItems(found.node, {spaces[at]: region.slice(offset, wanted)})
             group = composer.group(part, None, texts=texts or bool(contains))
+            standings.add(group.standing)
             for item in group.items:
                 offset += 1
                 scanned += 1
@@ -117,7 +121,7 @@ class Listing:
                     if len(items) >= limit:
                         break
         following = f"{at}.{offset}" if at < len(spaces) else None
-        return Page(found.count, tuple(items), following, scanned)
+        return Page(found.count, tuple(items), following, scanned, worst(standings))
 
     def region(self, space: str) -> Region:
         """The positions of the items of one space."""

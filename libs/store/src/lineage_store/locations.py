@@ -8,8 +8,10 @@ that are no lines are counted from 0, and in no file: it is not known how they l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,37 +19,20 @@ from lineage_core.address import parse_space
 from lineage_core.block import U64
 from lineage_core.graph import FlowGraph, SinkFileRecord, SplitRecord, Unit
 from lineage_core.region import Region
-from lineage_store.paths import FileState, RowsError, canonical, plain_path
-from lineage_store.places import Location, LocationError, shown
-from lineage_store.rows import ForbiddenRowsError, RowReader
+from lineage_core.row_sums import BLOCK_ROWS, sums_in
+from lineage_store.bound_rows import InFile, Rows
+from lineage_store.paths import RowsError, canonical, plain_path
+from lineage_store.places import Location, LocationError
+from lineage_store.rows import RowReader
+from lineage_store.standing import Seen, Standing, by_state, has_changed, seen, worst
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """Items of one partition in a file.
-
-    ``positions``: uint64, which items. ``path``: as the engine wrote it, without ``file:``.
-    ``numbers``: uint64, lines from 1 or records from 0, or None when they can't be told (and of
-    files as a whole). ``texts``: one for each row asked for, None where it can't be read.
-    ``changed``: the file is not as it was. ``note``: why lines or texts are missing, or what else
-    is to be known; empty if nothing.
-    """
-
-    positions: U64
-    path: str
-    unit: Unit
-    numbers: U64 | None
-    texts: Sequence[str | None]
-    changed: bool
-    note: str = ""
-
-    def places(self, path: str) -> list[str | None]:
-        """Each item as people read it, with the file called ``path``."""
-        if self.unit == "file":
-            return [path] * len(self.positions)
-        if self.numbers is None:
-            return [None] * len(self.positions)
-        return [shown(path, number, self.unit) for number in self.numbers.tolist()]
+TRIES = 3
+"""How often a file is read that is written to meanwhile."""
+COMPARED_MAX = 1 << 30
+"""Bytes of a file that is read whole to see whether it was only touched: some seconds."""
+_Texts: TypeAlias = Sequence[str | None]
+_FileThen: TypeAlias = tuple[str, str, int, float]
+"""A file as a node had it: node, canonical path, size, time."""
 
 
 @dataclass(slots=True)
@@ -79,7 +64,10 @@ class _Piece:
 
 
 class Locations:
-    """Rows of the files that one application read and wrote."""
+    """Rows of the files that one application read and wrote.
+
+    What it says of files is what they were when it first looked at each: every answer takes it :meth:`as_now`.
+    """
 
     def __init__(self, graph: FlowGraph, reader: RowReader) -> None:
         self._graph = graph
@@ -87,12 +75,16 @@ class Locations:
         self._sources: dict[str, dict[str, _SourceFile]] = {}
         self._pieces: dict[str, dict[int, list[_Piece]]] = {}
         self._sinks: dict[str, dict[str, SinkFileRecord]] = {}
-        self._states: dict[str, FileState | None] = {}
+        self._states: dict[str, Seen] = {}
+        self._standings: dict[_FileThen, Standing] = {}
+        self._files: dict[str, dict[str, list[SplitRecord | SinkFileRecord]]] = {}
         self._kinds = {node.node: node.kind for node in graph.nodes()}
 
-    def look_again(self) -> None:
-        """Forget which files are as they were: between two questions they may change."""
-        self._states.clear()
+    def as_now(self) -> Locations:
+        """The same, which looks at every file anew."""
+        now = copy(self)
+        now._states, now._standings = {}, {}
+        return now
 
     def unit(self, node: str, path: str) -> Unit | None:
         """What items of a node are of a file (its canonical path); None when it has no such file."""
@@ -164,71 +156,146 @@ class Locations:
             return {file.partition: file.rows for file in files}
         return {at: _rows_in(pieces) for at, pieces in self._pieces_of(node).items()}
 
-    def is_gone(self, path: str) -> bool:
-        """Whether there is no such file any more."""
+    def standing(self, node: str, path: str) -> Standing:
+        """How a file (its canonical path) of a node stands to what it read or wrote there."""
+        return worst({self._standing(one) for one in self._files_of(node).get(path, ())})
+
+    def standings(self, node: str) -> dict[str, Standing]:
+        """How each file of a node stands to what it read or wrote there."""
+        return {path: self.standing(node, path) for path in self._files_of(node)}
+
+    def has_splits(self, node: str, partitions: Collection[int]) -> Standing:
+        """How what partitions of a source read of files stands to what would be read there now."""
+        found: set[Standing] = set()
+        for file in self._sources_of(node).values():
+            for at, part in enumerate(file.parts):
+                splits = [split for split in part if split.partition in partitions]
+                found |= {self._split_standing(file, at, split) for split in splits}
+        return worst(found)
+
+    def _split_standing(self, file: _SourceFile, at: int, split: SplitRecord) -> Standing:
+        standing = self._standing(split)
+        if standing != "same" or not split.summed:
+            return standing
         try:
-            return self._reader.state(canonical(path)) is None
+            start = self._rows_before(file, at)
+            return standing if self._is_summed(file.path, split, start) else "changed"
         except RowsError:
-            return False
+            return "unknown"
 
     def _sink_rows(self, file: SinkFileRecord, rows: U64, *, texts: bool) -> Rows:
-        path, named = canonical(file.path), plain_path(file.path)
-        changed = self._changed(file)
-        read: Sequence[str | None] = [None] * len(rows)
+        path = canonical(file.path)
         if file.unit != "line":
-            read, note = self._records(path, rows, texts=texts and not changed)
-            return Rows(rows, named, file.unit, rows, read, changed, note)
+            read, note = self._records(path, file, rows, texts=texts)
+            return self._in_file(file).rows(rows, rows, read, note)
         first, last = _sink_lines(file, rows)
-        note = ""
-        if texts:
-            try:
-                read = self._reader.lines(path, first, last)
-            except RowsError as error:
-                note = str(error)
-        return Rows(rows, named, "line", first, read, changed, note)
+        unread: list[str | None] = [None] * len(rows)
+        if not texts:
+            return self._in_file(file).rows(rows, first, unread)
+
+        def read_lines() -> tuple[_Texts, list[bool | None]]:
+            return self._reader.lines(path, first, last), [None] * len(rows)
+
+        try:
+            read, checked, standing = self._undisturbed(file, read_lines)
+        except RowsError as error:
+            return self._in_file(file).rows(rows, first, unread, str(error))
+        return self._in_file(file, standing).rows(rows, first, read, "", checked)
 
     def _whole_files(self, pieces: Sequence[_Piece], positions: U64) -> list[Rows]:
         files = {piece.split.row: piece.split for piece in pieces}
         found = []
         for position in positions.tolist():
             split, one = files.get(position), np.array([position], np.uint64)
-            if split is None:
-                found.append(Rows(one, "", "line", None, [None], changed=False))
-            else:
-                changed = self._changed(split)
-                found.append(Rows(one, plain_path(split.path), "file", None, [None], changed))
+            where = InFile("", "line", "same") if split is None else self._in_file(split)
+            found.append(where.rows(one, None, [None]))
         return found
 
     def _source_rows(self, piece: _Piece, ordinals: U64, *, texts: bool) -> Rows:
-        path, unit = piece.file.path, piece.split.unit
-        changed = self._changed(piece.split)
-        named = plain_path(piece.split.path)
+        path, split = piece.file.path, piece.split
         unread: list[str | None] = [None] * len(ordinals)
         try:
             rows = ordinals + np.uint64(self._rows_before(piece.file, piece.at))
         except RowsError as error:
-            return Rows(ordinals, named, unit, None, unread, changed, str(error))
-        if unit != "line":
-            read, note = self._records(path, rows, texts=texts and not changed)
-            return Rows(ordinals, named, unit, rows, read, changed, note)
+            return self._in_file(split).rows(ordinals, None, unread, str(error))
+        if split.unit != "line":
+            read, note = self._records(path, split, rows, texts=texts)
+            return self._in_file(split).rows(ordinals, rows, read, note)
+
+        def read_lines() -> tuple[_Texts, list[bool | None]]:
+            return self._reader.rows(path, rows), self._checked(piece, ordinals)
+
+        checked: list[bool | None] | None = None
+        standing = self._standing(split)
         try:
-            lines = self._reader.lines_of_rows(path, rows)
-            read = self._reader.rows(path, rows) if texts else unread
+            lines, read = self._reader.lines_of_rows(path, rows), unread
+            if texts:
+                read, checked, standing = self._undisturbed(split, read_lines)
             lone = self._reader.index(path).lone_returns
         except RowsError as error:
-            return Rows(ordinals, named, unit, rows + np.uint64(1), unread, changed, str(error))
+            lines = rows + np.uint64(1)
+            return self._in_file(split).rows(ordinals, lines, unread, str(error))
         note = f"{path} holds carriage returns that end rows but no lines" if lone else ""
-        return Rows(ordinals, named, unit, lines, read, changed, note)
+        return self._in_file(split, standing).rows(ordinals, lines, read, note, checked)
 
-    def _records(self, path: str, rows: U64, *, texts: bool) -> tuple[Sequence[str | None], str]:
-        """Texts of records, and why there are none where they can't be read."""
+    def _in_file(
+        self, of: SplitRecord | SinkFileRecord, standing: Standing | None = None
+    ) -> InFile:
+        standing = standing or self._standing(of)
+        return InFile(plain_path(of.path), of.unit, standing, whole=bool(of.checksum))
+
+    def _undisturbed(
+        self, of: SplitRecord | SinkFileRecord, read: Callable[[], tuple[_Texts, list[bool | None]]]
+    ) -> tuple[_Texts, list[bool | None], Standing]:
+        """What ``read`` gives of a file that is not written to meanwhile, and how the file stands.
+
+        Raises:
+            RowsError: it can't be read.
+        """
+        path = canonical(of.path)
+        for _ in range(TRIES):
+            standing = self._standing(of)
+            texts, checked = read()
+            if seen(self._reader, path) == self._states[path]:
+                return texts, checked, "changed" if False in checked else standing
+            self._forget(path)
+        raise RowsError(f"{path} is being written")
+
+    def _forget(self, path: str) -> None:
+        self._states.pop(path, None)
+        for then in [then for then in self._standings if then[1] == path]:
+            del self._standings[then]
+
+    def _checked(self, piece: _Piece, ordinals: U64) -> list[bool | None]:
+        """Whether each row is what was read, by the checksums of the rows around it; None: none was taken."""
+        found: list[bool | None] = [None] * len(ordinals)
+        before = self._rows_before(piece.file, piece.at)
+        blocks: list[int] = (ordinals // np.uint64(BLOCK_ROWS)).tolist()
+        for summed in piece.split.summed:
+            then = sums_in(summed.sums)
+            there = min(summed.rows, len(then) * BLOCK_ROWS)
+            now = self._reader.sums(piece.file.path, before, there)
+            for at, (ordinal, block) in enumerate(zip(ordinals.tolist(), blocks, strict=True)):
+                if ordinal < there and found[at] is not False:
+                    found[at] = then[block] == now[block]
+        return found
+
+    def _records(
+        self, path: str, of: SplitRecord | SinkFileRecord, rows: U64, *, texts: bool
+    ) -> tuple[Sequence[str | None], str]:
+        """Texts of records of a file that is as it was, and why there are none where they can't be read."""
         unread: list[str | None] = [None] * len(rows)
-        if not texts:
+        if not texts or has_changed(self._standing(of)):
             return unread, ""
+
+        def read() -> tuple[Sequence[str | None], list[bool | None]]:
+            return self._reader.records(path, rows), []
+
         try:
-            return self._reader.records(path, rows), ""
+            found, _, standing = self._undisturbed(of, read)
         except RowsError as error:
             return unread, str(error)
+        return (unread if has_changed(standing) else found), ""
 
     def _rows_before(self, source: _SourceFile, at: int) -> int:
         """Rows of the file before its ``at``-th part.
@@ -287,17 +354,74 @@ class Locations:
         return True
 
     def _changed(self, noted: SplitRecord | SinkFileRecord) -> bool:
-        path = canonical(noted.path)
-        if path not in self._states:
-            try:
-                self._states[path] = self._reader.state(path)
-            except ForbiddenRowsError:
-                return False
-            except RowsError:
-                self._states[path] = None
-        state = self._states[path]
+        return has_changed(self._standing(noted))
+
+    def _standing(self, noted: SplitRecord | SinkFileRecord) -> Standing:
         size = noted.file_size if isinstance(noted, SplitRecord) else noted.size
-        return state is None or not state.is_still(size, noted.mtime)
+        then = (noted.node, canonical(noted.path), size, noted.mtime)
+        known = self._standings.get(then)
+        if known is None:
+            known = self._standings[then] = self._compared(*then)
+        return known
+
+    def _compared(self, node: str, path: str, size: int, mtime: float) -> Standing:
+        if path not in self._states:
+            self._states[path] = seen(self._reader, path)
+        state = self._states[path]
+        if state == "unseen":
+            return "unknown"
+        standing = by_state(state, size, mtime)
+        if standing in {"changed", "gone"}:
+            return standing
+        # Rows of a file whose time is that of then are compared where they are asked for.
+        same = self._has_content(node, path, size, rows=standing is None)
+        if same is None:
+            return standing or "changed"
+        return (standing or "touched") if same else "changed"
+
+    def _has_content(self, node: str, path: str, size: int, *, rows: bool) -> bool | None:
+        """Whether a file has the content that was read, by a checksum of it all or (``rows``) of all of its rows.
+
+        None where none was taken of all, or the file is larger than is compared.
+        """
+        checksums = {one.checksum for one in self._files_of(node).get(path, ())}
+        source = self._sources_of(node).get(path)
+        if size > COMPARED_MAX:
+            return None
+        try:
+            if "" not in checksums:
+                return checksums == {self._reader.checksum(path)}
+            if source is None or not rows:
+                return None
+            return all(
+                self._is_whole(path, split, self._known_before(source, at))
+                for at, part in enumerate(source.parts)
+                for split in part
+            )
+        except RowsError:
+            return None
+
+    def _is_whole(self, path: str, split: SplitRecord, start: int | None) -> bool:
+        """Whether all rows of a split, which are known to begin at ``start``, are those that were read."""
+        if split.rows is None or start is None:
+            return False
+        summed = split.rows == 0 or split.rows in {one.rows for one in split.summed}
+        return summed and self._is_summed(path, split, start)
+
+    def _is_summed(self, path: str, split: SplitRecord, start: int) -> bool:
+        """Whether all rows of a split that checksums were taken of have the same now."""
+        for one in split.summed:
+            then = sums_in(one.sums)
+            rows = min(one.rows, len(then) * BLOCK_ROWS)
+            if then != list(self._reader.sums(path, start, rows)):
+                return False
+        return True
+
+    @staticmethod
+    def _known_before(source: _SourceFile, at: int) -> int | None:
+        """Rows of the file before its ``at``-th part, as tasks counted them."""
+        rows = [source.rows_of(part) for part in range(at)]
+        return None if None in rows else sum(one or 0 for one in rows)
 
     def _sources_of(self, node: str) -> dict[str, _SourceFile]:
         if node not in self._sources:
@@ -311,6 +435,16 @@ class Locations:
                 for path, parts in files.items()
             }
         return self._sources[node]
+
+    def _files_of(self, node: str) -> dict[str, list[SplitRecord | SinkFileRecord]]:
+        """What a node read or wrote of each file, also of nodes whose rows are no items."""
+        if node not in self._files:
+            found = self._files[node] = {}
+            for split in self._graph.splits(node):
+                found.setdefault(canonical(split.path), []).append(split)
+            for file in self._graph.sink_files(node):
+                found.setdefault(canonical(file.path), []).append(file)
+        return self._files[node]
 
     def _pieces_of(self, node: str) -> dict[int, list[_Piece]]:
         """What each partition of a source reads."""

@@ -26,6 +26,9 @@ READ_BYTES = 4 << 20
 MTIME_TOLERANCE_S = 0.002
 """Hadoop keeps milliseconds, file systems nanoseconds."""
 
+_STAMPS = ("ETag", "etag", "generation", "VersionId", "version_id")
+"""What object stores say that is another after each write, as fsspec's plugins call it."""
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(/.*)", re.DOTALL)
 _COMPRESSED = (".gz", ".bz2", ".deflate", ".zst")
 _UNREADABLE = (".snappy", ".lz4", ".lzo")
@@ -37,10 +40,15 @@ class RowsError(LineageError):
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file as it is now; ``mtime`` is None where the file system does not tell."""
+    """A file as it is now; ``mtime`` is None where the file system does not tell.
+
+    ``stamp``: what the file system changes with the content and no program can set back: inode and time of
+    change, an entity tag. None where it has nothing such. States are equal where nothing was written between.
+    """
 
     size: int
     mtime: float | None
+    stamp: str | None = None
 
     def is_still(self, size: int, mtime: float) -> bool:
         """Whether the file is as it was noted."""
@@ -107,7 +115,8 @@ def state_of(path: str) -> FileState | None:
     try:
         if scheme == "file":
             stat = os.stat(rest)
-            return FileState(stat.st_size, stat.st_mtime)
+            stamp = f"{stat.st_ino}.{stat.st_mtime_ns}.{stat.st_ctime_ns}"
+            return FileState(stat.st_size, stat.st_mtime, stamp)
         info = _file_system(path).info(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -117,20 +126,21 @@ def state_of(path: str) -> FileState | None:
         raise RowsError(f"{path}: {error}") from error
     when = next((info[k] for k in ("mtime", "LastModified", "last_modified") if info.get(k)), None)
     mtime = when.timestamp() if isinstance(when, datetime) else when
-    return FileState(int(info["size"]), None if mtime is None else float(mtime))
+    mark = next((str(info[key]) for key in _STAMPS if info.get(key)), None)
+    return FileState(int(info["size"]), None if mtime is None else float(mtime), mark)
 
 
 class Bytes:
     """The (decompressed) bytes of one file; ranges are best asked for in ascending order."""
 
-    def __init__(self, path: str) -> None:
-        """Open the file.
+    def __init__(self, path: str, *, packed: bool = False) -> None:
+        """Open the file; ``packed``: for its bytes as they lie there.
 
         Raises:
             RowsError: it can't be opened.
         """
         self.path = path
-        self._stream_only = is_compressed(path)
+        self._stream_only = not packed and is_compressed(path)
         self._raw, self._file = self._open()
         self._at = 0
         self._tail = b""

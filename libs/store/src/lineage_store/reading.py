@@ -71,7 +71,7 @@ class SqliteGraph:
         return records.link_records(self.messages("link"))
 
     def splits(self, node: str) -> Sequence[SplitRecord]:
-        return records.split_records(self.messages(*records.SPLITS), node, self._rows_read(node))
+        return records.split_records(self.messages(*records.SPLITS), node, self._reads(node))
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
         return records.file_records(self.messages(*records.FILES), node, self._newlines(node))
@@ -221,20 +221,20 @@ class SqliteGraph:
                 row_id = self._row_ids[block_id] = rows[0][0]
         return row_id
 
-    def _rows_read(self, node: str) -> dict[str, int]:
-        """Rows of source partitions that some committed task read to the end, by space."""
+    def _reads(self, node: str) -> dict[str, records.SplitRead]:
+        """What committed tasks read of the splits of a node, by space."""
         rows = self._all(
-            "SELECT json_extract(one.value, '$.space') AS read_space, "
-            "max(json_extract(one.value, '$.rows')) "
+            "SELECT DISTINCT json_extract(one.value, '$.space') AS read_space, "
+            "json_extract(one.value, '$.rows'), json_extract(one.value, '$.exhausted'), "
+            "coalesce(json_extract(one.value, '$.sums'), '') "
             "FROM message, json_each(message.body, '$.reads') AS one "
             "WHERE message.app = ? AND message.type = 'commit' "
-            "AND json_extract(one.value, '$.exhausted') AND read_space >= ? AND read_space < ? "
-            "GROUP BY read_space",
+            "AND read_space >= ? AND read_space < ?",
             self._app_id,
             f"{node}#",
             f"{node}$",
         )
-        return dict(rows)
+        return records.split_reads(rows)
 
     def _newlines(self, node: str) -> dict[int, tuple[tuple[int, int], ...]]:
         """(row, newlines inside it) by partition of a sink."""

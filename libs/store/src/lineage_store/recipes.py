@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lineage_core.errors import FrameError
+from lineage_core.graph import FlowGraph
 from lineage_core.message import MESSAGE_BYTES_MAX, Message, Recipe, parse_message
+from lineage_core.recipe import File
+from lineage_core.recipe import Recipe as Document
 from lineage_core.zstd import compress, decompress
 from lineage_store.errors import StoreError
 
@@ -41,3 +46,28 @@ def recipe_in(body: str | bytes) -> str:
     if not isinstance(message, Recipe):
         raise StoreError(f"a stored recipe is a message of type {message.type}")
     return message.recipe
+
+
+def read_recipe(graph: FlowGraph, node: str) -> Document | None:
+    """The recipe of a DataFrame's output, with the checksums that the graph has of its files; None: it has none (yet).
+
+    Raises:
+        RecipeError, VersionError: it can't be read.
+    """
+    text = graph.recipe(node)
+    if text is None:
+        return None
+    recipe = Document.from_json(text)
+    checksums = {file.path: file.checksum for file in graph.sink_files(node)}
+    for link in graph.links():
+        if link.dest == node:
+            checksums |= {split.path: split.checksum for split in graph.splits(link.src)}
+
+    def summed(files: tuple[File, ...]) -> tuple[File, ...]:
+        return tuple(replace(one, checksum=checksums.get(one.path, "")) for one in files)
+
+    return replace(
+        recipe,
+        sources=tuple(replace(one, files=summed(one.files)) for one in recipe.sources),
+        output=replace(recipe.output, files=summed(recipe.output.files)),
+    )

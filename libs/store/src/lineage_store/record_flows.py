@@ -70,6 +70,8 @@ class RecordFlows:
     flows: Sequence[RecordFlow]
     middles: Mapping[str, int] = field(default_factory=dict)
     """Hashes that are both put out and taken in, with how many pairs of flows meet there."""
+    warnings: tuple[str, ...] = ()
+    """What is to be known of the files that values were read from."""
 
     @property
     def links(self) -> int:
@@ -165,7 +167,7 @@ class _Collector:
             for (one, two), node in self._pairs.items()
         ]
         middles = {hashes[item]: count for item, count in meeting.items()}
-        return RecordFlows(app, nodes, links, flows, middles)
+        return RecordFlows(app, nodes, links, flows, middles, tuple(composer.warnings))
 
     def _hashes(self, items: Iterable[Item]) -> dict[Item, str]:
         """How items are called."""
@@ -207,8 +209,8 @@ def _values(composer: Composer, items: Iterable[Item]) -> dict[Item, str]:
         of_node = NodeItems(node, {space: Region.from_positions(ats)})
         for _, here, listed in composer.batches(of_node, texts=True):
             for at, item in zip(here.tolist(), listed, strict=True):
-                if item.text is not None:
-                    found[space, at] = _cut(item.text)
+                if item.shown is not None:
+                    found[space, at] = _cut(item.shown)
     return found
 
 

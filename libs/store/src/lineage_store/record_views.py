@@ -76,6 +76,6 @@ def flows_wanted(
     if wanted.places:
         traced = trace(Question(wanted.direction, wanted.places, app=app))
         flows = flows_of_trace(traced, limit=wanted.limit, texts=wanted.texts)
-        return flows, traced.warnings
+        return flows, (*traced.warnings, *flows.warnings)
     flows = flows_of_application(app, graph, locations(app), limit=wanted.limit, texts=wanted.texts)
-    return flows, ()
+    return flows, flows.warnings

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from lineage_core.graph import LinkRecord, NodeRecord, SinkFileRecord, SplitRecord
+from lineage_core.graph import LinkRecord, NodeRecord, RowsSummed, SinkFileRecord, SplitRecord
 from lineage_core.message import (
     Commit,
     Link,
@@ -31,6 +31,13 @@ class NodeCounts(NamedTuple):
     blocks: int = 0
     flows: int = 0
     associations: int = 0
+
+
+class SplitRead(NamedTuple):
+    """What tasks read of a split: its rows, where one met the end, and checksums."""
+
+    rows: int | None = None
+    summed: tuple[RowsSummed, ...] = ()
 
 
 def node_records(messages: Iterable[Message], counts: Mapping[str, NodeCounts]) -> list[NodeRecord]:
@@ -69,21 +76,22 @@ def link_records(messages: Iterable[Message]) -> list[LinkRecord]:
 
 
 def split_records(
-    messages: Iterable[Message], node: str, rows_of: Mapping[str, int]
+    messages: Iterable[Message], node: str, reads: Mapping[str, SplitRead]
 ) -> list[SplitRecord]:
-    """Splits of a node, by partition. ``rows_of``: rows that were read, by space."""
+    """Splits of a node, by partition. ``reads``: what tasks read of them, by space."""
     found: dict[tuple[int, int], SplitRecord] = {}
     for message in messages:
         assert isinstance(message, Splits | RecordSplits)
         if message.node == node:
             for split in message.splits:
-                record = _split_record(message, split, rows_of.get(f"{node}#{split.partition}"))
+                read = reads.get(f"{node}#{split.partition}", SplitRead())
+                record = _split_record(message, split, read)
                 found[record.partition, record.row] = record
     return [found[place] for place in sorted(found)]
 
 
 def _split_record(
-    message: Splits | RecordSplits, split: Split | RecordSplit, rows: int | None
+    message: Splits | RecordSplits, split: Split | RecordSplit, read: SplitRead
 ) -> SplitRecord:
     known = SplitRecord(
         node=message.node,
@@ -94,10 +102,11 @@ def _split_record(
         file_size=split.file_size,
         mtime=split.mtime,
         compressed=False,
-        rows=rows,
+        rows=read.rows,
+        checksum=split.checksum,
     )
     if isinstance(split, Split):
-        return replace(known, compressed=split.compressed)
+        return replace(known, compressed=split.compressed, summed=read.summed)
     if isinstance(message, RecordSplits) and message.whole:
         return replace(known, unit="file", row=split.row, rows=1)
     return replace(known, unit="record", row=split.row, first=split.first)
@@ -122,19 +131,36 @@ def file_records(
                 rows=file.rows,
                 newlines=newlines.get(file.partition, ()),
                 unit="record" if isinstance(message, RecordFiles) else "line",
+                checksum=file.checksum,
             )
     return [found[place] for place in sorted(found)]
 
 
-def rows_read(messages: Iterable[Message], node: str) -> dict[str, int]:
-    """Rows of source partitions that some committed task read to the end, by space."""
-    found: dict[str, int] = {}
-    for message in messages:
-        assert isinstance(message, Commit)
-        for read in message.reads:
-            if read.exhausted and read.space.startswith(f"{node}#"):
-                found[read.space] = max(read.rows, found.get(read.space, 0))
-    return found
+def reads_of(messages: Iterable[Message], node: str) -> dict[str, SplitRead]:
+    """What committed tasks read of the splits of a node, by space."""
+    return split_reads(
+        (read.space, read.rows, read.exhausted, read.sums)
+        for message in messages
+        if isinstance(message, Commit)
+        for read in message.reads
+        if read.space.startswith(f"{node}#")
+    )
+
+
+def split_reads(reads: Iterable[tuple[str, int, bool, str]]) -> dict[str, SplitRead]:
+    """Of reads (space, rows, whether they met the end, checksums) what is known of each space."""
+    rows: dict[str, int] = {}
+    summed: dict[str, set[tuple[int, str]]] = {}
+    for space, count, exhausted, sums in reads:
+        summed.setdefault(space, set())
+        if exhausted:
+            rows[space] = max(count, rows.get(space, 0))
+        if sums:
+            summed[space].add((count, sums))
+    return {
+        space: SplitRead(rows.get(space), tuple(RowsSummed(*one) for one in sorted(some)))
+        for space, some in summed.items()
+    }
 
 
 def newlines_by_partition(

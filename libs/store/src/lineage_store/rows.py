@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
+import re
 import zipfile
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from lineage_core.block import I64, U64
+from lineage_core.row_sums import BLOCK_ROWS, sum_of
+from lineage_store.kept_sums import SAVE_BYTES_MIN, KeptSums, digest_of, save_columns
 from lineage_store.line_index import BOM, STRIDE, LineIndex, build, ends_in, stride_of
 from lineage_store.parquet_rows import is_parquet, texts_of
 from lineage_store.paths import (
@@ -30,13 +32,18 @@ from lineage_store.paths import (
     state_of,
 )
 
-SAVE_BYTES_MIN = 1 << 20
-"""Smaller files are indexed again in less time than an index is looked up."""
 WINDOW_STRIDES = 256
 """Strides read at once for rows that lie near each other: 4 MiB."""
 GAP_STRIDES = 1
+SUMMED_AT_ONCE = 64
+"""Blocks of rows that are summed together: some MB."""
+SUMMED_STRIDES_MAX = 4096
+"""A block of rows that is longer (64 MiB) is not summed."""
 OPEN_INDEXES = 256
 """Indexes kept in memory (about 100 kB for a file of 100 MB)."""
+
+
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ class RowReader:
     def __init__(self, index_folder: Path | None = None) -> None:
         self._folder = index_folder
         self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._sums = KeptSums(index_folder)
 
     def state(self, path: str) -> FileState | None:
         """A file as it is now; None when there is no such file.
@@ -104,6 +112,43 @@ class RowReader:
         texts: list[str | None] = [_text(_without_end(piece, rows_mode=True)) for piece in found]
         return texts + [None] * (len(rows) - there)
 
+    def sums(self, path: str, first: int, rows: int) -> Sequence[str | None]:
+        """Checksums, now, of ``rows`` rows from ``first`` on, in blocks as :mod:`lineage_core.row_sums` has them.
+
+        None: the block is not there whole, or is longer than is read for this. They are kept by the file's state.
+
+        Raises:
+            RowsError: the file is gone, can't be read, or is being written.
+        """
+        state = self.state(path)
+        known = None if state is None else self._sums.rows(path, state, first, rows)
+        if known is not None:
+            return known
+        index = self.index(path)
+        with closing(Bytes(path)) as source:
+            found = list(_sums(source, index, first, rows))
+        if state is None or self.state(path) != state:
+            raise RowsError(f"{path} is being written")
+        self._sums.keep_rows(path, state, first, rows, found)
+        return found
+
+    def checksum(self, path: str) -> str:
+        """The checksum, now, of a whole file as it lies there; it is kept by the file's state.
+
+        Raises:
+            RowsError: the file is gone, can't be read, or is being written.
+        """
+        state = self.state(path)
+        known = None if state is None else self._sums.whole(path, state)
+        if known is not None:
+            return known
+        with closing(Bytes(path, packed=True)) as source:
+            found = digest_of(source.blocks())
+        if state is None or self.state(path) != state:
+            raise RowsError(f"{path} is being written")
+        self._sums.keep_whole(path, state, found)
+        return found
+
     def records(self, path: str, rows: U64) -> list[str | None]:
         """The text of records (from 0, ascending) of a file that says itself where they are: Parquet.
 
@@ -138,7 +183,7 @@ class RowReader:
         return texts + [None] * (len(first) - there)
 
     def lines_of_rows(self, path: str, rows: U64) -> U64:
-        """The lines (from 1) on which rows (ascending) begin.
+        """The lines (from 1) on which rows (ascending) begin; of rows that are not there, their number.
 
         Raises:
             RowsError: the file is gone or can't be read.
@@ -148,8 +193,10 @@ class RowReader:
             return rows + np.uint64(1)
         with closing(Bytes(path)) as source:
             before = [
-                _ends_before(source, index, _row_start(source, index, int(row)), rows_mode=False)
-                for row in rows
+                _ends_before(source, index, _row_start(source, index, row), rows_mode=False)
+                if row < index.rows
+                else row
+                for row in rows.tolist()
             ]
         return np.array(before, np.uint64) + np.uint64(1)
 
@@ -212,8 +259,7 @@ class RowReader:
             return None
         try:
             with np.load(self._folder / self._file_of(path), allow_pickle=False) as saved:
-                told = [path, str(state.size), str(state.mtime), str(STRIDE)]
-                if saved["of"].tolist() != told:
+                if saved["of"].tolist() != _named(path, state):
                     return None
                 size, bom, closed, closed_line = saved["facts"].tolist()
                 line_ends = saved["line_ends"]
@@ -263,24 +309,20 @@ class RootedReader(RowReader):
         return self.may_read(path) and super().is_folder(path)
 
 
+def _named(path: str, state: FileState) -> list[str]:
+    """What an index is of: it is never used for another state of the file."""
+    return [path, str(state.size), str(state.mtime), str(state.stamp), str(STRIDE)]
+
+
 def _save(folder: Path, name: str, path: str, state: FileState, index: LineIndex) -> None:
-    """Write an index whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
     columns = {
-        "of": np.array([path, str(state.size), str(state.mtime), str(STRIDE)]),
+        "of": np.array(_named(path, state)),
         "facts": np.array([index.size, index.bom, index.closed, index.closed_line], np.int64),
         "line_ends": index.line_ends,
     }
     if index.lone_returns:
         columns["row_ends"] = index.row_ends
-    handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, **columns)  # type: ignore[arg-type]
-        os.replace(temporary, folder / name)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    save_columns(folder / name, columns)
 
 
 def _spans(
@@ -301,6 +343,40 @@ def _spans(
     if rows_mode and index.bom and len(first) and int(first[0]) == 0:
         pieces[0] = pieces[0][len(BOM) :]
     return pieces
+
+
+def _sums(source: Bytes, index: LineIndex, first: int, rows: int) -> Iterator[str | None]:
+    firsts = np.arange(first, first + rows, BLOCK_ROWS, dtype=np.uint64)
+    lasts = np.minimum(firsts + np.uint64(BLOCK_ROWS - 1), np.uint64(first + rows - 1))
+    for at in range(0, len(firsts), SUMMED_AT_ONCE):
+        low, high = firsts[at : at + SUMMED_AT_ONCE], lasts[at : at + SUMMED_AT_ONCE]
+        there = int(np.searchsorted(high, np.uint64(index.rows)))
+        strides = stride_of(index.row_ends, high[:there] + np.uint64(1))
+        strides -= stride_of(index.row_ends, low[:there])
+        short = strides <= SUMMED_STRIDES_MAX
+        pieces = iter(
+            _spans(source, index, low[:there][short], high[:there][short], rows_mode=True)
+        )
+        yield from (_sum(next(pieces)) if one else None for one in short.tolist())
+        yield from [None] * (len(low) - there)
+
+
+def _sum(piece: bytes) -> str:
+    """The checksum of rows, with the end of each, as Spark gave them to a worker: as UTF-8."""
+    if b"\r" in piece:
+        piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if not piece.endswith(b"\n"):
+        piece += b"\n"
+    return sum_of(piece if piece.isascii() else _as_utf8(piece))
+
+
+def _as_utf8(piece: bytes) -> bytes:
+    """Bytes with U+FFFD in the place of what is no UTF-8, as Java replaces it: of a surrogate once, not each byte."""
+    try:
+        piece.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub("\ufffd".encode(), piece).decode("utf-8", "replace").encode()
+    return piece
 
 
 def _windows(low: list[int], high: list[int]) -> Iterator[tuple[slice, int, int]]:

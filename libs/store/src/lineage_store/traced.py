@@ -188,11 +188,17 @@ class Traced:
             yield role, NodeItems(node, {space: one for space, one in spaces.items() if one})
 
     def counts(self) -> dict[str, int]:
-        """How many items of each node take part."""
-        found: dict[str, int] = {}
+        """How many records of each node take part."""
+        parts: dict[str, dict[str, list[Region]]] = {}
         for _, items in self.roles(FOUND, START, WAY):
-            found[items.node] = found.get(items.node, 0) + items.count
-        return found
+            of_node = parts.setdefault(items.node, {})
+            for space, region in items.spaces.items():
+                of_node.setdefault(space, []).append(region)
+        found = {
+            node: NodeItems(node, {space: Region.union(some) for space, some in spaces.items()})
+            for node, spaces in parts.items()
+        }
+        return {node: items.once().count for node, items in found.items()}
 
     def nodes(self) -> tuple[list[NodeRecord], list[LinkRecord]]:
         """Nodes that lie on the way, also those that keep no items, and the links between them.

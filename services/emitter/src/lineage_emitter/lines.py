@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.serializers import SpecialLengths, UTF8Deserializer
 
+from lineage_core.row_sums import RowSums
+
 if TYPE_CHECKING:
     from lineage_emitter.segment import Frame
 
@@ -48,21 +50,28 @@ class Lines:
 
     def _read(self, cell: list[int], frame: Frame | None = None) -> Iterator[Any]:
         read, unpack, use_unicode = self._stream.read, _LENGTH.unpack, self._use_unicode
-        ordinal = 0
-        try:
-            while len(head := read(4)) == 4:
+        sums = RowSums()
+        if frame is not None:
+            frame.sums = sums
+        while True:
+            hold = sums.held.append
+            for ordinal in range(sums.rows, sums.rows + sums.wanted):
+                if len(head := read(4)) != 4:
+                    break
                 (length,) = unpack(head)
                 if length >= 0:
                     line = read(length)
+                    hold(line)
                 elif length == SpecialLengths.NULL:
                     line = None
+                    sums.hold_null()
                 else:
                     break
                 cell[0] = ordinal
-                ordinal += 1
                 yield line.decode("utf-8") if use_unicode and line is not None else line
-            if frame is not None:
-                frame.exhausted = True
-        finally:
-            if frame is not None:
-                frame.rows = ordinal
+            else:
+                sums.add_held()
+                continue
+            break
+        if frame is not None:
+            frame.rows, frame.exhausted = sums.rows, True

@@ -22,6 +22,7 @@ from lineage_emitter.errors import CaptureFailedError
 
 if TYPE_CHECKING:
     from lineage_core.block import U64, FlowBlock
+    from lineage_core.row_sums import RowSums
     from lineage_emitter.dispatch.port import TaskDispatcher
     from lineage_emitter.keeping import Run
     from lineage_emitter.task_config import TaskConfig
@@ -44,6 +45,7 @@ class Frame:
     frame behind a rule that limits capture, the same numbering without the limit. ``origin``: of a
     frame that numbers anew, which items of an earlier stage (or a source) its record came from.
     ``base``: of a frame that numbers a chain's records step by step, the frame of the step before.
+    ``sums``: of lines of a text source, their checksums.
     """
 
     __slots__ = (
@@ -57,6 +59,7 @@ class Frame:
         "rows",
         "spaces",
         "starts",
+        "sums",
         "whole",
     )
 
@@ -69,6 +72,7 @@ class Frame:
         self._prefix: list[int | None] = [None]
         self.rows = 0
         self.exhausted = False
+        self.sums: RowSums | None = None
         self.whole: Frame | None = None
         self.origin: Callable[[], list[tuple[str, int, int]]] | None = None
         self.base: Frame | None = None
@@ -114,6 +118,7 @@ class Frame:
         frame = Frame.__new__(Frame)
         frame.cell, frame.starts, frame.bases = self.cell, self.starts, self.bases
         frame.spaces, frame.rows, frame.exhausted = self.spaces, self.rows, self.exhausted
+        frame.sums = self.sums
         frame._prefix = [self.prefix_from]
         frame.whole, frame.origin, frame.base = None, self.origin, self.base
         frame._opaque = [True]
@@ -144,6 +149,12 @@ class Frame:
             return []
         ((space, _, positions),) = self.resolve(np.array([ordinal], dtype=np.uint64))
         return [(space, int(positions[0]), int(positions[0]))]
+
+    def read(self) -> dict[str, Any]:
+        """How many records were read so far, and the checksums of lines."""
+        if self.sums is None:
+            return {"rows": self.rows}
+        return {"rows": self.sums.rows, "sums": self.sums.text()}
 
     def all_read(self) -> list[tuple[str, int, int]]:
         """Items (runs) of all records up to the one read last."""
@@ -367,7 +378,7 @@ class Segment:
             "undelivered": self.undelivered,
             "failed": self.failed,
             "reads": [
-                {"space": f.spaces[0], "rows": f.rows, "exhausted": f.exhausted}
+                {"space": f.spaces[0], "exhausted": f.exhausted, **f.read()}
                 for f in self.reads
                 if len(f.spaces) == 1
             ],

@@ -90,7 +90,12 @@ class Records:
         """
         wanted = set(splits)
         noted = [one for one in self._look.graph.splits(node) if one.partition in wanted]
+        standing = self._look.locations.as_now().has_splits(node, wanted)
+        if standing in {"same", "touched"} and all(one.unit == "line" for one in noted):
+            return
         changed = hadoop.changed_file(self._session.sc, noted)
+        if changed is None and standing == "changed":
+            changed = noted[0].path
         if changed is not None:
             raise TracingError(
                 f"{plain_path(changed)} has changed since the program read it: its rows can't "
@@ -137,7 +142,7 @@ class Records:
         """
         composer = self._look.composer()
         group = composer.group(NodeItems(node, spaces), limit, texts=True)
-        texts = [item.text for item in group.items]
+        texts = [item.shown for item in group.items]
         if None in texts and not group.changed:
             try:
                 records = self.values(node, spaces, limit)
@@ -161,6 +166,10 @@ class Records:
         for space, region in in_order(self._look, spaces):
             for position in region.positions().tolist():
                 item = next(items)
+                if item.binding == "now":
+                    raise TracingError(
+                        f"{item.location} has changed since the program read it: what it was can't be told"
+                    )
                 yield space, position, item.address if item.text is None else item.text
 
 

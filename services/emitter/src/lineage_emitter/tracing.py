@@ -215,7 +215,7 @@ class TracedItems:
                 values = records.values(node, spaces)
                 group = records.group(node, spaces, None, texts=values is None)
                 for at, item in enumerate(group.items):
-                    value = values[at] if values is not None else item.text or item.address
+                    value = values[at] if values is not None else item.shown or item.address
                     found.append(TracedItem(group.label, item.address, item.location, value))
         return found
 

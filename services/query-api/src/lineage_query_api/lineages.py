@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from importlib.util import find_spec
 
@@ -198,10 +198,10 @@ class Lineages:
             ProblemError: also where rows of DataFrames are asked for.
         """
         opened, request, key = self._asked(name, request, rows=rows)
-        kept = self._kept(key, opened)
+        question = _question(opened, request)
+        kept = self._kept(key, opened, question)
         if kept is not None:
             return kept
-        question = _question(opened, request)
         try:
             if self._by_values(question) is None:
                 return self._keep(key, opened, request, self.ask(question))
@@ -225,7 +225,7 @@ class Lineages:
         if noted is not None:
             return noted
         question = _question(opened, request)
-        kept = self._kept(key, opened)
+        kept = self._kept(key, opened, question)
         found: Traced | Computed
         if kept is None:
             found = self.ask_any(question, rows=rows)
@@ -343,14 +343,14 @@ class Lineages:
 
         return watch
 
-    def _kept(self, key: str, opened: Opened) -> Trace | None:
-        """A trace of records that was made before, of the same lineage."""
+    def _kept(self, key: str, opened: Opened, question: Question) -> Trace | None:
+        """A trace of records that was made before, of the same lineage; its files are looked at anew."""
         with self._lock:
             kept = self._traces.get(key)
             if kept is None or kept.opened is not opened:
                 return None
             self._traces.move_to_end(key)
-        return kept
+        return replace(kept, traced=self._asker.again(question, kept.traced))
 
     def _keep(self, key: str, opened: Opened, request: TraceRequest, traced: Traced) -> Trace:
         trace = Trace(key, opened, request, traced, _runs_of(traced))
@@ -431,7 +431,7 @@ def _noted_trace(key: str, opened: Opened, request: TraceRequest, found: Compute
     if way is None:
         valued = parse_valued(request.start.places[0]) is not None
         return NotedTrace(key, opened, request, found.answer, valued, None)
-    counts = {node: items.count for node, items in way.items()}
+    counts = {node: items.once().count for node, items in way.items()}
     return NotedTrace(key, opened, request, found.answer, False, counts)
 
 

@@ -43,12 +43,26 @@ class Me(_Model):
     version: str
 
 
+StandingText = Literal["same", "touched", "changed", "gone", "unknown"]
+BindingText = Literal["checksum", "state", "now"]
+STANDING: Any = Field(
+    "same",
+    description="files now: touched: just their time is another, by checksums; unknown: this server can't tell",
+)
+BINDING: Any = Field(
+    None,
+    description="what binds the text to the row that the job saw: checksum of the rows around it, state (size and "
+    "time of the file), or now: the text stands there now and may be another row's; null: kept with the lineage",
+)
+
+
 class ItemModel(_Model):
     """One item. ``text`` is null where it can't be told, or may not be read by the caller."""
 
     address: str
     location: str | None
     text: str | None
+    binding: BindingText | None = BINDING
 
 
 class ApplicationModel(_Model):
@@ -148,6 +162,8 @@ class ItemPage(_Model):
     items: list[ItemModel]
     next: str | None
     scanned: int
+    changed: bool
+    standing: StandingText = STANDING
 
 
 class RegionModel(_Request):
@@ -208,6 +224,7 @@ class GroupModel(_Model):
     count: int
     changed: bool
     gone: bool
+    standing: StandingText = STANDING
     items: list[ItemModel]
 
 
@@ -245,6 +262,8 @@ class TracePage(_Model):
     count: int
     items: list[ItemModel]
     next: str | None
+    changed: bool
+    standing: StandingText = STANDING
 
 
 class RowModel(_Model):
@@ -253,12 +272,14 @@ class RowModel(_Model):
     text: str | None
     asked: bool
     address: str
+    binding: BindingText | None = BINDING
 
 
 class RowsModel(_Model):
     path: str
     unit: Literal["line", "record", "file"]
     changed: bool
+    standing: StandingText = STANDING
     note: str
     rows: list[RowModel]
 
@@ -295,6 +316,8 @@ class DiffModel(_Model):
     right: Side
     exact: bool
     groups: list[DiffGroup]
+    changed: bool
+    warnings: list[str]
 
 
 class SuspectsRequest(_Request):
@@ -313,6 +336,8 @@ class SuspectsModel(_Model):
     items: list[Suspect]
     total: int = Field(description="inputs of any of the outputs")
     exact: bool
+    changed: bool
+    warnings: list[str]
 
 
 class Captured(_Model):

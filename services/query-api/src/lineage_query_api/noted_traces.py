@@ -22,6 +22,7 @@ from lineage_store.noted import NotedPlace
 from lineage_store.opened import Opened
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
+from lineage_store.standing import has_changed
 from lineage_store.traced import Traced
 
 if TYPE_CHECKING:
@@ -150,9 +151,17 @@ class NotedTraces:
             if found is None or not _same(found.opened, opened):
                 return None
             self._kept.move_to_end(key)
+        if _files_changed(found, opened):
+            self.drop(key)
+            return None
         if found.valued and not rows:
             raise no_rows()
         return found
+
+    def drop(self, key: str) -> None:
+        """Compute a trace anew when it is asked for again."""
+        with self._lock:
+            self._kept.pop(key, None)
 
     def forget(self, app: str) -> None:
         """Keep no trace of an application."""
@@ -164,6 +173,13 @@ class NotedTraces:
         """Stop Spark."""
         if self._spark is not None:
             self._spark.close()
+
+
+def _files_changed(trace: NotedTrace, opened: Opened) -> bool:
+    """Whether files of the rows in an answer are not any more what they were: it is computed anew, or refused."""
+    locations = opened.locations.as_now()
+    nodes = {group.node for group in (*trace.answer.start, *trace.answer.groups)}
+    return any(has_changed(one) for node in nodes for one in locations.standings(node).values())
 
 
 def _answer(

@@ -73,7 +73,7 @@ def node_refs(opened: Opened, *kinds: str) -> list[NodeRef]:
 
 def item(one: Item) -> ItemModel:
     """One item."""
-    return ItemModel(address=one.address, location=one.location, text=one.text)
+    return ItemModel(address=one.address, location=one.location, text=one.text, binding=one.binding)
 
 
 def items(some: Iterable[Item]) -> list[ItemModel]:
@@ -91,6 +91,7 @@ def group(one: Group) -> GroupModel:
         count=one.count,
         changed=one.changed,
         gone=one.gone,
+        standing=one.standing,
         items=items(one.items),
     )
 
@@ -101,7 +102,7 @@ def trace(made: Trace | NotedTrace, *, texts: bool) -> TraceModel:
         return _noted_trace(made, texts=texts)
     answer = made.traced.answer(ITEMS_SHOWN, texts=texts)
     passed = made.traced.result.passed
-    shown = _passed(made.opened, {node: items.count for node, items in passed.items()})
+    shown = _passed(made.opened, {node: items.once().count for node, items in passed.items()})
     return _trace(made, answer, shown, made.traced.result.count, computed=False)
 
 
@@ -174,6 +175,8 @@ def noted_page(
         count=found[0].count,
         items=items(found[0].items[first:last]),
         next=str(last) if last < len(found[0].items) else None,
+        changed=found[0].changed,
+        standing=found[0].standing,
     )
 
 

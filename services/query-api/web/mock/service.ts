@@ -404,7 +404,7 @@ function difference(program: Program, left: Answer, right: Answer): Diff {
     };
   });
   const side = ({ trace: { trace, count, start } }: Answer) => ({ trace, count, start });
-  return { left: side(left), right: side(right), groups };
+  return { left: side(left), right: side(right), groups, warnings: [] };
 }
 
 function suspects(program: Program, answers: Answer[], limit: number): Suspects {
@@ -423,7 +423,7 @@ function suspects(program: Program, answers: Answer[], limit: number): Suspects 
     const item = program.items.get(node)?.at(Number(index));
     return item === undefined ? [] : [{ ...shown(item), node, outputs: count }];
   });
-  return { outputs: answers.length, items, total: ranked.length };
+  return { outputs: answers.length, items, total: ranked.length, warnings: [] };
 }
 
 function progressOf({ detail }: Program, elapsed: number): Progress {

@@ -21,7 +21,10 @@ def write_csv(of: Iterable[Batch], about: Mapping[str, str], stream: IO[bytes]) 
     for batch in of:
         of_node = (batch.role, batch.node, batch.name)
         rows = (
-            (*of_node, item.address, item.location or "", item.text or "", yes(exact))
+            (
+                *(*of_node, item.address, item.location or "", item.text or ""),
+                *(yes(exact), item.binding or ""),
+            )
             for item, exact in zip(batch.items, batch.exact, strict=True)
         )
         stream.write(_lines([tuple(map(whole_text, row)) for row in rows]))

@@ -87,6 +87,7 @@ def _add_items(graph: Any, traced: Traced, found: Derived) -> None:
             "role": part.role,
             "location": part.item.location,
             "text": part.item.text,
+            "binding": part.item.binding,
         }
         graph.add_node(
             ids[place], **{key: _plain(text) for key, text in told.items() if text is not None}

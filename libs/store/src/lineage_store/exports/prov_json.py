@@ -107,6 +107,8 @@ class _Document:
             attributes["prov:location"] = whole_text(item.location)
         if item.text is not None:
             attributes["prov:value"] = whole_text(item.text)
+        if item.binding is not None:
+            attributes[self._own["binding"]] = item.binding
         return self.made.entity(self._items[_local(item.address)], attributes)
 
     def _activity(self, node: str, record: NodeRecord | None) -> Any:

@@ -10,10 +10,12 @@ from lineage_store.answers import Answer, Composer, Item
 from lineage_store.exports.options import Options
 from lineage_store.traced import FOUND, START, WAY, Traced
 
-COLUMNS = ("role", "node", "name", "address", "location", "text", "exact")
+COLUMNS = ("role", "node", "name", "address", "location", "text", "exact", "binding")
 """``role``: found, start (asked for) or way (in between). ``node``: what the node goes by, and
 ``name`` what it does. ``location`` and ``text`` are empty where there are none. ``exact`` is false
-where the item need not have taken part: on every way to it some node names more than it used."""
+where the item need not have taken part: on every way to it some node names more than it used.
+``binding`` says what binds the text to the row that the job saw: checksum, state (size and time of the file), or
+now: it is what stands there now, maybe another row's. Empty where the text was kept with the lineage, or is none."""
 
 
 @dataclass(frozen=True, slots=True)

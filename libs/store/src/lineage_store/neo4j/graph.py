@@ -158,8 +158,8 @@ class Neo4jGraph:
         return records.link_records(self.messages("link"))
 
     def splits(self, node: str) -> Sequence[SplitRecord]:
-        rows = records.rows_read(self._about(node, "commit"), node)
-        return records.split_records(self._about(node, *records.SPLITS), node, rows)
+        reads = records.reads_of(self._about(node, "commit"), node)
+        return records.split_records(self._about(node, *records.SPLITS), node, reads)
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
         newlines = records.newlines_by_partition(self._about(node, "commit"), node)

@@ -63,7 +63,8 @@ def about(message: Message) -> list[str]:
         case Splits() | RecordSplits() | SinkFiles() | RecordFiles():
             return [message.node]
         case Commit():
-            read = {one.space.rpartition("#")[0] for one in message.reads if one.exhausted}
+            known = [one for one in message.reads if one.exhausted or one.sums]
+            read = {one.space.rpartition("#")[0] for one in known}
             return sorted((read | ({message.node} if message.newlines else set())) - {""})
         case _:
             return []

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lineage_core.recipe import Recipe
 from lineage_emitter import scope
 from lineage_emitter.choosing import Which, one_of
 from lineage_emitter.errors import TracingError
 from lineage_emitter.frames.in_program import FrameRows
 from lineage_emitter.lookups import Items, Look, named_records
+from lineage_store.recipes import read_recipe
 
 if TYPE_CHECKING:
     from lineage_emitter.session import Session
@@ -41,10 +41,10 @@ def rows_behind(
         raise TracingError("no row of a DataFrame is behind the items: rows() gives those of RDDs")
     node = one_of(look, session, named, which)
     (frame,) = look.parents(node)
-    text = look.graph.recipe(frame)
-    if text is None:
+    recipe = read_recipe(look.graph, frame)
+    if recipe is None:
         raise TracingError(f"the recipe of {look.text(frame)} has not arrived")
-    recipe, names = Recipe.from_json(text), named[node].positions().view(np.int64)
+    names = named[node].positions().view(np.int64)
     with scope.suspended():
         spark = SparkSession(session.sc)
         found = trace_named(spark, recipe, names, shown=0).witnesses

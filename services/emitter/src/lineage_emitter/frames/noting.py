@@ -28,12 +28,13 @@ from lineage_core.recipe import LINES
 from lineage_core.recipe_plan import OpaqueNode
 from lineage_emitter import scope
 from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.frames.checksums import Checksums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lineage_core.message import Message
-    from lineage_core.recipe import File, Output, Recipe, Source
+    from lineage_core.recipe import Output, Recipe, Source
     from lineage_emitter.session import Node, Session
 
 logger = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ class FrameNotes:
         """Held while an action is being noted."""
         self._thread: threading.Thread | None = None
         self._sources: dict[object, Node] = {}
+        self._checksums = Checksums()
         self.seconds: deque[float] = deque(maxlen=KEPT_TIMES)
         """How long the latest took to note, each."""
 
@@ -219,7 +221,7 @@ class FrameNotes:
         )
         session.api.recipe(node.name, text)
         if output.files:
-            session.api.send(_written(session.app, node.name, output))
+            session.api.send(_written(session.app, node.name, output, self._checksums))
         if blind:
             session.unknown(what, words)
 
@@ -242,7 +244,8 @@ class FrameNotes:
             )
             self._sources[key] = known
             if source.files:
-                self._session.api.send(_read(self._session.app, known.name, source))
+                read = _read(self._session.app, known.name, source, self._checksums)
+                self._session.api.send(read)
         return known
 
 
@@ -259,7 +262,7 @@ def _said(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}".partition("\n")[0][:300]
 
 
-def _written(app: str, node: str, output: Output) -> Message:
+def _written(app: str, node: str, output: Output, checksums: Checksums) -> Message:
     """The files of an output; those of text are told apart, as their rows are lines."""
     kind = SinkFiles if output.format in LINES else RecordFiles
     files = tuple(
@@ -269,22 +272,23 @@ def _written(app: str, node: str, output: Output) -> Message:
             size=file.size,
             mtime=file.mtime / 1000,
             rows=file.rows,
+            checksum=checksums.of(file, output.format),
         )
         for number, file in enumerate(output.files)
     )
     return kind(app=app, node=node, path=output.path or "", files=files)
 
 
-def _read(app: str, node: str, source: Source) -> Message:
+def _read(app: str, node: str, source: Source, checksums: Checksums) -> Message:
     """The files of a source, each as one split."""
     if source.format in LINES:
-        return Splits(app=app, node=node, splits=tuple(_splits(Split, source.files)))
-    splits = tuple(_splits(RecordSplit, source.files))
+        return Splits(app=app, node=node, splits=tuple(_splits(Split, source, checksums)))
+    splits = tuple(_splits(RecordSplit, source, checksums))
     return RecordSplits(app=app, node=node, whole=False, splits=splits)
 
 
-def _splits(kind: type[Any], files: Iterable[File]) -> Iterable[Any]:
-    for number, file in enumerate(files):
+def _splits(kind: type[Any], source: Source, checksums: Checksums) -> Iterable[Any]:
+    for number, file in enumerate(source.files):
         yield kind(
             partition=number,
             path=file.path,
@@ -292,4 +296,5 @@ def _splits(kind: type[Any], files: Iterable[File]) -> Iterable[Any]:
             length=file.size,
             file_size=file.size,
             mtime=file.mtime / 1000,
+            checksum=checksums.of(file, source.format),
         )

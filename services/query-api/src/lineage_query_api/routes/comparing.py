@@ -26,6 +26,7 @@ from lineage_query_api.models import (
     SuspectsRequest,
     TraceRequest,
 )
+from lineage_store.answers import Group
 from lineage_store.opened import Opened
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["comparing"])
@@ -40,7 +41,7 @@ def diff(app: AppName, request: DiffRequest, store: Store, caller: Caller) -> Di
     opened = left.opened
     ours, theirs = left.traced.result.found, right.traced.result.found
     nothing = NodeItems("", {})
-    groups = []
+    groups, files = [], _Files(opened, caller.rows)
     for record in opened.nodes:
         node = record.node
         if node not in ours and node not in theirs:
@@ -52,16 +53,18 @@ def diff(app: AppName, request: DiffRequest, store: Store, caller: Caller) -> Di
                 node=node,
                 label=opened.names.label(node),
                 path=record.path,
-                only_left=_some(opened, node, _combined(mine, other, Region.minus), caller.rows),
-                only_right=_some(opened, node, _combined(other, mine, Region.minus), caller.rows),
+                only_left=files.some(node, _combined(mine, other, Region.minus)),
+                only_right=files.some(node, _combined(other, mine, Region.minus)),
                 both=both,
             )
         )
     return DiffModel(
-        left=_side(left, texts=caller.rows),
-        right=_side(right, texts=caller.rows),
+        left=files.side(left),
+        right=files.side(right),
         exact=left.traced.result.exact and right.traced.result.exact,
         groups=groups,
+        changed=files.changed or left.traced.changed or right.traced.changed,
+        warnings=files.warnings(left, right),
     )
 
 
@@ -70,7 +73,7 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
     """Inputs of several outputs, those of most outputs first: where one bad row would be."""
     places = list(dict.fromkeys(request.places))
     counted: Counter[tuple[str, str, int]] = Counter()
-    exact = True
+    exact, traces = True, list[Trace]()
     opened = store.open(app)
     deadline = time.monotonic() + store.settings.api_query_s
     for place in places:
@@ -79,6 +82,7 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
         asked = TraceRequest(direction="backward", start=StartModel(places=[place]))
         made = store.trace(app, asked, rows=caller.rows)
         exact &= made.traced.result.exact
+        traces.append(made)
         for node, found in made.traced.result.found.items():
             for space, region in found.spaces.items():
                 if len(counted) + region.count > RANKED_MAX:
@@ -87,11 +91,11 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
                     )
                 counted.update((node, space, at) for at in region.positions().tolist())
     ranked = sorted(counted.items(), key=lambda one: (-one[1], one[0]))[: request.limit]
-    composer = opened.composer()
+    files = _Files(opened, caller.rows)
     listed = []
     for (node, space, position), outputs in ranked:
         one = NodeItems(node, {space: Region.from_positions([position])})
-        item = composer.group(one, None, texts=caller.rows).items[0]
+        item = files.group(one).items[0]
         listed.append(
             Suspect(
                 node=node,
@@ -99,23 +103,49 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
                 address=item.address,
                 location=item.location,
                 text=item.text,
+                binding=item.binding,
                 outputs=outputs,
             )
         )
-    return SuspectsModel(outputs=len(places), items=listed, total=len(counted), exact=exact)
-
-
-def _side(made: Trace, *, texts: bool) -> Side:
-    composer = made.opened.composer()
-    starts = made.traced.starts()
-    return Side(
-        trace=made.id,
-        count=made.traced.result.count,
-        start=[
-            shaping.group(composer.group(items, shaping.ITEMS_SHOWN, texts=texts))
-            for items in starts
-        ],
+    return SuspectsModel(
+        outputs=len(places),
+        items=listed,
+        total=len(counted),
+        exact=exact,
+        changed=files.changed or any(made.traced.changed for made in traces),
+        warnings=files.warnings(*traces),
     )
+
+
+class _Files:
+    """Lists items with their rows of files, and knows whether one of these has changed."""
+
+    def __init__(self, opened: Opened, texts: bool) -> None:
+        self._composer = opened.composer()
+        self._texts = texts
+        self.changed = False
+
+    def warnings(self, *traces: Trace) -> list[str]:
+        """What is to be known of traces, and of the files of what was listed."""
+        said = [warning for made in traces for warning in made.traced.warnings]
+        return list(dict.fromkeys((*said, *self._composer.warnings)))
+
+    def group(self, items: NodeItems, limit: int | None = None) -> Group:
+        """Items of one node."""
+        group = self._composer.group(items, limit, texts=self._texts)
+        self.changed |= group.changed
+        return group
+
+    def some(self, node: str, spaces: dict[str, Region]) -> Some:
+        """The first of some items of a node."""
+        group = self.group(NodeItems(node, spaces), shaping.ITEMS_SHOWN)
+        return Some(count=group.count, items=shaping.items(group.items))
+
+    def side(self, made: Trace) -> Side:
+        """What a trace was asked for."""
+        starts = [self.group(items, shaping.ITEMS_SHOWN) for items in made.traced.starts()]
+        count = made.traced.result.count
+        return Side(trace=made.id, count=count, start=[shaping.group(one) for one in starts])
 
 
 def _combined(
@@ -131,8 +161,3 @@ def _combined(
 
 def _count(spaces: dict[str, Region]) -> int:
     return sum(region.count for region in spaces.values())
-
-
-def _some(opened: Opened, node: str, spaces: dict[str, Region], texts: bool) -> Some:
-    group = opened.composer().group(NodeItems(node, spaces), shaping.ITEMS_SHOWN, texts=texts)
-    return Some(count=group.count, items=shaping.items(group.items))

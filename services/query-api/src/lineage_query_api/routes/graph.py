@@ -17,6 +17,7 @@ from lineage_query_api.dependencies import (
     check_rows,
 )
 from lineage_query_api.models import GraphModel, ItemPage, NotedColumns, SearchText
+from lineage_store.standing import has_changed
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["graph"])
 
@@ -73,4 +74,6 @@ def list_items(
         items=shaping.items(page.items),
         next=page.following,
         scanned=page.scanned,
+        changed=has_changed(page.standing),
+        standing=page.standing,
     )

@@ -36,21 +36,24 @@ def get_rows(
     named = opened.names.find(address, opened.graph)
     space = next(iter(named))
     position = split_address(address)[1]
-    opened.locations.check(space, named[space], opened.names.space(space))
+    locations = opened.locations.as_now()
+    locations.check(space, named[space], opened.names.space(space))
     first, last = max(position - around, 0), min(position + around, POSITION_MAX)
     last = min(last, _last_row(opened, space, last))
-    found = opened.locations.rows_of(space, Region.from_positions(range(first, last + 1)))
+    found = locations.rows_of(space, Region.from_positions(range(first, last + 1)))
     if not found:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"{address} lies in no file")
     rows = found[0]
     record = opened.record(parse_space(space).name)
     path = shown_path(rows.path, None if record is None else record.path)
     numbers = [0] * len(rows.positions) if rows.numbers is None else rows.numbers.tolist()
-    listed = zip(rows.positions.tolist(), numbers, rows.places(path), rows.texts, strict=True)
+    places = zip(rows.positions.tolist(), numbers, rows.places(path), strict=True)
+    listed = zip(places, rows.texts, rows.bindings, strict=True)
     return RowsModel(
         path=path,
         unit=rows.unit,
         changed=rows.changed,
+        standing=rows.standing,
         note=rows.note,
         rows=[
             RowModel(
@@ -59,8 +62,9 @@ def get_rows(
                 text=text,
                 asked=at == position,
                 address=f"{opened.names.space(space)}#{at}",
+                binding=binding,
             )
-            for at, number, place, text in listed
+            for (at, number, place), text, binding in listed
             if text is not None or at == position or rows.unit != "line"
         ],
     )

@@ -28,6 +28,7 @@ from lineage_query_api.noted_traces import ITEMS_KEPT, Computed, NotedTrace
 from lineage_query_api.trace_ids import unpack
 from lineage_store.answers import Answer, order_of
 from lineage_store.listing import Listing
+from lineage_store.standing import has_changed
 
 router = APIRouter(prefix="/v1", tags=["traces"])
 STREAMED_AT_ONCE = 1_000
@@ -68,13 +69,15 @@ def list_trace_items(
         found = (Computed(made.answer, records).way() or {}).get(named)
     if found is None:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"no item of node {node} takes part in the trace")
-    page = Listing(opened).page(in_order(found), limit, cursor=cursor, texts=caller.rows)
+    page = Listing(opened).page(in_order(found.once()), limit, cursor=cursor, texts=caller.rows)
     return TracePage(
         node=found.node,
         label=opened.names.label(found.node),
         count=page.count,
         items=shaping.items(page.items),
         next=page.following,
+        changed=has_changed(page.standing),
+        standing=page.standing,
     )
 
 

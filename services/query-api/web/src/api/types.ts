@@ -101,7 +101,12 @@ export interface Graph {
   links: GraphLink[];
 }
 
-export interface Item {
+/** What binds a text to the row that the job saw; `now`: nothing, it may be another row's. */
+export interface Bound {
+  binding?: 'checksum' | 'state' | 'now' | null;
+}
+
+export interface Item extends Bound {
   address: string;
   location: string | null;
   text: string | null;
@@ -187,7 +192,7 @@ export interface Trace {
   count: number;
 }
 
-export interface RawRow {
+export interface RawRow extends Bound {
   number: number;
   location: string;
   text: string | null;
@@ -222,6 +227,7 @@ export interface Diff {
   left: DiffSide;
   right: DiffSide;
   groups: DiffGroup[];
+  warnings: string[];
 }
 
 export interface Suspect extends Item {
@@ -234,6 +240,7 @@ export interface Suspects {
   outputs: number;
   items: Suspect[];
   total: number;
+  warnings: string[];
 }
 
 export interface Progress {

@@ -66,5 +66,7 @@ export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<Opera
 /** What is told by colour and place otherwise. */
 function spoken(node: DisplayNode, taking: number | undefined): string {
   const trace = taking === undefined ? '' : `, ${counted(taking, 'item')} in this trace`;
-  return `, node ${node.node}${node.exact ? ', exact' : ''}${trace}`;
+  // Of rows of DataFrames only the query that traces them can tell.
+  const exact = node.exact && !node.kind.startsWith('frame');
+  return `, node ${node.node}${exact ? ', exact' : ''}${trace}`;
 }

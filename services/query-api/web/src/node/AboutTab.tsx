@@ -12,8 +12,32 @@ const KINDS: Record<string, string> = {
   frame: 'what an action on a DataFrame gave; traced by its recipe',
 };
 
+/** Whether a node's lineage is exact; of rows of DataFrames only the query that traces them can tell. */
+function exactness(node: GraphNode): [string, string] {
+  if (!node.exact) {
+    const why = node.reason || 'Its lineage may name more records than were used, never fewer.';
+    return ['Not exact: a superset', why];
+  }
+  if (node.kind === 'frame') {
+    return ['Told by each trace', 'The query that traces a row says whether its lineage is exact.'];
+  }
+  if (node.kind === 'frame-source') {
+    return [
+      'Rows as they are read',
+      'What DataFrames made of them is told by the query that traces it.',
+    ];
+  }
+  return ['Exact', 'Its lineage names just the records that were used.'];
+}
+
+function tone(node: GraphNode): string {
+  if (!node.exact) return 'notice-warn';
+  return node.kind.startsWith('frame') ? '' : 'notice-good';
+}
+
 /** What is known of a node beside its rows. */
 export function AboutTab({ node }: { node: GraphNode }) {
+  const [title, said] = exactness(node);
   const facts: [string, string | null][] = [
     [
       'Operator',
@@ -30,13 +54,9 @@ export function AboutTab({ node }: { node: GraphNode }) {
   ];
   return (
     <div className="about">
-      <div className={`notice ${node.exact ? 'notice-good' : 'notice-warn'}`}>
-        <p className="notice-title">{node.exact ? 'Exact' : 'Not exact: a superset'}</p>
-        <p>
-          {node.exact
-            ? 'Its lineage names just the records that were used.'
-            : node.reason || 'Its lineage may name more records than were used, never fewer.'}
-        </p>
+      <div className={`notice ${tone(node)}`}>
+        <p className="notice-title">{title}</p>
+        <p>{said}</p>
       </div>
       <dl className="facts">
         {facts.map(([name, value]) =>

@@ -3,6 +3,7 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react';
 
 import type { Item } from '../api/types';
+import { AsItIsNow } from '../components/AsItIsNow';
 import { MarkedText } from '../components/MarkedText';
 import { excerpt } from '../lib/highlight';
 
@@ -58,7 +59,12 @@ export function ItemsTable(props: Props) {
         }),
         helper.accessor('text', {
           header: 'Text',
-          cell: ({ getValue }) => <RowText text={getValue()} search={search} shared={shared} />,
+          cell: ({ getValue, row }) => (
+            <>
+              <AsItIsNow of={row.original} />
+              <RowText text={getValue()} search={search} shared={shared} />
+            </>
+          ),
         }),
       ]),
     [search, shared],

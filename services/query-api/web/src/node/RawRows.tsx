@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from 'react';
 import { Problem } from '../api/problem';
 import { rowsAroundQuery } from '../api/queries';
 import type { RawRow } from '../api/types';
+import { AsItIsNow } from '../components/AsItIsNow';
 import { CopyButton } from '../components/CopyButton';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
@@ -48,7 +49,8 @@ export function RawRows({ app, item, search, shared, onClose }: Props) {
       </div>
       {query.data?.changed === true && (
         <p className="raw-changed" role="note">
-          The file has changed since: numbers are of the file as it was, texts of what is there now.
+          The file has changed since: numbers are of the file as it was, and texts marked “as it is
+          now” may be of other rows.
         </p>
       )}
       {query.error instanceof Problem && query.error.status === 403 ? (
@@ -79,6 +81,7 @@ function Lines({ rows, search, shared }: { rows: RawRow[] } & Pick<Props, 'searc
         <li key={row.number} aria-current={row.asked || undefined}>
           <span className="raw-number">{row.number}</span>
           <span className="raw-text">
+            <AsItIsNow of={row} />
             {row.text === null ? (
               <span className="faint">no text</span>
             ) : (

@@ -4,12 +4,14 @@ import type { ReactNode } from 'react';
 
 import { applicationQuery, diffQuery } from '../api/queries';
 import type { DiffGroup, DiffSide, Item } from '../api/types';
+import { AsItIsNow } from '../components/AsItIsNow';
 import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import { useTitle } from '../components/useTitle';
 import { count, counted } from '../lib/format';
 import { ofPlaces } from '../trace/requests';
+import { Notes } from '../trace/TraceNotes';
 import { ApplicationHead } from './ApplicationHead';
 
 const route = getRouteApi('/apps/$app/compare');
@@ -60,6 +62,7 @@ export function ComparePage(): ReactNode {
               </ComparedRow>
             ))}
           </div>
+          <Notes notes={query.data.warnings} />
           {query.data.groups.map((group) => (
             <Difference key={group.node} group={group} />
           ))}
@@ -88,7 +91,8 @@ function ComparedRow({ app, name, place, side, children }: ComparedRowProps) {
       <h3>{name}</h3>
       <ul className="plain-rows">
         <li>
-          <span className="start-place">{row?.location ?? place}</span> {row?.text}
+          <span className="start-place">{row?.location ?? place}</span> <AsItIsNow of={row} />
+          {row?.text}
         </li>
       </ul>
       <p>
@@ -127,7 +131,9 @@ function Side(props: { title: string; count: number; items: Item[] }) {
       <ul className="plain-rows">
         {props.items.map((item) => (
           <li key={item.address}>
-            <span className="start-place">{item.location ?? item.address}</span> {item.text}
+            <span className="start-place">{item.location ?? item.address}</span>{' '}
+            <AsItIsNow of={item} />
+            {item.text}
           </li>
         ))}
       </ul>

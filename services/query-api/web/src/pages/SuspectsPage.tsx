@@ -3,12 +3,14 @@ import { Link, getRouteApi } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 
 import { applicationQuery, suspectsQuery } from '../api/queries';
+import { AsItIsNow } from '../components/AsItIsNow';
 import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import { MarkedText } from '../components/MarkedText';
 import { useTitle } from '../components/useTitle';
 import { count, counted } from '../lib/format';
+import { Notes } from '../trace/TraceNotes';
 import { ApplicationHead } from './ApplicationHead';
 
 const route = getRouteApi('/apps/$app/suspects');
@@ -47,6 +49,7 @@ export function SuspectsPage(): ReactNode {
       )}
       {query.error && <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />}
       {query.isPending && place.length > 0 && <Loading what="suspects" />}
+      {found !== undefined && <Notes notes={found.warnings} />}
       {found?.items.length === 0 && <Empty title="No source row is behind these outputs." />}
       {found !== undefined && found.items.length > 0 && (
         <div className="table-frame">
@@ -75,6 +78,7 @@ export function SuspectsPage(): ReactNode {
                   </td>
                   <td className="start-place">{item.location ?? item.address}</td>
                   <td className="suspect-text">
+                    <AsItIsNow of={item} />
                     {item.text !== null && <MarkedText text={item.text} search={q} shared={NONE} />}
                   </td>
                   <td>

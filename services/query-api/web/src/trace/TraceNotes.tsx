@@ -2,7 +2,11 @@ import type { Trace } from '../api/types';
 
 /** What limits an answer: it is never silently wrong. */
 export function TraceNotes({ trace }: { trace: Trace }) {
-  const notes = notesOf(trace);
+  return <Notes notes={notesOf(trace)} />;
+}
+
+/** What is to be known of an answer, if anything. */
+export function Notes({ notes }: { notes: string[] }) {
   if (notes.length === 0) return null;
   return (
     <div className="notice notice-warn">
@@ -21,7 +25,9 @@ export function notesOf(trace: Trace): string[] {
   }
   if (!trace.complete) notes.push('Incomplete: lineage is missing, so rows may be missing here.');
   if (trace.changed) {
-    notes.push('A file has changed since the job ran: texts are of what stands there now.');
+    notes.push(
+      'A file has changed since the job ran: texts marked "as it is now" may be of other rows.',
+    );
   }
   return [...notes, ...trace.warnings];
 }

@@ -2,6 +2,7 @@ import { useMemo, useState } from 'react';
 
 import { traceItemsQuery } from '../api/queries';
 import type { Direction, GraphNode, Item, Trace } from '../api/types';
+import { AsItIsNow } from '../components/AsItIsNow';
 import { CopyButton } from '../components/CopyButton';
 import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
@@ -237,6 +238,7 @@ function StartRows({ trace, search }: { trace: Trace; search: string }) {
       {items.map((item, index) => (
         <li key={index}>
           <span className="start-place">{item.location ?? item.address}</span>{' '}
+          <AsItIsNow of={item} />
           {item.text !== null && <MarkedText text={item.text} search={search} shared={NO_WORDS} />}
         </li>
       ))}

@@ -1,0 +1,128 @@
+"""Checksums of blocks of rows of files as they are now, kept by the state of the file that they were taken of."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+import zipfile
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lineage_store.paths import FileState
+
+KEPT_MAX = 1 << 12
+"""Splits of files whose checksums are kept in memory: of 128 MB of text about 10 kB each."""
+SAVED_MAX = 512
+"""Splits of one file whose checksums are kept between processes."""
+SAVE_BYTES_MIN = 1 << 20
+"""What is known of smaller files is found out again in less time than it is looked up."""
+_WHOLE = "whole"
+
+
+def digest_of(parts: Iterable[bytes]) -> str:
+    """The checksum of a whole file's bytes, as lineage has it."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return f"sha256:{digest.hexdigest()}"
+
+
+class KeptSums:
+    """What was summed: in memory, and in a folder for later processes. May be shared by threads."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str], tuple[FileState, Any]] = OrderedDict()
+
+    def rows(
+        self, path: str, state: FileState, first: int, rows: int
+    ) -> Sequence[str | None] | None:
+        """The checksums of rows of a file in that very state; None where they were not taken."""
+        saved = self._find(path, state, f"{first}.{rows}")
+        return None if saved is None else [one or None for one in saved.tolist()]
+
+    def keep_rows(
+        self, path: str, state: FileState, first: int, rows: int, sums: Sequence[str | None]
+    ) -> None:
+        """Keep checksums of rows."""
+        self._keep(path, state, f"{first}.{rows}", np.array([one or "" for one in sums], np.str_))
+
+    def whole(self, path: str, state: FileState) -> str | None:
+        """The checksum of a whole file in that very state; None where it was not taken."""
+        saved = self._find(path, state, _WHOLE)
+        return None if saved is None else str(saved[0])
+
+    def keep_whole(self, path: str, state: FileState, checksum: str) -> None:
+        """Keep the checksum of a whole file."""
+        self._keep(path, state, _WHOLE, np.array([checksum]))
+
+    def _find(self, path: str, state: FileState, name: str) -> Any:
+        with self._lock:
+            kept = self._kept.get((path, name))
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        saved = self._saved(path, state).get(name)
+        if saved is not None:
+            self._remember(path, state, name, saved)
+        return saved
+
+    def _keep(self, path: str, state: FileState, name: str, column: Any) -> None:
+        self._remember(path, state, name, column)
+        if self._folder is None or state.stamp is None or state.size < SAVE_BYTES_MIN:
+            return
+        saved = list({**self._saved(path, state), name: column}.items())[-SAVED_MAX:]
+        # What can't be kept is summed again; it is never worth an error.
+        with contextlib.suppress(OSError):
+            save_columns(self._file(path), {**dict(saved), "of": np.array(_named(path, state))})
+
+    def _remember(self, path: str, state: FileState, name: str, column: Any) -> None:
+        with self._lock:
+            self._kept[path, name] = state, column
+            self._kept.move_to_end((path, name))
+            if len(self._kept) > KEPT_MAX:
+                self._kept.popitem(last=False)
+
+    def _saved(self, path: str, state: FileState) -> dict[str, Any]:
+        """What is kept of a file between processes, by name; nothing of another state of it."""
+        if self._folder is None or state.stamp is None:
+            return {}
+        try:
+            with np.load(self._file(path), allow_pickle=False) as saved:
+                if saved["of"].tolist() != _named(path, state):
+                    return {}
+                return {name: saved[name] for name in saved.files if name != "of"}
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            return {}
+
+    def _file(self, path: str) -> Path:
+        assert self._folder is not None
+        return self._folder / (hashlib.sha256(path.encode()).hexdigest()[:32] + ".sums.npz")
+
+
+def _named(path: str, state: FileState) -> list[str]:
+    return [path, str(state.size), str(state.stamp)]
+
+
+def save_columns(file: Path, columns: Mapping[str, Any]) -> None:
+    """Write arrays as a file, whole or not at all.
+
+    Raises:
+        OSError: they can't be written.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as opened:
+            np.savez_compressed(opened, **columns)
+        os.replace(temporary, file)
+    except BaseException:
+        os.unlink(temporary)
+        raise
