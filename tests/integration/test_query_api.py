@@ -404,7 +404,7 @@ def test_a_source_that_changes_is_said_by_every_answer(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/lineage.db"
     run = store_run(url, tmp_path, summed=True)
     base = "/v1/applications/app-1"
-    with serving(url) as address, httpx.Client(base_url=address) as client:
+    with serving(url, api_roots=str(tmp_path)) as address, httpx.Client(base_url=address) as client:
         made = got(client.post(f"{base}/traces", json=backward("write#0#1")))
         assert {item["binding"] for item in made["groups"][0]["items"]} == {"checksum"}
         run.source.write_bytes(b"x y\n" + run.source.read_bytes())

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from lineage_core.address import POSITION_MAX
 from lineage_core.block import BlockId, FlowBlock
 from lineage_core.csv_codec import encode_csv
-from lineage_core.graph import BlockRef, EdgeBatch, LinkRecord
+from lineage_core.graph import BlockRef, EdgeBatch, LinkRecord, RowsSummed
 from lineage_core.linking import TaskId
 from lineage_core.message import (
     Begin,
@@ -215,9 +215,13 @@ def test_the_graph_is_read_from_messages(store: GraphStore) -> None:
     nodes = [Register(app=APP, node=node, kind=kind, op="op") for node, kind in names]
     links = [Link(app=APP, src=src, dest=dest) for src, dest in ("46", "14", "46")]
     where: dict[str, Any] = {"path": "file:/a", "file_size": 9, "mtime": 1.5}
-    splits = [Split(partition=at, start=4 * at, length=4, **where) for at in (1, 0)]
+    splits = [
+        Split(partition=at, start=4 * at, length=4, checksum=f"sha256:{at}", **where)
+        for at in (1, 0)
+    ]
     files = [SinkFile(partition=at, path=f"out/{at}", size=3, mtime=2.5, rows=2) for at in (1, 0)]
-    reads = [Read(space=f"1#{at}", rows=7, exhausted=not at) for at in (0, 1)]
+    # The second split was read to its end by no task; what was read of it has checksums all the same.
+    reads = [Read(space=f"1#{at}", rows=7, exhausted=not at, sums=f"{at}" * 16) for at in (0, 1)]
     commits = [
         Commit(app=APP, node="4", partition=0, attempt=1, reads=tuple(reads)),
         Commit(app=APP, node="6", partition=1, attempt=2, newlines=((3, 1), (0, 2))),
@@ -246,6 +250,9 @@ def test_the_graph_is_read_from_messages(store: GraphStore) -> None:
     ]
     assert list(graph.links()) == [LinkRecord("4", "6"), LinkRecord("1", "4")]
     assert [(s.partition, s.start, s.rows) for s in graph.splits("1")] == [(0, 0, 7), (1, 4, None)]
+    assert [(s.checksum, s.summed) for s in graph.splits("1")] == [
+        (f"sha256:{at}", (RowsSummed(7, f"{at}" * 16),)) for at in (0, 1)
+    ]
     assert [(f.partition, f.newlines) for f in graph.sink_files("6")] == [
         (0, ()),
         (1, ((0, 2), (3, 1))),
