@@ -167,7 +167,10 @@ def _by_export(run: Run) -> Shown:
     if answer.status_code != httpx.codes.OK:
         return []
     rows = csv.DictReader(io.StringIO(answer.text))
-    return [(_address(row), row.get("text"), _is_warned(row)) for row in rows]
+    # Where there is no text, nothing binds it: a row that is empty has a binding.
+    return [
+        (_address(row), row["text"] if row["binding"] else None, _is_warned(row)) for row in rows
+    ]
 
 
 def _address(row: dict[str, Any]) -> str:
@@ -175,7 +178,7 @@ def _address(row: dict[str, Any]) -> str:
 
 
 def _is_warned(row: dict[str, Any]) -> bool:
-    return str(row.get("changed", "")).lower() in {"true", "1", "yes"}
+    return row["binding"] == "now"
 
 
 WAYS: dict[str, Callable[[Run], Shown]] = {
@@ -240,7 +243,7 @@ def asking(folder: Path) -> Iterator[Callable[[Asked], Finding]]:
             home = folder / app
             home.mkdir()
             (home / "in.txt").write_text(TEXT, newline="")
-            stored = store_run(url, home, app)
+            stored = store_run(url, home, app, summed=True)
             index = home / "index"
             asker = Asker(store, RowReader(index))
             return held(Run(app, stored.source, store, client, asker, index), asked)
