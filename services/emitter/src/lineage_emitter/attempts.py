@@ -8,7 +8,7 @@ what it reads can tell which: each batch of the map side begins with the number 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -29,14 +29,15 @@ def head_of(attempt: int) -> bytes:
 class AttemptRecords:
     """Records of a shuffle's partition, and the attempts that put out those read so far."""
 
-    def __init__(self, batches: Iterator[tuple[int, list[Any]]]) -> None:
+    def __init__(self, frames: Iterable[bytes], loads: Callable[[bytes], list[Any]]) -> None:
         self.attempts: set[int] = set()
-        self._records = chain.from_iterable(self._noted(batches))
+        self._loads = loads
+        # A map holds no batch while the next one is read.
+        self._records = chain.from_iterable(map(self._batch, frames))
 
-    def _noted(self, batches: Iterator[tuple[int, list[Any]]]) -> Iterator[list[Any]]:
-        for attempt, items in batches:
-            self.attempts.add(attempt)
-            yield items
+    def _batch(self, frame: bytes) -> list[Any]:
+        self.attempts.add(_ATTEMPT.unpack_from(frame)[0])
+        return self._loads(frame[_ATTEMPT.size :])
 
     def __iter__(self) -> Iterator[Any]:
         return self._records
@@ -53,12 +54,7 @@ class AttemptReader(BatchedSerializer):
 
     def load_stream(self, stream: Any) -> AttemptRecords:
         """The records, with the attempts that they are of."""
-        return AttemptRecords(self._batches(stream))
-
-    def _batches(self, stream: Any) -> Iterator[tuple[int, list[Any]]]:
-        loads, size = self.serializer.loads, _ATTEMPT.size
-        for frame in Frames().load_stream(stream):
-            yield _ATTEMPT.unpack_from(frame)[0], loads(frame[size:])
+        return AttemptRecords(Frames().load_stream(stream), self.serializer.loads)
 
 
 class AttemptsRead:
