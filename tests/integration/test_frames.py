@@ -91,6 +91,18 @@ def test_a_subquery_counts_for_the_rows_that_read_it(
     assert ids(traced(spark, tables, query, tuple(row)), "orders") == [0, 1, 5]
 
 
+def test_a_subquery_that_takes_any_value_decides_on_nothing(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    any_value = "(select any_value(amount) from orders where id > 4)"
+    query = f"select city, count(*) c from orders where coalesce(amount <> {any_value}, true) group by city"
+    with pytest.raises(RefusedError, match="by a subquery that can't be computed anew"):
+        traced(spark, tables, query, ("Lima", 1))
+    query = f"select id, amount - {any_value} d from orders"
+    found = traced(spark, tables, query, (1, None))
+    assert (ids(found, "orders"), found.exact) == ([1, 5, 6], False)
+
+
 def test_equal_output_rows_share_their_witnesses_and_it_is_said(
     spark: SparkSession, tables: ParquetTables
 ) -> None:

@@ -237,7 +237,7 @@ class Builder:
         """Columns with their expressions, each once, and those that can't be computed anew."""
         text, listed, unknown = self.text(), {}, set()
         for column, expression in zip(columns, expressions, strict=True):
-            if is_unknown(expression, below):
+            if self._unknowable(expression, below):
                 unknown.add(column.id)
                 listed[column.id] = f"CAST(NULL AS {column.type or 'void'}) AS c{column.id}"
             elif isinstance(expression, Column) and expression.id == column.id:
@@ -253,6 +253,18 @@ class Builder:
                 raise RefusedError(f"{what} by {found.name}, which {_clause(found.why)}")
             if any(columns_in(expression) & one.unknown for one in below):
                 raise RefusedError(f"{what} by a column that can't be computed anew")
+            if any(map(self._is_unknown_value, subqueries_in(expression))):
+                raise RefusedError(f"{what} by a subquery that can't be computed anew")
+
+    def _unknowable(self, expression: Expression, below: Built) -> bool:
+        return is_unknown(expression, below) or any(
+            map(self._is_unknown_value, subqueries_in(expression))
+        )
+
+    def _is_unknown_value(self, place: int) -> bool:
+        """Whether the value of a scalar subquery can't be computed anew."""
+        built = self.rows(place)
+        return built.columns[0].id in built.unknown
 
     def _marks(self, place: int, node: Node, ids: bool) -> tuple[list[str], list[Leaf]]:
         """Columns that say which subqueries the node's expressions read."""
@@ -280,7 +292,7 @@ class Builder:
         """The terms of a condition; at the top, without those that can't be computed anew."""
         terms = []
         for term in conjuncts(condition):
-            if top and any(is_unknown(term, one) for one in below):
+            if top and any(self._unknowable(term, one) for one in below):
                 self.reasons.append(f"{what} by what can't be computed anew")
                 continue
             self._known(what, [term], *below)
