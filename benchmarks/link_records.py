@@ -144,6 +144,7 @@ def linked(redis: Redis, values: list[bytes]) -> dict[str, Any]:
         for at, value in enumerate(part):
             batch.handle(Incoming(Place("flow", 0, start + at), APP.encode(), value, 1.0))
         batch.settle()
+        batch.send_links("")
         peak = max(peak, memory_of(redis) - empty)
         batch.finish()
         cpu += time.process_time() - cpu_began

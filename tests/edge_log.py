@@ -97,9 +97,9 @@ def word_count_log(
             )
         ]
         _task(log, linker, TaskId("6", partition, 100 + partition), made)
-    linker.settle()
+    seals = linker.settle()
     log.unmatched = {one: count for one, count in state.counts.items() if count}
-    log.records += pack_links(Links(app, unmatched=list(state.counts.items())))
+    log.records += pack_links(Links(app, unmatched=list(state.counts.items()), seals=seals))
     totals = Totals(tasks=maps + reduces, blocks=len(log.blocks))
     _send(log, End(app=app, ended_at=200.0, status="ok", totals=totals))
     return log

@@ -11,6 +11,7 @@ from lineage_core.dead_letter import Place
 from lineage_core.edge_message import Links, PackedEdge, StoredBlock, parse_edge_frame
 from lineage_core.linking import MemoryState, TaskId
 from lineage_core.message import Message, Totals, parse_message
+from lineage_core.sealing import Seal
 from lineage_core.topics import Topics
 from lineage_linker.app_state import Promise, Use
 from lineage_linker.batch import Batch
@@ -78,9 +79,16 @@ class Seen:
     unmatched: dict[BlockId, int] = field(default_factory=dict)
     edges: dict[tuple[BlockId, BlockId], PackedEdge] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
+    seals: dict[str, Seal] = field(default_factory=dict)
+    epochs: set[str] = field(default_factory=set)
 
     def links(self, links: Links) -> None:
         """Edges that come twice must say the same."""
+        self.epochs.add(links.epoch)
+        for seal in links.seals:
+            last = self.seals.get(seal.space)
+            if last is None or last.size <= seal.size:
+                self.seals[seal.space] = seal
         self.visible.update(links.visible)
         for block, count in links.unmatched:
             self.unmatched[block] = min(count, self.unmatched.get(block, count))
@@ -152,6 +160,7 @@ class MemoryLinker:
         for offset, value in enumerate(values):
             batch.handle(incoming(value, offset))
         batch.settle()
+        batch.send_links("")
         for record in batch.outgoing:
             if record.topic == TOPICS.dead_letter:
                 self.dead.append(record)

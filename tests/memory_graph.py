@@ -1,6 +1,6 @@
 """A lineage graph in memory, by the plainest means: what tests trace over and compare with."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ from lineage_core.graph import (
     SplitRecord,
     Stretch,
 )
+from lineage_core.sealing import Seal
 
 Association = tuple[str, int, str, int]
 """Input space and position, output space and position."""
@@ -161,6 +162,13 @@ class MemoryGraph:
                         )
                     )
         return found
+
+    def seals(self) -> Sequence[Seal]:
+        return []
+
+    def sealed(self, spaces: Iterable[str]) -> Collection[str]:
+        """All: edges are made when they are asked for."""
+        return list(spaces)
 
     def edges_into(self, consumers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
         chosen = set(consumers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ def address_of(neo4j: Neo4jUnderTest) -> Address:
 
 @contextmanager
 def empty_neo4j(
-    neo4j: Neo4jUnderTest, clock: Callable[[], float] = time.time
+    neo4j: Neo4jUnderTest, clock: Callable[[], float | None] = lambda: None
 ) -> Iterator[Neo4jStore]:
     """A store without applications, before and after."""
     with Neo4jStore(address_of(neo4j), clock=clock) as store:

@@ -25,7 +25,9 @@ from confluent_kafka import (
 )
 from redis.exceptions import RedisError
 
-from lineage_core.verdict import ABANDONED_AFTER_S, judge
+from lineage_core.verdict import ABANDONED_AFTER_S
+from lineage_store.neo4j.store import Neo4jStore
+from lineage_store.verdicts import verdict_of
 from tests.job_runs import (
     CLI,
     Row,
@@ -45,6 +47,7 @@ from tests.pipeline import (
     pipeline,
 )
 from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
+from tests.stores import address_of
 
 pytestmark = pytest.mark.faults
 
@@ -286,9 +289,9 @@ def test_a_killed_driver_is_named(whole: Pipeline, tmp_path: Path) -> None:
         kill_process(child.pid)
     kill_process(job.pid)
     job.wait()
-    with whole.store() as store:
-        later = time.time() + ABANDONED_AFTER_S + 1
-        verdict = judge(store.messages(app), store.counts(app), now=later)
+    later = time.time() + ABANDONED_AFTER_S + 1
+    with Neo4jStore(address_of(whole.neo4j), clock=lambda: later) as store:
+        verdict = verdict_of(store, app)
     assert not verdict.complete
     assert verdict.status == "abandoned"
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lineage_core.verdict import ABANDONED_AFTER_S, judge
-from lineage_store.opening import open_store
+from lineage_core.verdict import ABANDONED_AFTER_S
+from lineage_store.sqlite import SqliteStore
+from lineage_store.verdicts import verdict_of
 from tests.job_runs import (
     STORE,
     Row,
@@ -237,9 +238,9 @@ def test_a_driver_that_is_killed_leaves_what_was_committed(
     assert any(
         "still running" in reason or "never ended" in reason for reason in verdict["reasons"]
     )
-    with open_store(f"sqlite:///{folder / STORE}") as store:
-        later = time.time() + 2 * ABANDONED_AFTER_S
-        abandoned = judge(store.messages(app), store.counts(app), now=later)
+    later = time.time() + 2 * ABANDONED_AFTER_S
+    with SqliteStore(folder / STORE, clock=lambda: later) as store:
+        abandoned = verdict_of(store, app)
     assert abandoned.status == "abandoned"
     counted = lineage(folder, "back", "count#0#0", "--app", app, "--json")
     assert counted.returncode == 0, counted.stderr

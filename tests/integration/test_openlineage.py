@@ -177,7 +177,7 @@ def test_writers_tell_of_each_application_once(
         second = Teller(settings, lambda: again, Metrics())
         backend.statuses = [400]
         first.look()
-        assert store.told_runs().untold(time.time()) == ["app-1"]
+        assert store.told_runs().untold() == ["app-1"]
         # A claim that nobody finishes keeps others away, for a while.
         assert store.told_runs().claim("app-1", time.time())
         second.look()
@@ -187,12 +187,12 @@ def test_writers_tell_of_each_application_once(
         backend.requests.clear()
         third = Teller(settings, lambda: again, Metrics())
         third.start()
-        wait_until(lambda: not store.told_runs().untold(time.time()), "app-1 is told of")
+        wait_until(lambda: not store.told_runs().untold(), "app-1 is told of")
         third.stop(60)
         assert bodies(backend) == [json.loads(line) for line in lines_of(events)]
         # An end that came late is told of, too; what was told so is not.
         store.told_runs().told("app-1", "abandoned")
-        assert store.told_runs().untold(time.time()) == ["app-1"]
+        assert store.told_runs().untold() == ["app-1"]
         store.told_runs().told("app-1", "ok")
         # Its thread has closed it; the other one has nothing left to tell.
         first.look()

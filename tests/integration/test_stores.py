@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ from lineage_core.message import (
     Splits,
 )
 from lineage_core.region import Region
-from lineage_core.tracing import Direction, Tracer
+from lineage_core.sealing import seal_of
+from lineage_core.tracing import Direction, Tracer, trace
 from lineage_store.port import GraphStore
 from lineage_store.recomputing import RECOMPUTED
 from lineage_store.sqlite import SqliteStore
@@ -49,13 +51,28 @@ pytestmark = pytest.mark.integration
 NOW = 1_000.0
 
 
+@dataclass
+class Clock:
+    """The stores'."""
+
+    now: float = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
 @pytest.fixture(params=["sqlite", "neo4j"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GraphStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[GraphStore]:
     if request.param == "sqlite":
-        with SqliteStore(tmp_path / "lineage.db", clock=lambda: NOW) as sqlite:
+        with SqliteStore(tmp_path / "lineage.db", clock=clock) as sqlite:
             yield sqlite
     else:
-        with empty_neo4j(request.getfixturevalue("neo4j"), clock=lambda: NOW) as neo4j:
+        with empty_neo4j(request.getfixturevalue("neo4j"), clock=clock) as neo4j:
             yield neo4j
 
 
@@ -95,6 +112,68 @@ def test_any_block_comes_back_as_it_was(store: GraphStore, made: FlowBlock) -> N
     refs = graph.blocks_from(made.in_space, 0, POSITION_MAX)
     assert [ref.block_id for ref in refs] == [made.block_id] * (len(made.in_first) > 0)
     assert [ref.block_id for ref in graph.blocks()] == [made.block_id]
+
+
+@pytest.mark.parametrize("ahead_s", [-1e8, -61.0, 0.0, 61.0, 1e8])
+def test_a_drivers_clock_decides_nothing(store: GraphStore, clock: Clock, ahead_s: float) -> None:
+    """Who is heard lives, and who is not heard is dead, whatever time it believes it is."""
+
+    def status() -> tuple[str, str, bool]:
+        verdict = verdict_of(store)
+        return store.applications()[0].status, verdict.status, verdict.final
+
+    def heard(beat: int, at: float) -> None:
+        store.write(APP, [Heartbeat(app=APP, at=1e9 + ahead_s + at, beat=beat)])
+
+    alive, dead = ("running", "running", False), ("abandoned", "abandoned", True)
+    first = begin(APP, 1e9 + ahead_s)
+    store.write(APP, [first])
+    for beat, at in enumerate((50.0, 100.0, 90.0, -7200.0), start=1):  # set back, twice
+        clock.now += 50
+        heard(beat, at)
+        assert status() == alive
+    clock.now += 59
+    assert status() == alive
+    clock.now += 2
+    assert status() == dead
+    # What comes again says nothing of now.
+    store.write(APP, [first])
+    heard(4, -7200.0)
+    heard(2, 100.0)
+    assert status() == dead
+    heard(5, -7100.0)
+    assert status() == alive
+
+
+def test_edges_narrow_a_trace_where_the_seal_of_their_space_holds(store: GraphStore) -> None:
+    """Six map tasks wrote one key; the linker lost its state before the last three came."""
+    maps = [
+        block(BlockId("2", part, part, 0), f"1#{part}", [("2@0", [([part], 7)])])
+        for part in range(6)
+    ]
+    reads = block(BlockId("3", 0, 9, 0), "2@0", [("3#0", [([7], 0)])])
+    rows = np.zeros(1, np.uint32)
+    edges = [EdgeBatch(made.block_id, reads.block_id, 1, rows, rows) for made in maps]
+    ids = [made.block_id for made in maps]
+    before = seal_of("2@0", ids[:3], [reads.block_id])
+    store.write(APP, [begin(APP)], blocks=[*maps[:3], reads], edges=edges[:3], seals=[before])
+    graph = store.graph(APP)
+    assert (list(graph.sealed(["2@0", "2@1"])), graph.seals()) == (["2@0"], [before])
+    store.write(APP, blocks=maps[3:])
+
+    def traced() -> int:
+        start = {"3#0": Region(np.array([0], np.uint64))}
+        return trace(graph, Direction.BACKWARD, start).passed["1"].count
+
+    assert list(graph.sealed(["2@0"])) == []
+    assert traced() == 6
+    after = seal_of("2@0", ids, [reads.block_id])
+    store.write(APP, edges=edges, seals=[after])
+    assert (list(graph.sealed(["2@0"])), graph.seals()) == (["2@0"], [after])
+    assert traced() == 6
+    store.delete(APP)
+    store.write(APP, blocks=[*maps, reads])
+    assert store.graph(APP).seals() == []
 
 
 def test_blocks_are_found_by_the_positions_they_may_hold(store: GraphStore) -> None:
@@ -177,10 +256,12 @@ def test_edges_are_found_from_both_ends(store: GraphStore) -> None:
     assert graph.edges_into([one, two]) == graph.edges_from([]) == []
 
 
-def test_applications_are_listed_with_their_status(store: GraphStore) -> None:
+def test_applications_are_listed_with_their_status(store: GraphStore, clock: Clock) -> None:
     store.write("ended", [begin("ended", 1.0), End(app="ended", ended_at=5.0, status="failed")])
-    store.write("dead", [begin("dead", 2.0), Heartbeat(app="dead", at=NOW - 61)])
-    store.write("alive", [begin("alive", 3.0), Heartbeat(app="alive", at=NOW - 59)])
+    store.write("dead", [begin("dead", 2.0), Heartbeat(app="dead", at=3.0)])
+    clock.now += 2
+    store.write("alive", [begin("alive", 3.0), Heartbeat(app="alive", at=4.0)])
+    clock.now += 59
     store.write("alive", blocks=[block(BlockId("4", 0, 1, 0), "1#0", [("4@0", [([1, 3], 5)])])])
     records = {record.app: record for record in store.applications()}
     assert list(records) == store.application_ids() == ["alive", "dead", "ended"]

@@ -82,6 +82,7 @@ def test_batches_given_up_lose_nothing(redis_server: RedisUnderTest, seed: int) 
         for record in sorted(records, key=lambda one: one.place.topic != LAYOUT.topics.node):
             batch.handle(record)
         batch.settle()
+        batch.send_links("")
         for sent in batch.outgoing:
             assert sent.topic == LAYOUT.topics.edge
             received.value(sent.value)

@@ -24,6 +24,7 @@ from lineage_core.frame import pack_frame
 from lineage_core.graph import EdgeBatch
 from lineage_core.linking import TaskId
 from lineage_core.packing import prepare
+from lineage_core.sealing import Seal
 from lineage_core.topics import Topics, app_partition, flow_partition
 from tests.flow_blocks import u64
 
@@ -58,20 +59,29 @@ def test_a_block() -> None:
 def test_links() -> None:
     rows = np.array([0, 1, 1], np.uint32)
     edges = [packed_edge(EdgeBatch(ONE, TWO, 3, rows, rows)), PackedEdge(TWO, ONE, 5, None)]
-    links = Links("app-1", [ONE], [(TWO, 2**63)], edges)
-    found = [parse_edge_frame(frame) for frame in pack_links(links)]
-    assert [fields(one)[:3] for one in found] == [
-        ["app-1", [], []],
-        ["app-1", [ONE], [(TWO, 2**63)]],
-    ]
-    assert isinstance(found[0], Links)
-    assert [fields(edge) for edge in found[0].edges] == [fields(edge) for edge in edges]
+    seals = [Seal("4@0", 2, 1, 2**64 - 1)]
+    links = Links("app-1", [ONE], [(TWO, 2**63)], edges, seals, "e1")
+    (frame,) = pack_links(links)  # whole or not at all: nothing is visible without its edges
+    found = parse_edge_frame(frame)
+    assert isinstance(found, Links)
+    assert (found.app, found.visible, found.unmatched) == ("app-1", [ONE], [(TWO, 2**63)])
+    assert (found.seals, found.epoch) == (seals, "e1")
+    assert [fields(edge) for edge in found.edges] == [fields(edge) for edge in edges]
+
+
+def test_links_of_an_earlier_linker() -> None:
+    header = b'{"v":1,"type":"links","app":"a","visible":[["4",0,7,0]],"unmatched":[],"edges":[]}'
+    found = parse_edge_frame(pack_frame(header, b""))
+    assert isinstance(found, Links)
+    assert (found.visible, found.seals, found.epoch) == ([BlockId("4", 0, 7, 0)], [], "")
 
 
 def test_many_links_are_cut() -> None:
     blocks = [BlockId("4", 0, 7, seq) for seq in range(LINKS_MAX + 1)]
     edges = [PackedEdge(block, ONE, 1, None) for block in blocks]
-    found = [parse_edge_frame(frame) for frame in pack_links(Links("app-1", blocks, (), edges))]
+    frames = pack_links(Links("app-1", blocks, (), edges))
+    assert (len(frames.edges), len(frames.last)) == (2, 2)
+    found = [parse_edge_frame(frame) for frame in frames]
     assert [(len(one.visible), len(one.edges)) for one in found if isinstance(one, Links)] == [
         (0, LINKS_MAX),
         (0, 1),

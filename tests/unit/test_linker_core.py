@@ -367,6 +367,7 @@ def test_a_shuffle_of_1000_by_1000_is_few_records(monkeypatch: pytest.MonkeyPatc
         for at in range(start, min(start + batch_size, len(frames))):
             batch.handle(Incoming(Place(TOPICS.flow, 0, at), b"", str(at).encode()))
         batch.settle()
+        batch.send_links("")
         for record in batch.outgoing:
             if record.value.startswith(b"LMF1"):
                 kinds["links"] += 1

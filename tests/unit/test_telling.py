@@ -39,7 +39,7 @@ class Remembering(SqliteStore):
     def told_runs(self) -> Remembering:
         return self
 
-    def untold(self, now: float) -> list[str]:
+    def untold(self) -> list[str]:
         if self.away:
             raise StoreUnavailableError("away")
         found = [one.app for one in self.applications() if one.status != "running"]

@@ -21,12 +21,15 @@ from lineage_core.frame import pack_frame, read_frames
 from lineage_core.graph import EdgeBatch
 from lineage_core.linking import TaskId
 from lineage_core.packing import PackedBlock, pack_edge
+from lineage_core.sealing import Seal
 
 VERSION = 1
 LINKS_BYTES = 1 << 20
 """Links are cut into frames of about this many bytes."""
 LINKS_MAX = 4_000
-"""Edges, visible blocks and counts in one frame."""
+"""Edges, visible blocks, counts and seals in one frame."""
+EPOCH_MAX = 64
+"""Characters of an epoch."""
 
 U64: TypeAlias = Annotated[int, Field(ge=0, lt=2**64)]
 Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
@@ -71,13 +74,32 @@ class Links:
 
     ``visible``: blocks that are visible from now on. ``unmatched``: input positions of a block that
     no visible block puts out; of several counts of one block the smallest is true. ``edges`` may
-    name blocks that have not arrived yet.
+    name blocks that have not arrived yet. ``seals``: of several of one space the largest counts.
+    ``epoch``: of the state that found all this; another one knows nothing of what this one held.
     """
 
     app: str
     visible: Sequence[BlockId] = ()
     unmatched: Sequence[tuple[BlockId, int]] = ()
     edges: Sequence[PackedEdge] = ()
+    seals: Sequence[Seal] = ()
+    epoch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LinksFrames:
+    """Links as frames of bounded size.
+
+    ``last`` may be sent when all of ``edges`` have arrived: what they call visible or sealed has all
+    of its edges then.
+    """
+
+    edges: Sequence[bytes]
+    last: Sequence[bytes]
+
+    def __iter__(self) -> Iterator[bytes]:
+        """All of them, in order."""
+        return iter((*self.edges, *self.last))
 
 
 def stored_block(app: str, task: TaskId, packed: PackedBlock) -> StoredBlock:
@@ -125,16 +147,29 @@ def pack_stored(block: StoredBlock) -> bytes:
     return pack_frame(_json(fields), block.data)
 
 
-def pack_links(links: Links) -> Iterator[bytes]:
-    """Links as frames of bounded size; none where there is nothing to say.
-
-    Edges come first: what is called visible has them all.
-    """
-    for edges in _cut(links.edges):
-        yield _pack_links(links.app, (), (), edges)
-    for start in range(0, max(len(links.visible), len(links.unmatched)), LINKS_MAX):
-        stop = start + LINKS_MAX
-        yield _pack_links(links.app, links.visible[start:stop], links.unmatched[start:stop], ())
+def pack_links(links: Links) -> LinksFrames:
+    """Links as frames; none where there is nothing to say."""
+    parts = list(_cut(links.edges))
+    many = max(len(links.visible), len(links.unmatched), len(links.seals))
+    cuts = [slice(start, start + LINKS_MAX) for start in range(0, many, LINKS_MAX)]
+    # One frame is stored as a whole: edges that find room beside all the rest need not come first.
+    beside = parts.pop() if len(cuts) == 1 and parts else []
+    return LinksFrames(
+        [_pack_links(Links(links.app, edges=part, epoch=links.epoch)) for part in parts],
+        [
+            _pack_links(
+                Links(
+                    links.app,
+                    links.visible[cut],
+                    links.unmatched[cut],
+                    beside,
+                    links.seals[cut],
+                    links.epoch,
+                )
+            )
+            for cut in cuts
+        ],
+    )
 
 
 def _cut(edges: Iterable[PackedEdge]) -> Iterator[list[PackedEdge]]:
@@ -150,18 +185,17 @@ def _cut(edges: Iterable[PackedEdge]) -> Iterator[list[PackedEdge]]:
         yield part
 
 
-def _pack_links(
-    app: str,
-    visible: Sequence[BlockId],
-    unmatched: Sequence[tuple[BlockId, int]],
-    edges: Sequence[PackedEdge],
-) -> bytes:
+def _pack_links(links: Links) -> bytes:
     fields = {
         "v": VERSION,
         "type": "links",
-        "app": app,
-        "visible": [_key(block) for block in visible],
-        "unmatched": [[_key(block), count] for block, count in unmatched],
+        "app": links.app,
+        "epoch": links.epoch,
+        "visible": [_key(block) for block in links.visible],
+        "unmatched": [[_key(block), count] for block, count in links.unmatched],
+        "seals": [
+            [seal.space, seal.producers, seal.consumers, seal.digest] for seal in links.seals
+        ],
         "edges": [
             [
                 _key(edge.producer),
@@ -169,10 +203,10 @@ def _pack_links(
                 edge.pairs,
                 None if edge.data is None else len(edge.data),
             ]
-            for edge in edges
+            for edge in links.edges
         ],
     }
-    return pack_frame(_json(fields), b"".join(edge.data or b"" for edge in edges))
+    return pack_frame(_json(fields), b"".join(edge.data or b"" for edge in links.edges))
 
 
 class _Model(BaseModel):
@@ -203,6 +237,9 @@ class _LinksFields(_Model):
     visible: tuple[BlockKey, ...]
     unmatched: tuple[tuple[BlockKey, U64], ...]
     edges: tuple[tuple[BlockKey, BlockKey, Annotated[int, Field(ge=0)], Natural | None], ...]
+    # Linkers of earlier versions say nothing of these.
+    seals: tuple[tuple[str, Natural, Natural, U64], ...] = ()
+    epoch: str = Field(default="", max_length=EPOCH_MAX)
 
 
 def parse_edge_frame(value: bytes) -> StoredBlock | Links:
@@ -268,6 +305,8 @@ def _links(fields: _LinksFields, payload: bytes) -> Links:
     blocks += [key for ends in fields.edges for key in ends[:2]]
     for node in {key[0] for key in blocks}:
         check_space(f"{node}#0", "links")
+    for index, (space, *_) in enumerate(fields.seals):
+        check_space(space, f"seals[{index}]")
     for producer, consumer, pairs, size in fields.edges:
         if size is not None and pairs > RUNS_MAX:
             raise FrameError(f"{pairs} pairs, at most {RUNS_MAX} are written out", where="edges")
@@ -281,6 +320,8 @@ def _links(fields: _LinksFields, payload: bytes) -> Links:
         visible=[BlockId(*key) for key in fields.visible],
         unmatched=[(BlockId(*key), count) for key, count in fields.unmatched],
         edges=edges,
+        seals=[Seal(*one) for one in fields.seals],
+        epoch=fields.epoch,
     )
 
 

@@ -6,7 +6,7 @@ extends it with writing, listing and deleting. Everything here is one applicatio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lineage_core.block import BlockId, FlowBlock
+from lineage_core.sealing import Seal
 
 Stretch: TypeAlias = tuple[str, int, int]
 """Positions of a space: its text, first, last."""
@@ -186,3 +187,9 @@ class FlowGraph(Protocol):
 
     def edges_from(self, producers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
         """Edges whose producer is one of the blocks."""
+
+    def seals(self) -> Sequence[Seal]:
+        """The latest seals of all spaces, by space, whether they still hold or not."""
+
+    def sealed(self, spaces: Iterable[str]) -> Collection[str]:
+        """Of some spaces those whose seal holds: all edges between their visible blocks are stored."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from lineage_core.address import OPAQUE_SPACE, SpaceKind, parse_space
 from lineage_core.block import BlockId
 from lineage_core.graph import EdgeBatch
 from lineage_core.joining import Coverage, JoinEntry, Side, join
+from lineage_core.sealing import Seal, is_sealed, seal_of
 
 
 class TaskId(NamedTuple):
@@ -28,6 +29,10 @@ class TaskId(NamedTuple):
     node: str
     partition: int
     attempt: int
+
+
+Members: TypeAlias = tuple[Collection[BlockId], Collection[BlockId]]
+"""Blocks that put out into a space, and blocks that read it."""
 
 
 class LinkState(Protocol):
@@ -48,6 +53,12 @@ class LinkState(Protocol):
 
     def consumers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
         """Inputs in ``space`` of visible blocks that may lie in ``first..last``."""
+
+    def is_read(self, space: str) -> bool:
+        """Whether a visible block reads the space; asked after :meth:`add` of a block that puts out into it."""
+
+    def members(self, spaces: Collection[str]) -> Iterator[Members]:
+        """Of each space all visible blocks that put out into it, and all that read it, at one moment."""
 
     def unmatched(self, block: BlockId) -> int:
         """What :meth:`set_unmatched` was given for the block: 0 only where all is matched.
@@ -94,13 +105,14 @@ class Linked:
 class Linker:
     """The state machine over a :class:`LinkState`.
 
-    After a batch of events :meth:`settle` brings the counts of unmatched positions up to date; it
-    belongs in the same transaction.
+    After a batch of events :meth:`settle` brings the counts of unmatched positions up to date and
+    seals the spaces that were written; it belongs in the same transaction.
     """
 
     def __init__(self, state: LinkState) -> None:
         self._state = state
         self._unsettled: dict[BlockId, tuple[str, Side]] = {}
+        self._unsealed: dict[str, None] = {}
 
     def receive(self, task: TaskId, entry: JoinEntry) -> Linked:
         """A block of ``task`` arrived. It waits until the task is committed or the block claimed."""
@@ -120,14 +132,24 @@ class Linker:
         self._show(self._state.waiting_of(task), linked)
         return linked
 
-    def settle(self) -> None:
-        """Count again what is unmatched of the blocks that producers came for since the last call."""
+    def settle(self) -> list[Seal]:
+        """Count again what is unmatched of the blocks that producers came for since the last call.
+
+        Returns:
+            Seals of the spaces that blocks were added to and that are read. They hold once all that
+            was linked before is stored.
+        """
         for block_id, (space, inputs) in self._unsettled.items():
             coverage = Coverage(inputs)
             for producer, outputs in self._state.producers(space, inputs.low, inputs.high):
                 coverage.add_producer(producer, outputs)
             self._state.set_unmatched(block_id, coverage.unmatched())
         self._unsettled.clear()
+        spaces = list(self._unsealed)
+        members = self._state.members(spaces)
+        seals = [seal_of(space, *blocks) for space, blocks in zip(spaces, members, strict=True)]
+        self._unsealed.clear()
+        return seals
 
     def _show(self, entries: Collection[JoinEntry], linked: Linked) -> None:
         """Make blocks visible, and those that they claim."""
@@ -141,12 +163,21 @@ class Linker:
             self._state.add(entry)
             linked.visible.append(entry.block_id)
             linked.edges.extend(self._edges_of(entry))
+            self._unsealed |= dict.fromkeys(self._spaces_to_seal(entry))
             if claimable(entry.in_space):
                 if not self._state.is_claimed(entry.in_space):
                     self._state.claim(entry.in_space)
                     linked.claims.append(entry.in_space)
                 # Also when it is claimed: whoever did so may have been killed before it got here.
                 stack.extend(self._state.waiting_into(entry.in_space))
+
+    def _spaces_to_seal(self, entry: JoinEntry) -> Iterator[str]:
+        """Spaces of a block that was just added; those that nobody reads are sealed by who comes to read."""
+        if entry.inputs is not None and is_sealed(entry.in_space):
+            yield entry.in_space
+        for space in entry.outputs:
+            if is_sealed(space) and self._state.is_read(space):
+                yield space
 
     def _edges_of(self, entry: JoinEntry) -> Iterator[EdgeBatch]:
         """Edges of a block that was just added, to and from all that are visible."""
@@ -220,6 +251,13 @@ class MemoryState:
             side = entry.inputs
             if side is not None and side.low <= last and side.high >= first:
                 yield entry.block_id, side
+
+    def is_read(self, space: str) -> bool:
+        return bool(self._by_in.get(space))
+
+    def members(self, spaces: Collection[str]) -> Iterator[Members]:
+        for space in spaces:
+            yield list(self._by_out.get(space, ())), list(self._by_in.get(space, ()))
 
     def unmatched(self, block: BlockId) -> int:
         return self._unmatched.get(block, 0)

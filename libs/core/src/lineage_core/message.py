@@ -327,10 +327,14 @@ class DeadLetter(_Message):
 
 
 class Heartbeat(_Message):
-    """The application is alive at ``at``."""
+    """The application is alive at ``at``, by the clock of its driver.
+
+    ``beat`` counts them, from 1: that clock may be set back. 0: an emitter that does not count.
+    """
 
     type: Literal["heartbeat"] = "heartbeat"
     at: UnixTime
+    beat: Natural = 0
 
 
 class Totals(_Record):

@@ -32,8 +32,9 @@ def blocks_at(
 ) -> dict[str, list[BlockRef]]:
     """Blocks that may hold wanted positions, by space; narrowed down by edges where that pays.
 
-    ``askers``: by space, the block rows that led there, if any. Asks the graph twice at most,
-    whatever the number of spaces.
+    Only where a space is sealed do edges say that other blocks hold nothing. ``askers``: by space, the
+    block rows that led there, if any. Asks the graph three times at most, whatever the number of
+    spaces.
     """
     found = _in_reach(graph, wanted, backward=backward)
     many = {
@@ -41,7 +42,9 @@ def blocks_at(
         for space, refs in found.items()
         if _is_hashed(space) and len(refs) > FEW_BLOCKS and askers[space]
     }
-    linked = _linked(graph, many, backward=backward) if many else {}
+    sealed = graph.sealed(many) if many else ()
+    narrowed = {space: many[space] for space in sealed}
+    linked = _linked(graph, narrowed, backward=backward) if narrowed else {}
     return {
         space: [ref for ref in refs if space not in linked or ref.block_id in linked[space]]
         for space, refs in found.items()

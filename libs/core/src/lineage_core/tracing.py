@@ -3,8 +3,8 @@
 Items are sets of positions by space. A trace crosses blocks: backward from wanted outputs to the
 inputs of the rows that hold them, forward from wanted inputs to outputs. Spaces are taken up in
 topological order of their nodes, so all ways into a space are merged before it is crossed and no
-block is crossed twice for the same positions. The stored edges narrow down which blocks to load;
-what the blocks hold decides the answer.
+block is crossed twice for the same positions. In sealed spaces the stored edges narrow down which
+blocks to load; what the blocks hold decides the answer.
 """
 
 from __future__ import annotations

@@ -42,7 +42,10 @@ class StoreCounts:
     blocks`` their blocks. ``inexact``: reasons by node, from stored blocks. ``problems``: reasons
     by place (a file, a line of the spool). ``written``: blocks that arrived, also of tasks that are
     not visible (yet); None: only visible ones are kept. ``stubs``: blocks that edges or their task's
-    commit name and that did not arrive. ``recipes``: nodes whose recipe arrived.
+    commit name and that did not arrive. ``recipes``: nodes whose recipe arrived. ``unsealed``: key
+    spaces of which some edges were not made, because the linker lost its state in between.
+    ``silent_s``: seconds since the store took the last sign of life of the application, both moments by
+    the store's clock; None: it does not say.
     """
 
     received: int
@@ -56,6 +59,8 @@ class StoreCounts:
     written: int | None = None
     stubs: int = 0
     recipes: frozenset[str] = frozenset()
+    unsealed: int = 0
+    silent_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +201,16 @@ class Verdict:
 
 
 def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Verdict:
-    """The verdict over all messages of one application. ``now``: unix seconds."""
+    """The verdict over all messages of one application.
+
+    ``now``: unix seconds; it counts only where the store does not say how long it has heard nothing.
+    Times in messages are of the driver's clock, which may be any time off.
+    """
     facts = _Facts(messages)
+    silent_s = now - facts.seen_at if counts.silent_s is None else counts.silent_s
     promised = facts.blocks_promised + counts.claimed_blocks
     reasons = [
-        *facts.of_the_end(now),
+        *facts.of_the_end(silent_s),
         *facts.of_capture(counts),
         *facts.of_actions(),
         *facts.of_tasks(counts),
@@ -215,7 +225,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
     reasons += [f"unknown part: {text}" for text in unknown]
     return Verdict(
         complete=not reasons,
-        status=facts.status(now),
+        status=facts.status(silent_s),
         tasks_expected=len(facts.expected),
         tasks_committed=len(facts.expected & (facts.committed_partitions | counts.claimed)),
         blocks_expected=promised,
@@ -229,7 +239,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         superset=facts.superset(counts),
         limited=facts.limited(),
         reasons=tuple(reasons),
-        final=facts.is_final(now, counts, promised),
+        final=facts.is_final(silent_s, counts, promised),
         blocks_written=counts.received if counts.written is None else counts.written,
         stubs=counts.stubs,
         recipes_expected=facts.recipes_promised,
@@ -292,15 +302,15 @@ class _Facts:
             case _:
                 pass
 
-    def status(self, now: float) -> str:
+    def status(self, silent_s: float) -> str:
         if self.end is not None:
             return self.end.status
-        return "abandoned" if now - self.seen_at > ABANDONED_AFTER_S else "running"
+        return "abandoned" if silent_s > ABANDONED_AFTER_S else "running"
 
-    def is_final(self, now: float, counts: StoreCounts, promised: int) -> bool:
+    def is_final(self, silent_s: float, counts: StoreCounts, promised: int) -> bool:
         """Whether nothing is on its way any more. ``promised``: blocks."""
         if self.end is None:
-            return self.status(now) == "abandoned"
+            return self.status(silent_s) == "abandoned"
         told = len(self.commits) >= self.end.totals.tasks
         # What waits in a spool waits for a person.
         spooled = sum(commit.spooled for commit in self.commits.values())
@@ -321,15 +331,16 @@ class _Facts:
             why = f" ({reasons[folder]})" if reasons[folder] else ""
             yield f"{min(blocks, missing)} blocks wait in the spool at {folder}{why}: lineage send"
 
-    def of_the_end(self, now: float) -> Iterable[str]:
+    def of_the_end(self, silent_s: float) -> Iterable[str]:
         if self.begin is None:
             yield "the beginning of the application was never received"
-        match self.status(now):
+        match self.status(silent_s):
             case "running":
                 yield "the application is still running: the verdict is final when it ends"
             case "abandoned":
-                silent = int(now - self.seen_at)
-                yield f"the application never ended: nothing was heard of it for {silent} s"
+                yield (
+                    f"the application never ended: nothing was heard of it for {int(silent_s)} s"
+                )
 
     def of_capture(self, counts: StoreCounts) -> Iterable[str]:
         if self.recipes_promised or counts.recipes:
@@ -432,6 +443,11 @@ def _of_store(counts: StoreCounts, expected: int) -> Iterable[str]:
         )
     if counts.stubs:
         yield f"{counts.stubs} blocks are linked to and did not arrive"
+    if counts.unsealed:
+        yield (
+            f"{counts.unsealed} key spaces are linked in part: the linker lost its state and links "
+            "again what Kafka keeps (runbook: state-lost)"
+        )
     for place, reason in counts.problems.items():
         yield f"{place}: {reason}"
 

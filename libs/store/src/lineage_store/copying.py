@@ -32,3 +32,5 @@ def copy_application(source: GraphStore, target: GraphStore, app: str) -> None:
         target.write(app, blocks=blocks, tasks=tasks, unmatched=unmatched)
     for refs in in_parts(graph.blocks(), BLOCKS_AT_ONCE):
         target.write(app, edges=graph.edges_into(ref.block_id for ref in refs))
+    # Last: what they are of has all of its edges now.
+    target.write(app, seals=graph.seals())

@@ -12,8 +12,8 @@ Query = Callable[..., list[Any]]
 """All rows of a statement with its values."""
 
 
-def count_store(query: Query, app_id: int) -> StoreCounts:
-    """The counts of one application."""
+def count_store(query: Query, app_id: int, now: float) -> StoreCounts:
+    """The counts of one application. ``now``: by the clock that ``seen_at`` is of."""
     tasks = query("SELECT node, partition, committed, received FROM task WHERE app = ?", app_id)
     claimed = [(node, partition) for node, partition, committed, _ in tasks if not committed]
     unlinked = _unlinked(query, app_id)
@@ -36,6 +36,7 @@ def count_store(query: Query, app_id: int) -> StoreCounts:
         inexact=inexact,
         problems=dict(problems),
         recipes=frozenset(node for (node,) in recipes),
+        silent_s=now - query("SELECT seen_at FROM application WHERE id = ?", app_id)[0][0],
     )
 
 

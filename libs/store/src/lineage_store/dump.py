@@ -93,7 +93,7 @@ def _edge(edge: EdgeBatch) -> dict[str, Any]:
 def _counts(counts: StoreCounts) -> dict[str, Any]:
     fields = dataclasses.asdict(counts)
     # How much is on its way, not what the lineage is.
-    del fields["written"]
+    del fields["written"], fields["silent_s"]
     fields["claimed"] = sorted(counts.claimed)
     fields["recipes"] = sorted(counts.recipes)
     fields["inexact"] = {node: sorted(reasons) for node, reasons in counts.inexact.items()}

@@ -140,8 +140,9 @@ class _Ingest:
         self._report = IngestReport(app)
         self._durable: list[Path] = []
         """Files whose blocks are stored when the open transaction ends."""
+        heard_at = store.now() - spool.age_s(folder)
         with store.transaction() as connection:
-            self._loader = Loader(connection, app, self._report)
+            self._loader = Loader(connection, app, self._report, heard_at)
         if self._loader.offset > os.fstat(stream.fileno()).st_size:
             self._loader.offset = 0  # another file than last time: repetitions change nothing
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from lineage_core.block import BlockId
 from lineage_core.columns import unpack_block
 from lineage_core.joining import JoinEntry, Side, entry_of
-from lineage_core.linking import TaskId
+from lineage_core.linking import Members, TaskId
 from lineage_core.packing import PackedBlock
 from lineage_core.region import Region
+from lineage_store.sealed_spaces import members_of
 from lineage_store.signed import BIAS
 from lineage_store.writing import Writer
 
@@ -42,6 +44,7 @@ class SqliteLinkState:
         """Row ids of blocks whose sides are in the temporary table."""
         self._committed: set[TaskId] = set()
         self._claimed: dict[str, bool] = {}
+        self._read: set[str] = set()
         connection.execute("DROP TABLE IF EXISTS temp.side")
         connection.execute(
             "CREATE TEMP TABLE side (space INTEGER, role INTEGER, block INTEGER, low INTEGER, "
@@ -72,6 +75,13 @@ class SqliteLinkState:
         yield from self._sides(
             _CONSUMER, "SELECT id FROM block WHERE in_space = ?", space, first, last
         )
+
+    def is_read(self, space: str) -> bool:
+        return space in self._read
+
+    def members(self, spaces: Collection[str]) -> Iterator[Members]:
+        for space in spaces:
+            yield members_of(self._rows, self._writer.space(space))
 
     def unmatched(self, block: BlockId) -> int:
         row_id = self._writer.block_row(block)
@@ -118,7 +128,10 @@ class SqliteLinkState:
         self, role: int, blocks: str, space: str, first: int, last: int
     ) -> Iterator[tuple[BlockId, Side]]:
         space_row = self._writer.space(space)
-        for (row_id,) in self._db.execute(blocks, (space_row,)).fetchall():
+        found = self._db.execute(blocks, (space_row,)).fetchall()
+        if role == _CONSUMER and found:
+            self._read.add(space)
+        for (row_id,) in found:
             if row_id not in self._spread_out:
                 self._spread_stored(row_id)
         rows = self._db.execute(
@@ -130,6 +143,9 @@ class SqliteLinkState:
         )
         for node, partition, attempt, seq, *columns in rows:
             yield BlockId(node, partition, attempt, seq), _unpack(*columns)
+
+    def _rows(self, query: str, *values: object) -> list[Any]:
+        return self._db.execute(query, values).fetchall()
 
     def _spread_stored(self, row_id: int) -> None:
         data = self._db.execute(

@@ -37,11 +37,13 @@ class Loader:
     ``offset``: bytes of the driver's file that are done. ``sources``: nodes that read files.
     """
 
-    def __init__(self, connection: sqlite3.Connection, app: str, report: IngestReport) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, app: str, report: IngestReport, heard_at: float
+    ) -> None:
         self._db = connection
         self._app = app
         self._report = report
-        self._writer = Writer(connection, app)
+        self._writer = Writer(connection, app, heard_at)
         self._rows = {row.file: row for row in self._writer.tasks() if row.file}
         self._claims_read: dict[str, tuple[int, frozenset[str]]] = {}
         self._file: _OpenFile | None = None
@@ -207,7 +209,7 @@ class Loader:
 
     def settle(self) -> None:
         """Bring counts up to date: the last act in a transaction."""
-        self._linker.settle()
+        self._writer.seals(self._linker.settle())
         self._db.execute(
             "UPDATE application SET spool_bytes = ? WHERE id = ?",
             (self.offset, self._writer.app_id),

@@ -153,7 +153,10 @@ _VERSION_3 = (
 """Flows by key of partitions that were computed twice: nobody noted which attempt's were read, and rows
 that an attempt numbered were taken for those of every other."""
 
-STEPS: tuple[Sequence[str], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
+_VERSION_4 = ("ALTER TABLE space ADD COLUMN seal TEXT NOT NULL DEFAULT ''",)
+"""See :mod:`lineage_core.sealing`. What was stored before has no seals: its traces load more blocks."""
+
+STEPS: tuple[Sequence[str], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 """``STEPS[n]`` makes version n + 1 of version n."""
 
 

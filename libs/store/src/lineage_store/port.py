@@ -11,6 +11,7 @@ from lineage_core.block import BlockId, FlowBlock
 from lineage_core.graph import EdgeBatch, FlowGraph
 from lineage_core.linking import TaskId
 from lineage_core.message import Message
+from lineage_core.sealing import Seal
 from lineage_core.verdict import StoreCounts
 
 
@@ -43,11 +44,13 @@ class GraphStore(Protocol):
         *,
         tasks: Mapping[BlockId, TaskId] | None = None,
         unmatched: Mapping[BlockId, int] | None = None,
+        seals: Iterable[Seal] = (),
     ) -> None:
         """Store all of it in one durable transaction, visible at once.
 
         ``tasks``: whose commit makes a block visible, where that is no task of the block's own
-        node. ``unmatched``: input positions of stored blocks that no block puts out.
+        node. ``unmatched``: input positions of stored blocks that no block puts out. ``seals``: all
+        edges between the blocks that they are of are stored, by now or by this.
 
         Raises:
             KeyError: an edge names a block that is not in the store.

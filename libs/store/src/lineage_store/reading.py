@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -22,11 +23,13 @@ from lineage_core.graph import (
 )
 from lineage_core.message import Message
 from lineage_core.packing import unpack_edge
+from lineage_core.sealing import Seal
 from lineage_core.verdict import StoreCounts
 from lineage_store import records
 from lineage_store.counting import count_store
 from lineage_store.errors import StoreError
 from lineage_store.recipes import parse_body, recipe_in
+from lineage_store.sealed_spaces import is_intact
 from lineage_store.signed import BIAS
 
 _REF_COLUMNS = (
@@ -40,11 +43,16 @@ class SqliteGraph:
     """Implements :class:`lineage_core.graph.FlowGraph`. Sees what was committed when it asks."""
 
     def __init__(
-        self, connection: sqlite3.Connection, lock: AbstractContextManager[object], app_id: int
+        self,
+        connection: sqlite3.Connection,
+        lock: AbstractContextManager[object],
+        app_id: int,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._db = connection
         self._lock = lock
         self._app_id = app_id
+        self._clock = clock
         self._row_ids: dict[BlockId, int] = {}
 
     def messages(self, *kinds: str) -> Sequence[Message]:
@@ -160,9 +168,30 @@ class SqliteGraph:
             edge for block in dict.fromkeys(producers) for edge in self._edges(block, "producer")
         ]
 
+    def seals(self) -> Sequence[Seal]:
+        rows = self._all(
+            "SELECT text, seal FROM space WHERE app = ? AND seal <> '' ORDER BY text", self._app_id
+        )
+        return [Seal.from_text(*row) for row in rows]
+
+    def sealed(self, spaces: Iterable[str]) -> Collection[str]:
+        found = []
+        for space in spaces:
+            rows = self._all(
+                "SELECT id, seal FROM space WHERE app = ? AND text = ? AND seal <> ''",
+                self._app_id,
+                space,
+            )
+            found += [
+                space
+                for row_id, text in rows
+                if is_intact(self._all, row_id, Seal.from_text(space, text))
+            ]
+        return found
+
     def counts(self) -> StoreCounts:
         """What the verdict needs to know of the store."""
-        return count_store(self._all, self._app_id)
+        return count_store(self._all, self._app_id, self._clock())
 
     def _edges(self, block_id: BlockId, side: str) -> Iterator[EdgeBatch]:
         other = "producer" if side == "consumer" else "consumer"

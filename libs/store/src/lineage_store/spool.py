@@ -6,7 +6,9 @@ read is a reason beside what can.
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,20 @@ BLOCKS_FOLDER = "blocks"
 BLOCK_SUFFIX = ".lmf"
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_.:*-]{1,250}\.lmf")
+
+
+def age_s(folder: Path) -> float:
+    """Seconds since the driver wrote its last message, both moments by the clock of the file system.
+
+    0 where that can't be asked: the folder may only be read.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder) as now:
+            return max(
+                0.0, os.fstat(now.fileno()).st_mtime - (folder / DRIVER_FILE).stat().st_mtime
+            )
+    except OSError:
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)

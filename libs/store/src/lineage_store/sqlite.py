@@ -15,6 +15,7 @@ from lineage_core.graph import EdgeBatch
 from lineage_core.linking import TaskId
 from lineage_core.message import Commit, Message
 from lineage_core.packing import prepare
+from lineage_core.sealing import Seal
 from lineage_core.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_store.errors import StoreError
 from lineage_store.migrations import connect
@@ -32,7 +33,7 @@ class SqliteStore:
     One object may be used by several threads; each process opens its own. All that is given to
     :meth:`write` is visible at once: whoever writes decides what is committed (see
     :func:`lineage_store.ingest.ingest`). ``clock`` gives unix seconds; it only decides whether an
-    application counts as abandoned.
+    application counts as abandoned, for which no clock of a driver is asked.
 
     Raises:
         StoreError: the file can't be opened, is no lineage store, or is of a newer version.
@@ -44,6 +45,10 @@ class SqliteStore:
         self._lock = threading.RLock()
         self._db = connect(self.path)
 
+    def now(self) -> float:
+        """The store's clock."""
+        return self._clock()
+
     def write(
         self,
         app: str,
@@ -53,9 +58,10 @@ class SqliteStore:
         *,
         tasks: Mapping[BlockId, TaskId] | None = None,
         unmatched: Mapping[BlockId, int] | None = None,
+        seals: Iterable[Seal] = (),
     ) -> None:
         with self.transaction() as connection:
-            writer = Writer(connection, app)
+            writer = Writer(connection, app, self._clock())
             touched: set[TaskId] = set()
             for message in messages:
                 writer.message(message)
@@ -70,6 +76,7 @@ class SqliteStore:
             writer.edges(edges)
             for block_id, positions in (unmatched or {}).items():
                 writer.unmatched(block_id, positions)
+            writer.seals(seals)
             for task in sorted(touched):
                 writer.mark_recomputed(task)
 
@@ -112,7 +119,7 @@ class SqliteStore:
         found = self._query("SELECT id FROM application WHERE app = ?", app)
         if not found:
             raise KeyError(f"there is no application {app} in {self.path}")
-        return SqliteGraph(self._db, self._lock, found[0][0])
+        return SqliteGraph(self._db, self._lock, found[0][0], self._clock)
 
     def counts(self, app: str) -> StoreCounts:
         return self.graph(app).counts()

@@ -12,6 +12,7 @@ from lineage_core.graph import EdgeBatch
 from lineage_core.linking import TaskId
 from lineage_core.message import Begin, Commit, End, Heartbeat, Message, Recipe, dump_message
 from lineage_core.packing import PackedBlock, pack_edge
+from lineage_core.sealing import Seal
 from lineage_store.recipes import packed_body
 from lineage_store.recomputing import (
     RECOMPUTED,
@@ -44,10 +45,14 @@ class TaskRow:
 class Writer:
     """Writes one application's lineage over a connection; the caller holds a transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, app: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, app: str, heard_at: float) -> None:
+        """``heard_at``: unix seconds by the store's clock, when the messages that come were told."""
         self._db = connection
+        self._heard_at = heard_at
         self._spaces: dict[str, int] = {}
-        connection.execute("INSERT OR IGNORE INTO application (app) VALUES (?)", (app,))
+        connection.execute(
+            "INSERT OR IGNORE INTO application (app, seen_at) VALUES (?, ?)", (app, heard_at)
+        )
         found = connection.execute("SELECT id FROM application WHERE app = ?", (app,)).fetchone()
         self.app_id: int = found[0]
 
@@ -55,19 +60,14 @@ class Writer:
         """Store a message, and what follows from it for the application and its tasks."""
         match message:
             case Begin():
-                self._db.execute(
-                    "UPDATE application SET name = ?, started_at = ?, seen_at = max(seen_at, ?) "
-                    "WHERE id = ?",
-                    (message.name, message.started_at, message.started_at, self.app_id),
-                )
+                self._begin(message)
             case Heartbeat():
                 if not self._heartbeat(message):
                     return
             case End():
                 self._db.execute(
-                    "UPDATE application SET ended_at = ?, status = ?, seen_at = max(seen_at, ?) "
-                    "WHERE id = ?",
-                    (message.ended_at, message.status, message.ended_at, self.app_id),
+                    "UPDATE application SET ended_at = ?, status = ? WHERE id = ?",
+                    (message.ended_at, message.status, self.app_id),
                 )
             case Commit():
                 self.commit(message)
@@ -86,22 +86,31 @@ class Writer:
                 (self.app_id, message.node, found.lastrowid),
             )
 
+    def _begin(self, message: Begin) -> None:
+        # One that comes again is no sign of life.
+        self._db.execute(
+            "UPDATE application SET name = ?, started_at = ?, "
+            "seen_at = CASE started_at WHEN ? THEN seen_at ELSE ? END WHERE id = ?",
+            (message.name, *2 * (message.started_at,), self._heard_at, self.app_id),
+        )
+
     def _heartbeat(self, message: Heartbeat) -> bool:
         """Whether it is the latest."""
-        # Only the latest is of use; a notebook that is open for a week would leave thousands.
-        self._db.execute(
-            "UPDATE application SET seen_at = max(seen_at, ?) WHERE id = ?",
-            (message.at, self.app_id),
-        )
-        self._db.execute(
-            "DELETE FROM message WHERE app = ? AND type = 'heartbeat' "
-            "AND json_extract(body, '$.at') < ?",
-            (self.app_id, message.at),
-        )
         known = self._db.execute(
-            "SELECT 1 FROM message WHERE app = ? AND type = 'heartbeat'", (self.app_id,)
+            "SELECT id, coalesce(json_extract(body, '$.beat'), 0), json_extract(body, '$.at') "
+            "FROM message WHERE app = ? AND type = 'heartbeat'",
+            (self.app_id,),
+        ).fetchall()
+        if any((beat, at) >= (message.beat, message.at) for _, beat, at in known):
+            return False
+        # Only the latest is of use; a notebook that is open for a week would leave thousands.
+        self._db.executemany(
+            "DELETE FROM message WHERE id = ?", [(row_id,) for row_id, *_ in known]
         )
-        return known.fetchone() is None
+        self._db.execute(
+            "UPDATE application SET seen_at = ? WHERE id = ?", (self._heard_at, self.app_id)
+        )
+        return True
 
     def commit(self, commit: Commit) -> TaskRow:
         """Remember a task as committed; its row."""
@@ -218,6 +227,13 @@ class Writer:
                 "INSERT OR IGNORE INTO edge VALUES (?, ?, ?, ?)",
                 (*ends, min(edge.pairs, INTEGER_MAX), pack_edge(edge)),
             )
+
+    def seals(self, seals: Iterable[Seal]) -> None:
+        """Store seals; all edges of their blocks are stored."""
+        self._db.executemany(
+            "UPDATE space SET seal = ? WHERE id = ?",
+            [(seal.to_text(), self.space(seal.space)) for seal in seals],
+        )
 
     def block_row(self, block_id: BlockId) -> int | None:
         """Row id of a stored block."""

@@ -482,7 +482,7 @@ class Session:
                 return
 
     def _pass_on(self) -> None:
-        heartbeat_at = time.monotonic()
+        heartbeat_at, beat = time.monotonic(), 0
         while True:
             item: Any = None
             with contextlib.suppress(Exception):
@@ -501,7 +501,8 @@ class Session:
                     self.guard("push commits", self.api.dispatcher.push)
             if time.monotonic() - heartbeat_at >= self.settings.heartbeat_s:
                 heartbeat_at = time.monotonic()
-                self._send(Heartbeat(app=self.app, at=time.time()))
+                beat += 1
+                self._send(Heartbeat(app=self.app, at=time.time(), beat=beat))
                 self.guard("send a heartbeat", self.api.dispatcher.push)
 
     def _take(self, event: Marker | Hold | Release) -> None:

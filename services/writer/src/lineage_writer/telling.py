@@ -33,7 +33,7 @@ LONGEST_S = 120.0
 class ToldRuns(Protocol):
     """See :class:`lineage_store.neo4j.told_runs.ToldRuns`."""
 
-    def untold(self, now: float) -> list[str]: ...
+    def untold(self) -> list[str]: ...
     def claim(self, app: str, now: float) -> bool: ...
     def release(self, app: str) -> None: ...
     def told(self, app: str, status: str) -> None: ...
@@ -110,7 +110,7 @@ class Teller:
         try:
             if self._store is None:
                 self._store = self._open_store()
-            waiting = self._store.told_runs().untold(self._clock())
+            waiting = self._store.told_runs().untold()
             self._metrics.openlineage_waiting.set(len(waiting))
             self._tries = {app: self._tries.get(app, _Try()) for app in waiting}
             for app in waiting:

@@ -6,7 +6,7 @@ from typing import Final, LiteralString
 
 from lineage_core.verdict import StoreCounts
 from lineage_store.neo4j.connection import Connection
-from lineage_store.neo4j.keys import SEPARATOR, prefix
+from lineage_store.neo4j.keys import SEPARATOR, app_key, prefix
 from lineage_store.rooting import is_root
 
 HALF = 1 << 32
@@ -60,6 +60,11 @@ RETURN space, blocks, high, low, EXISTS {
 """
 )
 
+_SILENT: Final[LiteralString] = """
+MATCH (a:Application {id: $id})
+RETURN coalesce($now, timestamp() / 1000.0) - a.seen_at
+"""
+
 _RECIPES: Final[LiteralString] = """
 MATCH (m:Message)
 USING INDEX m:Message(app, recipe_of)
@@ -75,9 +80,10 @@ RETURN n.node
 """
 
 
-def count_store(connection: Connection, app: str) -> StoreCounts:
-    """The counts of one application."""
+def count_store(connection: Connection, app: str, now: float | None = None) -> StoreCounts:
+    """The counts of one application. ``now``: unix seconds; None: by the server's clock."""
     begin = prefix(app)
+    ((silent_s,),) = connection.read(_SILENT, id=app_key(app), now=now)
     tasks = connection.read(_TASKS, prefix=begin)
     claimed = [row for row in tasks if not row[0]]
     inexact: dict[str, tuple[str, ...]] = {}
@@ -96,6 +102,7 @@ def count_store(connection: Connection, app: str) -> StoreCounts:
         written=stored.get(False, 0),
         stubs=stored.get(True, 0),
         recipes=frozenset(node for (node,) in connection.read(_RECIPES, app=app)),
+        silent_s=silent_s,
     )
 
 

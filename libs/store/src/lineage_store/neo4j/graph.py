@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, LiteralString
 
 from lineage_core.address import SpaceKind, parse_space
@@ -20,15 +20,19 @@ from lineage_core.graph import (
 )
 from lineage_core.message import Message
 from lineage_core.packing import unpack_edge
+from lineage_core.sealing import Seal, seal_of
 from lineage_store import records
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.counting import HALF
-from lineage_store.neo4j.keys import block_of, key, prefix
+from lineage_store.neo4j.keys import app_key, block_of, key, prefix
+from lineage_store.parts import in_parts
 from lineage_store.recipes import parse_body, recipe_in
 from lineage_store.signed import BIAS
 
 REFS_AT_ONCE = 5_000
 """Blocks that a listing of all reads at a time."""
+SPACES_AT_ONCE = 64
+"""Spaces whose blocks are compared with their seals at a time."""
 
 _REF: Final[LiteralString] = (
     "b.id, b.in_space, b.in_low, b.in_high, b.rows, b.associations, b.exact, b.reason, b.task, "
@@ -84,6 +88,37 @@ UNWIND $ids AS id
 MATCH (p:FlowBlock {id: id})-[f:FLOW]->(c:FlowBlock)
 WHERE c.visible AND c.stub IS NULL
 RETURN p.id, c.id, f.pairs, f.data
+"""
+
+_SEALS: Final[LiteralString] = """
+MATCH (s:FlowSpace)
+USING INDEX s:FlowSpace(id)
+WHERE s.id STARTS WITH $prefix AND s.seal IS NOT NULL
+RETURN s.space, s.seal ORDER BY s.space
+"""
+
+_SEALED: Final[LiteralString] = """
+UNWIND $spaces AS one
+MATCH (f:FlowSpace {id: one})
+WHERE f.seal IS NOT NULL
+RETURN f.space, f.seal, COLLECT {
+    MATCH (s:FlowSection)
+    USING INDEX s:FlowSection(app, space, low)
+    WHERE s.app = $app AND s.space = f.space AND s.low IS NOT NULL
+    MATCH (p:FlowBlock {id: s.block})
+    WHERE p.visible
+    RETURN p.id
+}, COLLECT {
+    MATCH (c:FlowBlock)
+    USING INDEX c:FlowBlock(app, in_space, in_low)
+    WHERE c.app = $app AND c.in_space = f.space AND c.in_low IS NOT NULL AND c.visible
+    RETURN c.id
+}
+"""
+
+_EPOCHS: Final[LiteralString] = """
+MATCH (a:Application {id: $id})
+RETURN size(coalesce(a.epochs, []))
 """
 
 _SPACES: Final[LiteralString] = """
@@ -213,6 +248,31 @@ class Neo4jGraph:
 
     def edges_from(self, producers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
         return self._edges(_EDGES_FROM, producers)
+
+    def seals(self) -> Sequence[Seal]:
+        rows = self._connection.read(_SEALS, prefix=prefix(self._app))
+        return [Seal.from_text(*row) for row in rows]
+
+    def sealed(self, spaces: Iterable[str]) -> Collection[str]:
+        asked = [key(self._app, space) for space in spaces]
+        rows = self._connection.read(_SEALED, app=self._app, spaces=asked) if asked else []
+        return [
+            space
+            for space, text, producers, consumers in rows
+            if seal_of(space, map(block_of, producers), map(block_of, consumers))
+            == Seal.from_text(space, text)
+        ]
+
+    def unsealed(self) -> int:
+        """How many spaces have a seal that does not hold, where several states of linking made them.
+
+        While one state made all links, what is not sealed is on its way.
+        """
+        ((epochs,),) = self._connection.read(_EPOCHS, id=app_key(self._app))
+        if epochs < 2:
+            return 0
+        spaces = [seal.space for seal in self.seals()]
+        return sum(len(part) - len(self.sealed(part)) for part in in_parts(spaces, SPACES_AT_ONCE))
 
     def _edges(self, query: LiteralString, blocks: Iterable[BlockId]) -> list[EdgeBatch]:
         ids = [key(self._app, block_id) for block_id in dict.fromkeys(blocks)]

@@ -26,6 +26,7 @@ from lineage_core.message import (
     Register,
     dump_message,
 )
+from lineage_core.sealing import Seal
 from lineage_store.neo4j import statements
 from lineage_store.neo4j.keys import app_key, key, task_key
 from lineage_store.neo4j.rows import Row, about, block_properties, offset_key, parts, registered
@@ -41,8 +42,14 @@ class Loading:
     another.
     """
 
-    def __init__(self, transaction: neo4j.ManagedTransaction | neo4j.Transaction) -> None:
+    def __init__(
+        self,
+        transaction: neo4j.ManagedTransaction | neo4j.Transaction,
+        now: float | None = None,
+    ) -> None:
+        """``now``: unix seconds at which messages are heard; None: by the server's clock."""
         self._transaction = transaction
+        self._now = now
         self._apps: dict[str, Row] = {}
         self._frames: dict[str, Row] = {}
         self._nodes: dict[str, Row] = {}
@@ -57,6 +64,8 @@ class Loading:
         self._visible: dict[str, Row] = {}
         self._unmatched: dict[str, Row] = {}
         self._edges: dict[tuple[str, str], Row] = {}
+        self._seals: dict[str, Row] = {}
+        self._epochs: dict[tuple[str, str], Row] = {}
         # Messages keep the order in which they are stored; no two writers share a counter.
         self._number = time.time_ns()
 
@@ -92,13 +101,9 @@ class Loading:
         self.application(app)
         match message:
             case Begin():
-                times = {"name": message.name, "started_at": message.started_at}
-                self._frame(app, message.started_at, times)
-            case Heartbeat():
-                self._frame(app, message.at, {})
+                self._frame(app, {"name": message.name, "started_at": message.started_at})
             case End():
-                times = {"ended_at": message.ended_at, "status": message.status}
-                self._frame(app, message.ended_at, times)
+                self._frame(app, {"ended_at": message.ended_at, "status": message.status})
             case Register():
                 row = self._node(app, message.node)
                 self._registered[row["id"]] = {"id": row["id"], "props": registered(message)}
@@ -147,12 +152,21 @@ class Loading:
                     "data": edge.data,
                 }
 
+        for seal in links.seals:
+            self._seal(links.app, seal)
+        if links.epoch:
+            self.application(links.app)
+            row = {"id": app_key(links.app), "epoch": links.epoch}
+            self._epochs[links.app, links.epoch] = row
+
     # -- storing it --------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Send all that was collected; further rows may follow, and another flush."""
-        self._send(statements.APPLICATIONS, self._apps)
-        self._send(statements.FRAMES, self._frames)
+        self._send(statements.APPLICATIONS, self._apps, now=self._now)
+        self._send(statements.FRAMES, self._frames, now=self._now)
+        self._send(statements.HEARTBEATS, self._heartbeats, now=self._now)
+        self._send(statements.EPOCHS, self._epochs)
         self._send(statements.TASKS, self._tasks)
         self._send(statements.COMMITS, self._commits)
         self._send(statements.BLOCKS, self._blocks)
@@ -160,11 +174,11 @@ class Loading:
         self._send(statements.REGISTERED, self._registered)
         self._send(statements.SENDS_TO, self._sends_to)
         self._send(statements.MESSAGES, self._messages)
-        self._send(statements.HEARTBEATS, self._heartbeats)
         self._send(statements.FILLED, self._filled)
         self._send(statements.VISIBLE, self._visible)
         self._send(statements.UNMATCHED, self._unmatched)
         self._send_edges()
+        self._send(statements.SEALS, self._seals)
         # Last, over commits and blocks alike: whichever came later finds the other.
         self._send(statements.RECOMPUTED, self._tasks, reason=RECOMPUTED, named=[NAMED])
         for rows in vars(self).values():
@@ -195,11 +209,9 @@ class Loading:
 
     # -- collecting --------------------------------------------------------------------------
 
-    def _frame(self, app: str, seen_at: float, properties: Row) -> None:
-        row = self._frames.setdefault(app, {"id": app_key(app), "seen_at": 0.0, "props": {}})
-        row["seen_at"] = max(row["seen_at"], seen_at)
-        # Also where only the time is news: setting something locks the node before it is read.
-        row["props"] |= {"app": app} | properties
+    def _frame(self, app: str, properties: Row) -> None:
+        row = self._frames.setdefault(app, {"id": app_key(app), "props": {}})
+        row["props"] |= properties
 
     def _node(self, app: str, node: str) -> Row:
         self.application(app)
@@ -218,6 +230,13 @@ class Loading:
         block_key = key(app, block_id)
         self._blocks.setdefault(block_key, {"id": block_key, "app": app})
         return block_key
+
+    def _seal(self, app: str, seal: Seal) -> None:
+        space_key = key(app, seal.space)
+        known = self._seals.get(space_key)
+        if known is None or known["size"] <= seal.size:
+            row = {"space": seal.space, "size": seal.size, "seal": seal.to_text()}
+            self._seals[space_key] = {"id": space_key, "app": app} | row
 
     def _commit(self, commit: Commit) -> None:
         task = TaskId(commit.node, commit.partition, commit.attempt)
@@ -239,12 +258,17 @@ class Loading:
             # Only the latest is of use; a notebook that is open for a week would leave thousands.
             row_key = key(message.app, "heartbeat")
             known = self._heartbeats.get(row_key)
-            if known is None or known["props"]["at"] < message.at:
-                properties["at"] = message.at
-                self._heartbeats[row_key] = {"id": row_key, "props": properties}
+            properties |= {"beat": message.beat, "at": message.at}
+            if known is None or _beat(known["props"]) < _beat(properties):
+                row = {"id": row_key, "of": app_key(message.app), "props": properties}
+                self._heartbeats[row_key] = row
             return
         row_key = key(message.app, hashlib.blake2b(body.encode(), digest_size=16).hexdigest())
         nodes = about(message)
         if nodes:
             properties["about"] = nodes
         self._messages.setdefault(row_key, {"id": row_key, "props": properties})
+
+
+def _beat(heartbeat: Row) -> tuple[int, float]:
+    return heartbeat["beat"], heartbeat["at"]

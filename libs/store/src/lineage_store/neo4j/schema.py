@@ -62,11 +62,22 @@ _VERSION_4: Sequence[LiteralString] = (
 """Flows by key of partitions that were computed twice: nobody noted which attempt's were read, and rows
 that an attempt numbered were taken for those of every other."""
 
+_VERSION_5: Sequence[LiteralString] = (
+    "CREATE CONSTRAINT lineage_space IF NOT EXISTS FOR (n:FlowSpace) REQUIRE n.id IS UNIQUE",
+)
+"""For seals of spaces (lineage_core.sealing); what was stored before has none."""
+
 _STATES: LiteralString = (
     "SHOW INDEXES YIELD name, state WHERE name STARTS WITH 'lineage_' RETURN name, state"
 )
 
-STEPS: tuple[Sequence[LiteralString], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+STEPS: tuple[Sequence[LiteralString], ...] = (
+    _VERSION_1,
+    _VERSION_2,
+    _VERSION_3,
+    _VERSION_4,
+    _VERSION_5,
+)
 """``STEPS[n]`` makes version n + 1 of version n; every statement must be repeatable."""
 
 

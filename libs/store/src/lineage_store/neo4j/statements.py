@@ -27,15 +27,18 @@ APPLICATIONS: Final[LiteralString] = """
 UNWIND $rows AS row
 MERGE (a:Application {id: row.id})
 ON CREATE SET a.app = row.app, a.name = '', a.started_at = 0.0, a.status = 'running',
-    a.seen_at = 0.0
+    a.seen_at = coalesce($now, timestamp() / 1000.0)
 """
 
 FRAMES: Final[LiteralString] = """
 UNWIND $rows AS row
 MATCH (a:Application {id: row.id})
+SET a.seen_at = CASE
+    WHEN a.started_at <> row.props.started_at THEN coalesce($now, timestamp() / 1000.0)
+    ELSE a.seen_at END
 SET a += row.props
-SET a.seen_at = CASE WHEN a.seen_at < row.seen_at THEN row.seen_at ELSE a.seen_at END
 """
+# A beginning that comes again is no sign of life.
 
 NODES: Final[LiteralString] = """
 UNWIND $rows AS row
@@ -66,9 +69,12 @@ HEARTBEATS: Final[LiteralString] = """
 UNWIND $rows AS row
 MERGE (m:Message {id: row.id})
 SET m.app = row.props.app
-WITH m, row WHERE m.at IS NULL OR m.at < row.props.at
-SET m += row.props
+WITH m, row, coalesce(m.beat, 0) AS beat
+WHERE m.at IS NULL OR beat < row.props.beat OR beat = row.props.beat AND m.at < row.props.at
+MATCH (a:Application {id: row.of})
+SET m += row.props, a.seen_at = coalesce($now, timestamp() / 1000.0)
 """
+# When the store takes it: the clock of whoever sent it may be any time off.
 
 TASKS: Final[LiteralString] = """
 UNWIND $rows AS row
@@ -146,3 +152,19 @@ WHERE b.task = t.id AND b.merges AND b.exact AND b.attempt IN t.attempts
     AND (size(t.digests) > 1 OR b.in_space =~ '.*#[0-9]+[.][0-9]+')
 SET b.exact = false, b.reason = $reason
 """
+
+SEALS: Final[LiteralString] = """
+UNWIND $rows AS row
+MERGE (s:FlowSpace {id: row.id})
+SET s.app = row.app
+WITH s, row WHERE coalesce(s.size, 0) <= row.size
+SET s.space = row.space, s.size = row.size, s.seal = row.seal
+"""
+
+EPOCHS: Final[LiteralString] = """
+UNWIND $rows AS row
+MATCH (a:Application {id: row.id})
+WHERE NOT row.epoch IN coalesce(a.epochs, [])
+SET a.epochs = coalesce(a.epochs, []) + row.epoch
+"""
+# Once an epoch: most transactions lock no application.

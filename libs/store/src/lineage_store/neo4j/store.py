@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, LiteralString, TypeVar
 
 import neo4j
@@ -14,6 +14,7 @@ from lineage_core.graph import EdgeBatch
 from lineage_core.linking import TaskId
 from lineage_core.message import Message
 from lineage_core.packing import prepare
+from lineage_core.sealing import Seal
 from lineage_core.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_store.neo4j.connection import RETRY_S, Address, Connection
 from lineage_store.neo4j.counting import HALF, count_store
@@ -47,7 +48,8 @@ CALL (a) {
     WHERE m.app = a.app AND m.recipe_of IS NOT NULL
     RETURN count(DISTINCT m.recipe_of) AS recipes
 }
-RETURN a.app, a.name, a.started_at, a.ended_at, a.status, a.seen_at, flows, high, low, recipes
+RETURN a.app, a.name, a.started_at, a.ended_at, a.status,
+    coalesce($now, timestamp() / 1000.0) - a.seen_at, flows, high, low, recipes
 """
 
 _BLOCK_KEYS: Final[LiteralString] = """
@@ -65,6 +67,8 @@ _DELETE: Final[tuple[LiteralString, ...]] = (
     "CALL (s) { DELETE s } IN TRANSACTIONS OF $rows ROWS",
     "MATCH (b:FlowBlock) USING INDEX b:FlowBlock(id) WHERE b.id STARTS WITH $prefix "
     "CALL (b) { DETACH DELETE b } IN TRANSACTIONS OF $rows ROWS",
+    "MATCH (s:FlowSpace) USING INDEX s:FlowSpace(id) WHERE s.id STARTS WITH $prefix "
+    "CALL (s) { DELETE s } IN TRANSACTIONS OF $rows ROWS",
     "MATCH (n:LineageNode) USING INDEX n:LineageNode(id) WHERE n.id STARTS WITH $prefix "
     "CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF $rows ROWS",
     "MATCH (t:Task) USING INDEX t:Task(id) WHERE t.id STARTS WITH $prefix "
@@ -81,14 +85,15 @@ class Neo4jStore:
     """Implements :class:`lineage_store.port.GraphStore` over one database of a Neo4j.
 
     May be shared by threads, and by any number of processes that open their own. ``clock`` gives
-    unix seconds; it only decides whether an application counts as abandoned.
+    unix seconds, or None: the server's clock is asked. It only decides whether an application counts as
+    abandoned: of whoever writes and reads, and of the driver, no clock is compared with another.
     """
 
     def __init__(
         self,
         address: Address,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float | None] = lambda: None,
         retry_s: float = RETRY_S,
     ) -> None:
         """Connect, and bring the database's schema up to date.
@@ -120,7 +125,7 @@ class Neo4jStore:
         """
 
         def transaction(opened: neo4j.ManagedTransaction) -> T:
-            loading = Loading(opened)
+            loading = Loading(opened, self._clock())
             result = work(loading)
             loading.flush()
             return result
@@ -147,6 +152,7 @@ class Neo4jStore:
         *,
         tasks: Mapping[BlockId, TaskId] | None = None,
         unmatched: Mapping[BlockId, int] | None = None,
+        seals: Iterable[Seal] = (),
     ) -> None:
         said = list(messages)
         stored = []
@@ -159,6 +165,7 @@ class Neo4jStore:
             [one.block_id for one in stored],
             list((unmatched or {}).items()),
             [packed_edge(edge) for edge in edges],
+            list(seals),
         )
         ends = {end for edge in links.edges for end in (edge.producer, edge.consumer)}
         unknown = sorted(ends - {one.block_id for one in stored})
@@ -185,9 +192,9 @@ class Neo4jStore:
 
     def applications(self) -> Sequence[ApplicationRecord]:
         found = []
-        rows = self._connection.read(_APPLICATIONS, half=HALF)
-        for app, name, started_at, ended_at, status, seen_at, flows, high, low, recipes in rows:
-            gone = status == "running" and self._clock() - seen_at > ABANDONED_AFTER_S
+        rows = self._connection.read(_APPLICATIONS, half=HALF, now=self._clock())
+        for app, name, started_at, ended_at, status, silent_s, flows, high, low, recipes in rows:
+            gone = status == "running" and silent_s > ABANDONED_AFTER_S
             found.append(
                 ApplicationRecord(
                     app=app,
@@ -216,8 +223,8 @@ class Neo4jStore:
         return Neo4jGraph(self._connection, app)
 
     def counts(self, app: str) -> StoreCounts:
-        self.graph(app)
-        return count_store(self._connection, app)
+        unsealed = self.graph(app).unsealed()
+        return replace(count_store(self._connection, app, self._clock()), unsealed=unsealed)
 
     def record_view(self, app: str) -> RecordView:
         """The record-level view of an application, made or not.
@@ -230,7 +237,7 @@ class Neo4jStore:
 
     def told_runs(self) -> ToldRuns:
         """Which applications OpenLineage was told of."""
-        return ToldRuns(self._connection)
+        return ToldRuns(self._connection, self._clock)
 
     def delete(self, app: str) -> None:
         for statement in _DELETE:

@@ -7,6 +7,7 @@ that nobody finished runs out, and the next one tells again: at least once, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, LiteralString
 
 from lineage_core.verdict import ABANDONED_AFTER_S
@@ -19,7 +20,8 @@ CLAIM_S = 60.0
 _UNTOLD: Final[LiteralString] = """
 MATCH (a:Application)
 WITH a, coalesce(a.status, 'running') AS status, coalesce(a.openlineage_told, '') AS told
-WHERE CASE status WHEN 'running' THEN told = '' AND a.seen_at < $silent_since ELSE told <> status END
+WHERE CASE status WHEN 'running' THEN told = ''
+    AND a.seen_at < coalesce($heard_now, timestamp() / 1000.0) - $silent_s ELSE told <> status END
 RETURN a.app ORDER BY a.started_at, a.app
 """
 
@@ -48,16 +50,19 @@ REMOVE a.openlineage_claimed_until, a.openlineage_claims
 class ToldRuns:
     """What one database knows of it. Times in unix seconds."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, clock: Callable[[], float | None]) -> None:
         self._connection = connection
+        self._clock = clock
 
-    def untold(self, now: float) -> list[str]:
+    def untold(self) -> list[str]:
         """Applications that ended, or fell silent, and were not told of so; the oldest first.
+
+        How long one is silent is by the store's clock alone.
 
         Raises:
             StoreError: the store can't be read.
         """
-        rows = self._connection.read(_UNTOLD, silent_since=now - ABANDONED_AFTER_S)
+        rows = self._connection.read(_UNTOLD, heard_now=self._clock(), silent_s=ABANDONED_AFTER_S)
         return [app for (app,) in rows]
 
     def claim(self, app: str, now: float) -> bool:
