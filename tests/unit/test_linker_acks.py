@@ -24,6 +24,7 @@ from lineage_linker.redis_access import RedisRun
 from lineage_linker.redis_state import Lifetimes
 from lineage_linker.settings import LinkerSettings
 from lineage_linker.side_cache import SideCache
+from lineage_linker.state_positions import StatePositions
 from tests.linker_job import make_job
 from tests.linker_memory import LAYOUT, TOPICS, MemoryAppState, MemoryLinker, Received, incoming
 
@@ -41,7 +42,8 @@ class Redis:
         self.current = run
         self.now = 100.0
         self.done: list[list[int]] = []
-        self.acked: list[int] = []
+        self.given: list[int] = []
+        self.rewound = 0
 
     async def process(self, records: Sequence[Incoming]) -> RedisRun:
         await asyncio.sleep(0)
@@ -51,13 +53,19 @@ class Redis:
     async def run(self) -> RedisRun:
         return self.current
 
+    async def rewind(self) -> None:
+        self.rewound += 1
+
+    async def acked(self, records: Sequence[Incoming]) -> None:
+        """The state must have these from now on."""
+
     def restart(self) -> None:
         self.current = RedisRun(self.current.run_id + "'", self.current.version, keeps=True)
 
     def acks(self, unsafe_bytes: int = 1 << 20) -> Acks[int]:
         return Acks(
             self,
-            self.acked.append,
+            self.given.append,
             unsafe_s=3.0,
             unsafe_bytes=unsafe_bytes,
             clock=lambda: self.now,
@@ -78,7 +86,7 @@ def test_acked_at_once_where_nothing_can_be_gained_by_waiting(run: RedisRun) -> 
         redis = Redis(run)
         await batch(acks := redis.acks(), 0, 1)
         await batch(acks, 2)
-        assert redis.acked == [0, 1, 2]
+        assert redis.given == [0, 1, 2]
 
     asyncio.run(check())
 
@@ -90,13 +98,13 @@ def test_acked_when_an_old_redis_has_it_on_disk() -> None:
         await batch(acks, 0, 1)
         redis.now += 2.0
         await batch(acks, 2)
-        assert redis.acked == []
+        assert redis.given == []
         redis.now += 1.0
         await acks.release()
-        assert redis.acked == [0, 1]
+        assert redis.given == [0, 1]
         redis.now += 2.0
         await acks.release()
-        assert redis.acked == [0, 1, 2]
+        assert redis.given == [0, 1, 2]
         assert redis.done == [[0, 1], [2]]
 
     asyncio.run(check())
@@ -111,11 +119,11 @@ def test_done_again_when_redis_may_have_forgotten_it() -> None:
         redis.restart()
         redis.now += 3.0
         await acks.release()
-        assert redis.acked == []
+        assert redis.given == []
         assert redis.done == [[0, 1], [2], [0, 1], [2]]
         redis.now += 3.0
         await acks.release()
-        assert redis.acked == [0, 1, 2]
+        assert redis.given == [0, 1, 2]
 
     asyncio.run(check())
 
@@ -127,10 +135,10 @@ def test_a_new_redis_does_not_let_older_records_behind() -> None:
         await batch(acks, 0)
         redis.current = NEW
         await batch(acks, 1)
-        assert redis.acked == []
+        assert redis.given == []
         redis.now += 3.0
         await acks.release()
-        assert redis.acked == [0, 1]
+        assert redis.given == [0, 1]
 
     asyncio.run(check())
 
@@ -144,7 +152,7 @@ def test_what_waits_is_bounded() -> None:
         assert not first.done()
         redis.now += 3.0
         await first
-        assert redis.acked == [0, 1]
+        assert redis.given == [0, 1]
 
     asyncio.run(check())
 
@@ -171,12 +179,12 @@ def test_nothing_is_acked_before_what_came_before_it(monkeypatch: pytest.MonkeyP
             redis.now += rng.random()
             asking = asyncio.create_task(acks.release())
             tasks.append(asking)
-        assert redis.acked == []
+        assert redis.given == []
         head.set()
         await asyncio.gather(*tasks)
         redis.now += 3.0
         await acks.release()
-        assert redis.acked == list(range(20))
+        assert redis.given == list(range(20))
 
     for seed in range(5):
         asyncio.run(check(seed))
@@ -255,6 +263,13 @@ class Sender:
         return acknowledged()
 
 
+class Forgetful:
+    """Redis that was never told of a position."""
+
+    def hgetall(self, key: str) -> dict[bytes, bytes]:
+        return {}
+
+
 class MemoryProcessor(Processor):
     """Over dictionaries."""
 
@@ -268,6 +283,7 @@ class MemoryProcessor(Processor):
             self.metrics,
             SideCache(0),
             Lifetimes(),
+            StatePositions(Forgetful(), "group"),  # type: ignore[arg-type]
             clock=lambda: 5.0,
         )
         self.states: dict[str, MemoryAppState] = {}
@@ -323,7 +339,7 @@ def test_a_batch_waits_for_its_servers() -> None:
     assert not processor.health.problems
     assert value_of(processor.metrics, "lineage_linker_retries_total") == 3
     assert value_of(processor.metrics, "lineage_linker_edges_total") == 133
-    assert value_of(processor.metrics, "lineage_linker_sent_messages_total") == 32
+    assert value_of(processor.metrics, "lineage_linker_sent_messages_total") == 31
     processor.close()
 
 
@@ -343,7 +359,7 @@ def test_a_batch_is_done_again_when_redis_was_restarted_meanwhile() -> None:
     run = asyncio.run(processor.process(job_records()))
     assert run.run_id == "b"
     assert received(sender).linked() == expected().received.linked()
-    assert len(sender.sent) == 2 * 32
+    assert len(sender.sent) == 2 * 31
     processor.close()
 
 

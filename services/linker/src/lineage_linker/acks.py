@@ -29,6 +29,10 @@ class Processing(Protocol):
 
     async def run(self) -> RedisRun: ...
 
+    async def rewind(self) -> None: ...
+
+    async def acked(self, records: Sequence[Incoming]) -> None: ...
+
 
 @dataclass(slots=True)
 class _Done(Generic[E]):
@@ -90,12 +94,15 @@ class Acks(Generic[E]):
         run = await self._processing.run()
         if any(one.run.run_id != run.run_id for one in self._done):
             log.warning("redis_was_restarted", batches_done_again=len(self._done))
+            await self._processing.rewind()
             for one in self._done:
                 one.run = await self._processing.process(one.records)
                 one.at = self._clock()
         while self._done and self._is_due(self._done[0]):
-            for event in self._done.popleft().events:
+            done = self._done.popleft()
+            for event in done.events:
                 self._ack(event)
+            await self._processing.acked(done.records)
 
     def _is_due(self, one: _Done[E]) -> bool:
         safe = one.run.answers_for_disk or not one.run.keeps

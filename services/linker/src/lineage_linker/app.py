@@ -7,7 +7,7 @@ is ever acked but by us, in order, and what can't go on ends the process (docs/a
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
 import faust
@@ -38,6 +38,10 @@ ANSWER_S = 5.0
 """Metadata that takes longer is taken for absence."""
 BUFFERED = 64
 """Records that are read ahead of a batch: they are counted, whatever their size."""
+
+
+Locate = Callable[[int, Mapping[Partition, int | None]], Awaitable[Mapping[Partition, int]]]
+"""Where the state stands, by an assignment's number and what is committed; 0: before the first record."""
 
 
 def make_app(settings: LinkerSettings, folder: str) -> faust.App:
@@ -81,8 +85,14 @@ def make_app(settings: LinkerSettings, folder: str) -> faust.App:
     return app
 
 
+def begin_where(app: faust.App, locate: Locate) -> None:
+    """Have the app begin each assignment of partitions where ``locate`` says."""
+    transport: Any = app.transport
+    transport.locate = locate
+
+
 class SeekingConsumer(Consumer):
-    """Faust's consumer, which also seeks where nothing that holds is committed.
+    """Faust's consumer, which goes on where the linker's state stands, and not where Kafka believes it.
 
     The original leaves a partition where it stands if nothing is committed yet (aiokafka's
     ``seek_to_committed``): records that were fetched and dropped, as around a rebalance, would never
@@ -93,6 +103,7 @@ class SeekingConsumer(Consumer):
     logger = Consumer.logger
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
+        generation = int(self.app.consumer_generation_id)
         committed: dict[TP, int | None] = dict(await super().seek_to_committed())
         held = {one: offset for one, offset in committed.items() if offset}
         ends = await self.highwaters(*held) if held else {}
@@ -100,12 +111,23 @@ class SeekingConsumer(Consumer):
             if offset > ends[one]:
                 log.warning("log_is_shorter", partition=one, committed=offset, end=ends[one])
                 committed[one] = None
-        # Neither does it seek to 0.
-        unmoved = [one for one, offset in committed.items() if not offset]
-        if unmoved:
-            await self._thread.seek_to_beginning(*unmoved)
-        # None is what Faust takes for an offset that is not known; its annotation forgets it.
-        return cast("Mapping[TP, int]", committed)
+        transport: Any = self.transport
+        located = await transport.locate(
+            generation, {(one.topic, one.partition): offset for one, offset in committed.items()}
+        )
+        starts = {one: located[one.topic, one.partition] for one in committed}
+        await self._go_to(starts)
+        return starts
+
+    async def _go_to(self, starts: Mapping[TP, int]) -> None:
+        # Faust does not seek to 0.
+        first = [one for one, offset in starts.items() if not offset]
+        if first:
+            await self._thread.seek_to_beginning(*first)
+        if len(first) < len(starts):
+            await self._thread.seek_wait({one: at for one, at in starts.items() if at})
+        # What it knew of an assignment before may be ahead of the state.
+        self._committed_offset.update({one: at or None for one, at in starts.items()})
 
 
 def credentials(settings: LinkerSettings) -> CredentialsT | None:
@@ -179,6 +201,7 @@ def incoming(event: EventT[Any]) -> Incoming:
         message.key,
         message.value,
         max(message.timestamp or 0.0, 0.0),
+        message.generation_id or 0,
     )
 
 

@@ -14,6 +14,7 @@ from lineage_core.dead_letter import DeadRecord
 from lineage_core.edge_message import Links, PackedEdge, pack_links, packed_edge
 from lineage_core.linking import Linked, Linker, TaskId
 from lineage_core.message import Commit, End, Fail, Message, Register, dump_message
+from lineage_core.sealing import Seal
 from lineage_core.topics import app_partition, flow_partition
 from lineage_core.trimming import Kept
 from lineage_linker.app_state import AppState, Use, promise_of, use_of
@@ -56,6 +57,7 @@ class _App:
     sent: set[BlockId] = field(default_factory=set)
     visible: list[BlockId] = field(default_factory=list)
     edges: list[PackedEdge] = field(default_factory=list)
+    seals: list[Seal] = field(default_factory=list)
 
 
 class Batch:
@@ -90,12 +92,20 @@ class Batch:
         self._message(record, event)
 
     def settle(self) -> None:
-        """After the last record: count what is unmatched, and tell what was linked."""
+        """After the last record: count what is unmatched, and seal what was linked."""
+        for app in self._apps.values():
+            app.seals = app.linker.settle()
+
+    def send_links(self, epoch: str) -> None:
+        """Say what was linked, all of it by the state of ``epoch``."""
         for name, app in self._apps.items():
-            app.linker.settle()
-            links = Links(name, app.visible, app.state.counts(), app.edges)
-            for value in pack_links(links):
-                self._send(name, value, self._app_partition(name), app.timestamp)
+            links = Links(name, app.visible, app.state.counts(), app.edges, app.seals, epoch)
+            frames = pack_links(links)
+            partition = self._app_partition(name)
+            for value in frames.edges:
+                self._send(name, value, partition, app.timestamp)
+            for value in frames.last:
+                self._send(name, value, partition, app.timestamp, after=bool(frames.edges))
 
     def finish(self) -> None:
         """All that was sent is safe."""
@@ -241,11 +251,13 @@ class Batch:
         partition: int,
         timestamp: float,
         source: Incoming | None = None,
+        *,
+        after: bool = False,
     ) -> None:
         topic = self._layout.topics.edge
         key = app.encode()
         self.outgoing.append(
-            Outgoing(topic, partition, key, value, timestamp=timestamp, source=source)
+            Outgoing(topic, partition, key, value, timestamp=timestamp, source=source, after=after)
         )
 
 

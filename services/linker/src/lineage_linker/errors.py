@@ -4,6 +4,7 @@ LineageError
 ├── UnusableRecordError     a record that is a dead letter: its own fault, whoever reads it
 ├── RefusedError            Kafka refuses a record as too large, and would again
 ├── ReadingError            Kafka's client skipped records, or reads no more: begin anew
+├── StateLostError          Redis lost what was acked: begin anew where its state stands
 ├── UnavailableError        a server is away or refuses to write: try the same again, later
 │   ├── StateUnavailableError     Redis
 │   └── BrokerUnavailableError    Kafka
@@ -25,6 +26,10 @@ class RefusedError(LineageError):
 
 class ReadingError(LineageError):
     """Kafka's client skipped records, or reads no more; what is not committed is read again by a new one."""
+
+
+class StateLostError(LineageError):
+    """Redis lost its state or has an older one; what it lacks is read again by a new process."""
 
 
 class UnavailableError(LineageError):

@@ -65,6 +65,11 @@ class Metrics:
         self.state_bytes_max = self._gauge(
             "state_bytes_max", "Memory that Redis may use (maxmemory); 0: no limit."
         )
+        self.state_behind = self._gauge(
+            "state_behind_messages",
+            "Records of this worker's partitions that were handled once and are read again, since "
+            "Redis lost its state or came back with an older one.",
+        )
         self.state_answer_seconds = self._gauge(
             "state_answer_seconds", "Seconds that Redis took for the last small question."
         )

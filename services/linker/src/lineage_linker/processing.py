@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter as Tally
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol, TypeVar
@@ -24,6 +24,7 @@ from lineage_linker.records import Incoming, Layout, Outgoing
 from lineage_linker.redis_access import RedisAccess, RedisRun
 from lineage_linker.redis_state import Lifetimes, RedisState
 from lineage_linker.side_cache import SideCache
+from lineage_linker.state_positions import Partition, StatePositions
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -59,9 +60,11 @@ class Processor:
         metrics: Metrics,
         cache: SideCache,
         lifetimes: Lifetimes,
+        positions: StatePositions,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._access = access
+        self._positions = positions
         self._sender = sender
         self._health = health
         self._metrics = metrics
@@ -75,14 +78,18 @@ class Processor:
         """Do a batch; when this returns, all that it brought about is in Kafka and in Redis.
 
         The process of Redis that was told is returned. If it can be asked, it has it on its disk.
+
+        Raises:
+            StateLostError: Redis has lost what was acked before; nothing is said of what it linked since.
         """
         begin = time.perf_counter()
         while True:
             layout = await self._health.patiently(self._sender.layout)
             run, batch = await self._patiently(partial(self._handle, layout, records))
             await self._send(batch)
-            await self._patiently(partial(self._access.guarded, batch.finish))
+            moved = await self._patiently(partial(self._finish, batch, records))
             if await self._patiently(partial(self._is_kept, run)):
+                self._positions.confirm(moved)
                 break
         self._health.well(REDIS, KAFKA)
         by_topic = Tally(record.place.topic for record in records)
@@ -93,6 +100,35 @@ class Processor:
         for app in batch.complete:
             log.info("application_complete", app=app)
         return run
+
+    async def locate(
+        self, generation: int, committed: Mapping[Partition, int | None]
+    ) -> Mapping[Partition, int]:
+        """Where the state stands in the partitions of a new assignment."""
+        found = partial(self._positions.locate, generation, committed)
+        return await self._patiently(partial(self._access.guarded, found))
+
+    async def rewind(self) -> None:
+        """Another process of Redis answers: what it does not have is done again.
+
+        Raises:
+            StateLostError: it has not what was acked.
+        """
+        await self._patiently(partial(self._access.guarded, self._positions.rewind))
+
+    async def check(self) -> None:
+        """Look whether the state is still there.
+
+        Raises:
+            StateLostError: it is not.
+            StateUnavailableError: Redis can't be asked now.
+        """
+        standing = await self.ask(partial(self._access.guarded, self._positions.check))
+        self._metrics.state_behind.set(standing.behind)
+
+    async def acked(self, records: Sequence[Incoming]) -> None:
+        """Kafka is told that records are done."""
+        await self.ask(partial(self._positions.acked, records))
 
     async def run(self) -> RedisRun:
         """Which process of Redis answers."""
@@ -118,9 +154,19 @@ class Processor:
             for record in sorted(records, key=lambda one: one.place.topic != layout.topics.node):
                 batch.handle(record)
             batch.settle()
+            # After all that was asked of the state, before anything is said of it.
+            batch.send_links(self._positions.check().epoch)
 
         self._access.guarded(work)
         return run, batch
+
+    def _finish(self, batch: Batch, records: Sequence[Incoming]) -> dict[Partition, int]:
+        def work() -> dict[Partition, int]:
+            batch.finish()
+            # Last: where the state stands, all before it is written.
+            return self._positions.advance(records)
+
+        return self._access.guarded(work)
 
     def _state_of(self, app: str) -> RedisState:
         return RedisState(self._access.redis, app, self._cache, self._lifetimes)
@@ -132,7 +178,13 @@ class Processor:
         return self._access.run().run_id == run.run_id
 
     async def _send(self, batch: Batch) -> None:
-        left = list(batch.outgoing)
+        first = [record for record in batch.outgoing if not record.after]
+        await self._send_all(batch, first)
+        # What calls blocks visible, and spaces sealed: their edges have arrived.
+        await self._send_all(batch, [record for record in batch.outgoing if record.after])
+
+    async def _send_all(self, batch: Batch, records: Sequence[Outgoing]) -> None:
+        left = list(records)
 
         async def attempt() -> None:
             nonlocal left

@@ -13,12 +13,16 @@ VALUE_BYTES_MAX = RECORD_BYTES_MAX - (64 << 10)
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A record that was read. ``timestamp``: unix seconds, 0 where it has none."""
+    """A record that was read. ``timestamp``: unix seconds, 0 where it has none.
+
+    ``generation``: of the assignment in which it was read.
+    """
 
     place: Place
     key: bytes | None
     value: bytes | None
     timestamp: float = 0.0
+    generation: int = 0
 
     @property
     def size(self) -> int:
@@ -32,7 +36,8 @@ class Outgoing:
 
     ``timestamp``: unix seconds of the record that brought it about (of several the latest), so that
     whoever reads it knows how long ago it was emitted. ``source``: the record that it is a form of;
-    when Kafka refuses it as too large, that one is a dead letter.
+    when Kafka refuses it as too large, that one is a dead letter. ``after``: it is sent when all
+    others of its batch have arrived.
     """
 
     topic: str
@@ -42,6 +47,7 @@ class Outgoing:
     headers: Headers | None = None
     timestamp: float = 0.0
     source: Incoming | None = None
+    after: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ join find every pair across processes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias, cast
@@ -19,7 +19,7 @@ from redis.client import Pipeline
 from lineage_core.address import parse_space
 from lineage_core.block import BlockId
 from lineage_core.joining import JoinEntry, Side, may_be_root
-from lineage_core.linking import TaskId, claimable
+from lineage_core.linking import Members, TaskId, claimable
 from lineage_core.message import Totals
 from lineage_linker.app_state import Promise, Use
 from lineage_linker.keys import Keys, keys_of, parse_block, parse_task, task_name
@@ -39,6 +39,13 @@ for at = 1, #ARGV, 2 do
     redis.call('HINCRBY', KEYS[2], ARGV[at + 1], 1)
   end
 end
+"""
+
+# Of spaces, two keys each, the blocks of both sides, with nothing lost in between.
+_MEMBERS = """
+local found = {}
+for at = 1, #KEYS do found[at] = redis.call('HKEYS', KEYS[at]) end
+return found
 """
 
 Place: TypeAlias = tuple[str, str]
@@ -96,6 +103,7 @@ class RedisState:
         self._not_visible: set[BlockId] = set()
         self._shown: dict[BlockId, _Shown] = {}
         self._counts: dict[BlockId, int] = {}
+        self._read: set[str] = set()
         # Answers that came with the last write; each is good for the one question that follows.
         self._waiting: dict[TaskId, dict[bytes, bytes]] = {}
         self._held: dict[TaskId, dict[bytes, bytes]] = {}
@@ -318,6 +326,9 @@ class RedisState:
             self.set_unmatched(entry.block_id, 0)
         found = replies[len(replies) - len(reads) :]
         self._ahead = {place: _marks(one) for place, one in zip(reads, found, strict=True)}
+        self._read |= {
+            space for (role, space), marks in self._ahead.items() if role == IN and marks
+        }
         self._look_ahead(entry)
         self._shown[entry.block_id] = _Shown(
             waited.task,
@@ -329,6 +340,16 @@ class RedisState:
 
     def consumers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
         return self._sides((IN, space), first, last)
+
+    def is_read(self, space: str) -> bool:
+        return space in self._read
+
+    def members(self, spaces: Collection[str]) -> Iterator[Members]:
+        for part in _parts(list(spaces)):
+            keys = [self._keys.marks(role, space) for space in part for role in (OUT, IN)]
+            names = cast("list[list[bytes]]", self._redis.eval(_MEMBERS, len(keys), *keys))
+            blocks = [list(map(parse_block, some)) for some in names]
+            yield from zip(blocks[::2], blocks[1::2], strict=True)
 
     def unmatched(self, block: BlockId) -> int:
         if block in self._counts:

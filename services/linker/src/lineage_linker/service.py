@@ -24,11 +24,17 @@ from lineage_linker.app import (
     FaustPositions,
     FaustSender,
     add_agent,
+    begin_where,
     log_assignments,
     make_app,
 )
 from lineage_linker.continuity import Continuity
-from lineage_linker.errors import BrokerUnavailableError, ReadingError
+from lineage_linker.errors import (
+    BrokerUnavailableError,
+    ReadingError,
+    StateLostError,
+    StateUnavailableError,
+)
 from lineage_linker.health import KAFKA, REDIS, Health
 from lineage_linker.lag import Lag
 from lineage_linker.metrics import Metrics
@@ -37,6 +43,7 @@ from lineage_linker.redis_access import RedisAccess, unavailable_or_broken
 from lineage_linker.redis_state import Lifetimes
 from lineage_linker.settings import LinkerSettings
 from lineage_linker.side_cache import SideCache
+from lineage_linker.state_positions import StatePositions
 from lineage_service.probes import Probes
 from lineage_store.kafka_problems import RIGHTS, bootstrap_problem, kafka_problem
 
@@ -97,15 +104,18 @@ class Service:
             log.info("linker_stopped")
 
     async def _link(self, folder: str) -> Outcome:
+        redis = self._settings.redis_client()
         app = self._app = make_app(self._settings, folder)
         processor = Processor(
-            RedisAccess(self._settings.redis_client()),
+            RedisAccess(redis),
             FaustSender(app, self._settings),
             self._health,
             self._metrics,
             SideCache(self._settings.linker_cache_bytes),
             Lifetimes(self._settings.linker_retention_s, self._settings.linker_complete_s),
+            StatePositions(redis, self._settings.linker_group),
         )
+        begin_where(app, processor.locate)
         acks: Acks[EventT[Any]] = Acks(
             processor,
             lambda event: event.ack(),
@@ -120,11 +130,14 @@ class Service:
             asyncio.create_task(self._release(acks)),
             asyncio.create_task(self._watch(positions, continuity)),
             asyncio.create_task(self._measure_state()),
+            asyncio.create_task(self._check_state(processor)),
         ]
         crashed: BaseException | None = None
         try:
             app.finalize()
-            await self._until_stopped(self._serve(app, chores))
+            # Where its state stands is asked for while partitions are handed over, which can't wait long.
+            if await self._until_stopped(processor.run()):
+                await self._until_stopped(self._serve(app, chores))
         except Exception as error:
             crashed = error
         finally:
@@ -137,7 +150,8 @@ class Service:
             return Outcome.STOPPED
         # Cancelled: the agent, by a thread of the consumer that crashed and had no time to say why.
         away = crashed is None or isinstance(
-            crashed, KafkaError | OSError | ReadingError | asyncio.CancelledError
+            crashed,
+            KafkaError | OSError | ReadingError | StateLostError | asyncio.CancelledError,
         )
         reason = repr(crashed) if crashed is None else kafka_problem(crashed)
         log.error("linker_crashed", exc_info=None if away else crashed, reason=reason)
@@ -196,6 +210,13 @@ class Service:
             else:
                 continuity.watch(bounds)
                 self._lag.measure((topics.flow, topics.node), bounds)
+
+    async def _check_state(self, processor: Processor) -> None:
+        """Raises StateLostError: also a worker that has nothing to do must read again."""
+        while True:
+            await asyncio.sleep(MEASURE_EVERY_S)
+            with suppress(StateUnavailableError):
+                await processor.check()
 
     async def _measure_state(self) -> None:
         while True:
