@@ -36,9 +36,11 @@ class FakeLoading:
     moved: dict[tuple[str, str, int], int] = field(default_factory=dict)
     contents: list[Content] = field(default_factory=list)
 
-    def offsets(self, group: str, topic: str, partition: int, first: int, next: int, /) -> bool:
+    def offsets(
+        self, group: str, topic: str, partition: int, first: int, next: int, /, *, new: bool
+    ) -> bool:
         key = (group, topic, partition)
-        if self.offsets_before.get(key, first) != first:
+        if self.offsets_before.get(key, first if new else -1) != first:
             return False
         self.moved[key] = next
         return True
@@ -60,6 +62,7 @@ class FakeStore:
         self.offsets: dict[tuple[str, str, int], int] = {}
         self.contents: list[Content] = []
         self.transactions: list[int] = []
+        self.prepared = 0
         self.refuse: Callable[[Sequence[Content]], None] = lambda contents: None
         self.read_errors: Iterator[Exception] = iter(())
         self.after_commit: Callable[[], None] = lambda: None
@@ -78,6 +81,9 @@ class FakeStore:
         for error in self.read_errors:
             raise error
         return self.offsets.get((group, topic, partition))
+
+    def prepare(self) -> None:
+        self.prepared += 1
 
     def vitals(self) -> Vitals:
         return Vitals({}, 0, 0, 0, 0)

@@ -126,6 +126,44 @@ def test_without_a_stored_offset_the_log_is_read_from_its_beginning() -> None:
     assert rig.times == list(range(10))
 
 
+@pytest.mark.parametrize("copy", [None, 4])
+@pytest.mark.parametrize("news", [True, False])
+def test_a_store_that_was_emptied_or_restored_is_filled_again(copy: int | None, news: bool) -> None:
+    """While the writer runs: with the next records, and where none come, too."""
+    rig = Rig(FakeSource(BEATS[:6]))
+
+    async def run() -> None:
+        threaded = ThreadedStore(rig.store, GROUP, 2)
+        tools = Tools(
+            *(rig.source, threaded, rig.letters, rig.settings, rig.metrics, rig.health),
+            asyncio.Semaphore(1),
+        )
+        writer = PartitionWriter(EDGES, tools)
+        task = asyncio.create_task(writer.run())
+        await until(lambda: rig.caught_up() and writer.position == rig.source.end)
+        await writer.look_at_store()
+        assert rig.times == list(range(6))
+        del rig.store.contents[copy or 0 :]
+        rig.store.offsets = {} if copy is None else {KEY: copy}
+        if news:
+            rig.source.log += FakeSource(BEATS).log[6:]
+        else:
+            await writer.look_at_store()
+        await until(lambda: len(rig.times) == len(rig.source.log) and rig.caught_up())
+        writer.stop()
+        await asyncio.wait_for(task, 5)
+        assert await threaded.close(5)
+
+    async def until(condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():
+                await asyncio.sleep(0.002)
+
+    asyncio.run(run())
+    assert rig.times == list(range(len(rig.source.log)))
+    assert rig.store.prepared == (copy is None)
+
+
 def test_records_that_kafka_removed_are_passed() -> None:
     store = FakeStore()
     store.offsets[KEY] = 7

@@ -233,6 +233,15 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
             if asked - self._measured_at >= MEASURED_EVERY_S:
                 self._measured_at = asked
                 await self._measure_store()
+                await self._compare_positions()
+
+    async def _compare_positions(self) -> None:
+        """A partition without news would not notice that the store was emptied, or restored."""
+        try:
+            for writer in list(self._running):
+                await asyncio.wait_for(writer.look_at_store(), ANSWER_S)
+        except (StoreError, TimeoutError, OSError) as error:
+            self._log.debug("positions_not_compared", reason=reason_of(error))
 
     async def _measure_store(self) -> None:
         """What the store holds; nothing depends on it."""

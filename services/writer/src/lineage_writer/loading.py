@@ -17,10 +17,12 @@ T = TypeVar("T")
 class Loading(Protocol):
     """What one open transaction stores. Everything may be repeated, in any order."""
 
-    def offsets(self, group: str, topic: str, partition: int, first: int, next: int, /) -> bool:
-        """Move an offset that stands at ``first`` (or nowhere yet) to ``next``, before all else.
+    def offsets(
+        self, group: str, topic: str, partition: int, first: int, next: int, /, *, new: bool
+    ) -> bool:
+        """Move an offset that stands at ``first`` (``new``: or nowhere yet) to ``next``, before all else.
 
-        It is locked until the transaction ends. False: it stands elsewhere.
+        It is locked until the transaction ends. False: it stands elsewhere, or is gone.
         """
 
     def message(self, message: Message, /) -> None:
@@ -47,6 +49,9 @@ class Store(Protocol):
     def offset(self, group: str, topic: str, partition: int, /) -> int | None:
         """Where an offset stands; None if it never moved."""
 
+    def prepare(self) -> None:
+        """Have constraints and indexes: of a database that was emptied they are gone."""
+
     def vitals(self) -> Vitals:
         """How the server is."""
 
@@ -58,12 +63,13 @@ def store_batch(store: Store, group: str, partition: Partition, batch: Batch) ->
     """Store a batch and its offset in one transaction.
 
     Raises:
-        FencedError: another writer stored these records, or some of them.
+        FencedError: another writer stored these records, or some of them; or the store has lost what
+            it had.
         Exception: what the store or the driver raised: see :mod:`lineage_writer.refusals`.
     """
 
     def work(loading: Loading) -> None:
-        if not loading.offsets(group, *partition, batch.first, batch.next):
+        if not loading.offsets(group, *partition, batch.first, batch.next, new=batch.new):
             raise FencedError(f"{partition.topic}/{partition.partition} is not at {batch.first}")
         for entry in batch.entries:
             match entry.content:

@@ -84,6 +84,7 @@ class BatchStore(Protocol):
 
     async def store_batch(self, partition: Partition, batch: Batch) -> None: ...
     async def offset(self, partition: Partition) -> int | None: ...
+    async def prepare(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,10 @@ class PartitionWriter:
         """Next offset to be stored; None before the store was asked."""
         self._tools = tools
         self._stop = StopSign()
+        self._new = False
+        """Whether the store has no offset of the partition yet."""
+        self._lost = False
+        """Whether the store was found to be behind :attr:`position`."""
         self._waiting_since: float | None = None
         """When the oldest record in hand was sent."""
         self._behind_since: float | None = None
@@ -119,6 +124,17 @@ class PartitionWriter:
     def stop(self) -> None:
         """End :meth:`run` after the transaction that is open, if any."""
         self._stop.set()
+
+    async def look_at_store(self) -> None:
+        """Whether the store still has what was stored: it may be emptied, or restored from an old copy.
+
+        Raises:
+            StoreError: it can't be asked.
+        """
+        position, new = self.position, self._new
+        if position is not None and not new:
+            stands = await self._tools.store.offset(self.partition)
+            self._lost = self._lost or stands is None or stands < position
 
     def lag_seconds(self, end: int, now: float) -> float:
         """Age of the oldest record that waits, as far as it is known; ``end``: the log's."""
@@ -145,7 +161,7 @@ class PartitionWriter:
                 except FencedError:
                     # Another writer was here, or an answer of the store got lost: what it has counts.
                     self._tools.metrics.retries.labels("fenced").inc()
-                    self._log.info("batch_fenced", position=self.position)
+                    self._log.info("batch_fenced", position=self.position, store_behind=self._lost)
                 except OffsetGoneError:
                     self._log.warning("offset_gone", position=self.position)
         except StoppedError:
@@ -156,7 +172,12 @@ class PartitionWriter:
     async def _locate(self) -> None:
         """Ask the store where to go on, and seek there."""
         tools, partition = self._tools, self.partition
+        had_some = self.position is not None and not self._new
+        self._lost = False
         stands = await self._insist("store", lambda: tools.store.offset(partition))
+        if stands is None and had_some:
+            self._log.error("store_emptied", position=self.position)
+            await self._insist("store", tools.store.prepare)
         low, high = await self._insist("kafka", lambda: tools.source.bounds(partition))
         start = low if stands is None else stands
         if start < low:
@@ -168,6 +189,7 @@ class PartitionWriter:
             start = low
         # The store still stands where it stood: that is what the next batch moves it from.
         self.position = start if stands is None else stands
+        self._new = stands is None
         self._waiting_since = None
         tools.source.seek(partition, start)
         self._log.info("partition_located", stored=stands, start=start, end=high)
@@ -175,7 +197,13 @@ class PartitionWriter:
     # -- one batch ---------------------------------------------------------------------------
 
     async def _step(self) -> None:
-        """Wait for records, and store them."""
+        """Wait for records, and store them.
+
+        Raises:
+            FencedError: the store is not where this writer believes it to be.
+        """
+        if self._lost:
+            raise FencedError("the store has lost what it had")
         records = await self._fetch(FETCHED_AT_ONCE, IDLE_S)
         if not records:
             return
@@ -191,6 +219,7 @@ class PartitionWriter:
                 records,
                 tools.settings.writer_record_bytes,
                 tools.clock(),
+                new=self._new,
             )
             for entry in batch.entries:
                 await self._send_away(entry)
@@ -262,6 +291,7 @@ class PartitionWriter:
             else:
                 tools.health.answers("store")
                 self.position = batch.next
+                self._new = False
                 took, now = time.monotonic() - began, tools.clock()
                 tools.metrics.stored(batch, took, now)
                 return
@@ -279,7 +309,7 @@ class PartitionWriter:
         """
         at = self._first()
         try:
-            await self._tools.store.store_batch(self.partition, Batch(at, at, ()))
+            await self._tools.store.store_batch(self.partition, Batch(at, at, (), self._new))
         except FencedError:
             raise
         except Exception:
@@ -297,7 +327,7 @@ class PartitionWriter:
             await self._send_away(entry)
         else:
             entry = without_content(entry)
-        await self._store(Batch(batch.first, batch.next, (entry,)))
+        await self._store(Batch(batch.first, batch.next, (entry,), batch.new))
 
     async def _insist(self, server: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """The result of ``attempt``, tried until it works.

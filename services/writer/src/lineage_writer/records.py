@@ -74,29 +74,36 @@ class Batch:
     """Records of one partition in order.
 
     They are stored with the move of its offset from ``first`` to ``next``; between the two there
-    may be offsets without a record.
+    may be offsets without a record. ``new``: the store may have no offset of the partition yet.
     """
 
     first: int
     next: int
     entries: Sequence[Entry]
+    new: bool = False
 
     def halves(self) -> tuple[Batch, Batch]:
         """Two batches that follow on each other, of one with several entries."""
         middle = len(self.entries) // 2
         between = self.entries[middle].record.offset
         return (
-            Batch(self.first, between, self.entries[:middle]),
+            Batch(self.first, between, self.entries[:middle], self.new),
             Batch(between, self.next, self.entries[middle:]),
         )
 
 
 def read_batch(
-    partition: Partition, first: int, records: Sequence[Record], record_bytes: int, now: float
+    partition: Partition,
+    first: int,
+    records: Sequence[Record],
+    record_bytes: int,
+    now: float,
+    *,
+    new: bool = False,
 ) -> Batch:
     """The batch that moves the offset from ``first`` past ``records`` (at least one)."""
     entries = [read_record(partition, record, record_bytes, now) for record in records]
-    return Batch(first, records[-1].offset + 1, entries)
+    return Batch(first, records[-1].offset + 1, entries, new)
 
 
 def read_record(partition: Partition, record: Record, record_bytes: int, now: float) -> Entry:
@@ -133,9 +140,9 @@ def cut(batch: Batch, rows_max: int) -> Iterator[Batch]:
         rows += entry.rows
         if rows >= rows_max:
             between = entries[index + 1].record.offset
-            yield Batch(first, between, entries[start : index + 1])
+            yield Batch(first, between, entries[start : index + 1], batch.new and start == 0)
             start, first, rows = index + 1, between, 0
-    yield Batch(first, batch.next, entries[start:])
+    yield Batch(first, batch.next, entries[start:], batch.new and start == 0)
 
 
 def _content(value: bytes | None, record_bytes: int) -> Content:

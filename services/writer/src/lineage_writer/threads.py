@@ -36,6 +36,14 @@ class ThreadedStore:
         """
         return await self._call(self._reads, self._store.offset, self._group, *partition)
 
+    async def prepare(self) -> None:
+        """See :meth:`lineage_writer.loading.Store.prepare`.
+
+        Raises:
+            StoreError: the store can't be changed.
+        """
+        await self._call(self._reads, self._store.prepare)
+
     async def vitals(self) -> Vitals:
         """How the server is.
 

@@ -71,12 +71,14 @@ class Loading:
 
     # -- what is to be stored ----------------------------------------------------------------
 
-    def offsets(self, group: str, topic: str, partition: int, first: int, next: int) -> bool:
+    def offsets(
+        self, group: str, topic: str, partition: int, first: int, next: int, *, new: bool = False
+    ) -> bool:
         """Move a Kafka offset from ``first`` to ``next``; to be called before anything else.
 
-        Until the transaction ends no other can move it. False: it does not stand at ``first``, so
-        another writer has stored these records; the caller must give the transaction up. An offset
-        that was never stored stands anywhere.
+        Until the transaction ends no other can move it. False: it does not stand at ``first``: another
+        writer has stored these records, or the database was emptied or restored; the caller must give
+        the transaction up. ``new``: an offset that was never stored stands anywhere.
         """
         values = {
             "id": offset_key(group, topic, partition),
@@ -86,7 +88,8 @@ class Loading:
             "first": first,
             "next": next,
         }
-        self._transaction.run(statements.LOCK_OFFSET, values).consume()
+        lock = statements.NEW_OFFSET if new else statements.LOCK_OFFSET
+        self._transaction.run(lock, values).consume()
         # Read by a statement of its own: one that had to wait for the lock may have read before.
         return self._transaction.run(statements.MOVE_OFFSET, values).single() is not None
 

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 from typing import Final, LiteralString
 
-LOCK_OFFSET: Final[LiteralString] = """
+NEW_OFFSET: Final[LiteralString] = """
 MERGE (o:KafkaOffset {id: $id})
 ON CREATE SET o.next = $first, o.group = $group, o.topic = $topic, o.partition = $partition
+SET o.group = $group
+"""
+
+LOCK_OFFSET: Final[LiteralString] = """
+MATCH (o:KafkaOffset {id: $id})
 SET o.group = $group
 """
 

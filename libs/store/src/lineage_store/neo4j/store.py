@@ -113,6 +113,14 @@ class Neo4jStore:
             self._connection.close()
             raise
 
+    def prepare(self) -> None:
+        """Have constraints and indexes: a database that was replaced since this was opened has none.
+
+        Raises:
+            StoreError: the store is of a newer version, or can't be changed.
+        """
+        migrate(self._connection)
+
     def load(self, work: Callable[[Loading], T]) -> T:
         """Run ``work`` in a transaction and store what it gave to the :class:`Loading`.
 
