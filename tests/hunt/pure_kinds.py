@@ -272,6 +272,7 @@ def store_received(store: GraphStore, linker: MemoryLinker, job: Simulated) -> N
         edges,
         tasks={block.block_id: task for block, task in visible},
         unmatched={block: count for block, count in seen.unmatched.items() if block in there},
+        seals=list(seen.seals.values()),
     )
 
 

@@ -166,6 +166,7 @@ def test_what_was_recomputed_before_attempts_were_named_becomes_a_superset(tmp_p
     with SqliteStore(path) as store:
         write_recomputed(store)
         store._db.execute("UPDATE block SET exact = 1, reason = ''")
+        store._db.execute("ALTER TABLE space DROP COLUMN seal")
         store._db.execute("PRAGMA user_version = 2")
     with SqliteStore(path) as store:
         assert {
