@@ -143,7 +143,7 @@ class _Batch:
 
     def _attempted(self, example: Any, text: str) -> Finding:
         before = time.monotonic()
-        finding = self.attempt(example)
+        finding = self._finding(example)
         if not self.failed:
             self.tally.programs += 1
             self.tally.rows += finding.rows
@@ -151,6 +151,13 @@ class _Batch:
             self.tally.verdicts[finding.verdict] += 1
         self.bounds.note(self._line(finding, text, time.monotonic() - before))
         return finding
+
+    def _finding(self, example: Any) -> Finding:
+        """What came of an example; a question that is not answered, nor refused, is a fault as well."""
+        try:
+            return self.attempt(example)
+        except Exception as problem:
+            return Finding(complete=False, faults=[f"raised {type(problem).__name__}: {problem}"])
 
     def _line(self, finding: Finding, text: str, seconds: float) -> dict[str, Any]:
         return {
