@@ -46,6 +46,8 @@ class _Unpickler(pickle.Unpickler):
         reader = io.BufferedReader(io.BytesIO(pickled), _READ_BYTES)
         super().__init__(reader, encoding="bytes")
         self.names = array("q")
+        self._makers: dict[int, Callable[..., Any]] = {}
+        """By the identity of a type: the JVM asks again for each row, and a type lives as long as its batch."""
 
     def find_class(self, module: str, name: str) -> Any:
         found = super().find_class(module, name)
@@ -53,12 +55,19 @@ class _Unpickler(pickle.Unpickler):
 
     def _naming(self, stock: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def converter(kind: Any) -> Any:
-            # Rows within a row have types of their own, in which nothing is called so.
-            if kind.names[-1:] != [ROW_NAME]:
-                return stock(kind)
-            return _row_maker(type(kind)(kind.fields[:-1]), self.names.append)
+            make = self._makers.get(id(kind))
+            if make is None:
+                make = self._makers[id(kind)] = self._maker(kind, stock)
+            return make
 
         return converter
+
+    def _maker(self, kind: Any, stock: Callable[[Any], Any]) -> Callable[..., Any]:
+        # Rows within a row have types of their own, in which nothing is called so.
+        if kind.names[-1:] != [ROW_NAME]:
+            make: Callable[..., Any] = stock(kind)
+            return make
+        return _row_maker(type(kind)(kind.fields[:-1]), self.names.append)
 
 
 def _row_maker(kind: Any, note: Callable[[int], None]) -> Callable[..., Any]:
