@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark import SparkContext
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
 from benchmarks.frames_oracle import ParquetTables, carried, same, same_rows
@@ -188,6 +188,31 @@ def test_forward_by_code(orders: DataFrame, key: str, monkeypatch: pytest.Monkey
     for places, wanted in (([0], [("o", 3)]), ([1, 3], [("none", 1)])):
         ahead = trace_forward(orders.sparkSession, recipe, {path: places}, key=key)
         assert (same_rows(ahead.rows, wanted), ahead.exact) == (True, True)
+
+
+def test_a_function_that_gives_a_struct(
+    orders: DataFrame, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parted(number: int) -> tuple[int, str]:
+        return number % 2, "x" * number
+
+    both = F.udf(parted, "struct<odd: bigint, text: string>", useArrow=False)("id")
+    frame = orders.groupBy(both["odd"].alias("odd")).agg(F.sum("id").alias("ids"))
+    recipe = noted(frame, monkeypatch)
+    assert ids(trace_back(orders.sparkSession, recipe, [(1, 9)], key=key)) == [1, 3, 5]
+    rows = noted(orders.select("id", both.alias("both")), monkeypatch)
+    assert ids(trace_back(orders.sparkSession, rows, [(3, (1, "xxx"))], key=key)) == [3]
+
+
+def test_what_is_observed_of_rows_leaves_them_as_they_are(
+    orders: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observed = orders.observe("seen", F.count(F.lit(1)), F.sum("weight").alias("w"))
+    for frame in (observed, orders.observe(Observation(), F.max("id")).where("id > 2")):
+        grouped = frame.groupBy("city").count()
+        row = next(tuple(one) for one in grouped.collect() if one[0] == "Oslo")
+        found = trace_back(orders.sparkSession, noted(grouped, monkeypatch), [row])
+        assert (len(ids(found)), found.exact) == (row[1], True)
 
 
 def test_code_is_run_by_its_key_and_unchanged_or_not_at_all(

@@ -184,7 +184,8 @@ public class PlanText {
     Object place = children.get(value);
     if (place != null) {
       out.append(place);
-    } else if (value instanceof scala.collection.Seq && !children.isEmpty()) {
+    } else if (value instanceof scala.collection.Seq && !(value instanceof DataType) && !children.isEmpty()) {
+      // A struct's type is a list of its fields, too.
       list(((scala.collection.Seq) value).iterator(), children);
     } else {
       write(value);

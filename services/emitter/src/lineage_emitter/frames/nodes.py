@@ -32,9 +32,11 @@ from lineage_emitter.frames.plan_text import Tree
 
 PASSED = {
     "LocalLimit", "WindowGroupLimit", "SubqueryAlias", "View", "Repartition", "RepartitionByExpression",
-    "RebalancePartitions", "ResolvedHint",
+    "RebalancePartitions", "ResolvedHint", "CollectMetrics",
 }  # fmt: skip
-"""Nodes that leave the rows as they are, or whose effect the node above repeats (a local limit's)."""
+"""Nodes that leave the rows as they are, or whose effect the node above repeats (a local limit's).
+
+What is observed of rows (``CollectMetrics``) goes to the driver beside them, as an accumulator's value does."""
 
 JOINS: dict[str, JoinKind] = {
     "Inner": "inner", "Cross": "inner", "LeftOuter": "left", "RightOuter": "right",
