@@ -49,6 +49,10 @@ def take_one(records: Iterable[Any]) -> None:
     next(iter(records))
 
 
+def take_none(_: Iterable[Any]) -> None:
+    """Reads nothing of its partition."""
+
+
 def test_each_capture_of_one_context_is_an_application(
     capture: Capture, tmp_path: Path, lines: str
 ) -> None:
@@ -200,6 +204,8 @@ def test_actions_on_pairs_give_items(capture: Capture, tmp_path: Path) -> None:
         assert not pairs.isEmpty()
         assert lc.parallelize([], 2).isEmpty()
         pairs.foreachPartition(take_one)
+        pairs.foreachPartition(take_none)
+        assert lc.runJob(pairs, lambda _: [1]) == [1, 1]
         app = lc.app
     assert judged(tmp_path, app).reasons == ()
 

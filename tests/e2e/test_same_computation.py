@@ -898,6 +898,7 @@ FAILING: dict[str, Callable[[Context], Any]] = {
     "least key stops": lambda ctx: ctx.parallelize([1, 2], 1).takeOrdered(
         1, raising(StopIteration)
     ),
+    "top of no partition": lambda ctx: ctx.emptyRDD().top(3),
     "least negative": lambda ctx: ctx.parallelize([1, 2], 2).takeOrdered(-1),
     "sample negative": lambda ctx: ctx.parallelize([1, 2], 2).takeSample(False, -1),
     "zip of other partitions": lambda ctx: numbers(ctx, 2).zip(numbers(ctx, 3)),

@@ -10,6 +10,7 @@ import heapq
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -71,8 +72,7 @@ class Fetched:
 
     def by_partition(self) -> list[list[Numbered]]:
         """The records of each partition: each has a stream of its own, and so a name."""
-        stops = [*self.pieces.starts[1:], len(self.numbered)]
-        bounds = zip(self.pieces.starts, stops, strict=True)
+        bounds = pairwise([*self.pieces.starts, len(self.numbered)])
         return [self.numbered[start:stop] for start, stop in bounds]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -209,7 +209,7 @@ class Collect:
         space = segment.space(node) if self.each_run else f"{node}#{split}"
         recorder = DenseRecorder(segment, segment.frame, node, space)
         records = self.detail.sink(segment, space, self.some_of(iterator))
-        return _ending(segment, recorder, recorder.record(records))
+        return _begun(_ending(segment, recorder, recorder.record(records)))
 
     def some_of(self, records: Records) -> Records:
         """Those that reach the sink."""
@@ -237,11 +237,20 @@ class Absorb:
     def __call__(self, split: int, iterator: Records) -> Records:
         segment = segments.current()
         recorder = AllRecorder(segment, segment.frame, self.node, f"{self.node}#0", 0)
-        return _ending(segment, None, recorder.record(iterator))
+        return _begun(_ending(segment, None, recorder.record(iterator)))
 
 
-def _ending(segment: Segment, recorder: DenseRecorder | None, records: Records) -> Iterator[Any]:
+def _begun(records: Generator[Any, None, None]) -> Iterator[Any]:
+    """A function that takes no record drops them: a generator that has not begun would not hear of it."""
+    next(records)
+    return records
+
+
+def _ending(
+    segment: Segment, recorder: DenseRecorder | None, records: Records
+) -> Generator[Any, None, None]:
     try:
+        yield None
         yield from records
     except GeneratorExit:
         _finish(segment, recorder)
