@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from lineage_core.frame import Frame
 from lineage_core.linking import TaskId
@@ -192,7 +192,7 @@ class _Ingest:
 
     def _decoding(self, frame: Frame, kept: Kept | None) -> tuple[int, Future[_Outcome]]:
         is_source = self._loader.sources.__contains__
-        decoding = self._pool.submit(spool.decode, frame, self._app, is_source, kept)
+        decoding = _submit(self._pool, spool.decode, frame, self._app, is_source, kept)
         return frame.stop - frame.offset, decoding
 
     def _claimed_files(self) -> Iterator[_Step] | None:
@@ -272,6 +272,18 @@ class _Ingest:
             for empty in (self._folder / spool.BLOCKS_FOLDER, self._folder):
                 with suppress(OSError):
                     empty.rmdir()
+
+
+def _submit(
+    pool: ThreadPoolExecutor, work: Callable[..., _Outcome], *arguments: Any
+) -> Future[_Outcome]:
+    """Let the pool do it; here and now where pools take no more: the interpreter is about to end."""
+    try:
+        return pool.submit(work, *arguments)
+    except RuntimeError:
+        done: Future[_Outcome] = Future()
+        done.set_result(work(*arguments))
+        return done
 
 
 def _ahead(steps: Iterator[_Step]) -> Generator[_Step, None, None]:

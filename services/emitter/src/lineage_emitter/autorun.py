@@ -16,20 +16,18 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable
-from concurrent.futures import thread as pools
 from importlib.machinery import SourceFileLoader
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkConf, SparkContext
 
-from lineage_emitter import connect, scope
+from lineage_emitter import connect, program_end, scope
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.executors import are_local, is_our_python
 from lineage_store.run_notes import note_uncaptured
 
 if TYPE_CHECKING:
-    from lineage_core.message import EndStatus
     from lineage_emitter.session import Session
 
 DAEMON = "spark.python.daemon.module"
@@ -203,16 +201,10 @@ def run(path: str, arguments: list[str]) -> int:
         __loader__=SourceFileLoader("__main__", full_path),
     )
     sys.modules["__main__"] = main
-    status: EndStatus = "failed"
-    try:
-        code = _execute(full_path, main.__dict__)
-        status = "failed" if code else "ok"
-        return code
-    finally:
-        with contextlib.suppress(OSError):
-            sys.stdout.flush()
-        _wait_for_threads()
-        _close_sessions(status)
+    code = _execute(full_path, main.__dict__)
+    # Sessions close behind the program's threads and what it registered for its exit.
+    program_end.exits_with(code)
+    return code
 
 
 def _execute(path: str, names: dict[str, Any]) -> int:
@@ -245,26 +237,8 @@ def _report(problem: BaseException, trace: TracebackType | None) -> int:
     return 130 if isinstance(problem, KeyboardInterrupt) else 1
 
 
-def _wait_for_threads() -> None:
-    """As the interpreter does before it ends: threads of the program may still use Spark."""
-    # Those of pools wait for work without end, unless they are told that none will come.
-    pools._python_exit()
-    for thread in threading.enumerate():
-        if not thread.daemon and thread is not threading.current_thread():
-            thread.join()
-    # What closes sessions has a pool of its own.
-    pools._shutdown = False
-
-
 def _say(text: object) -> None:
     sys.stderr.write(f"{text}\n")
-
-
-def _close_sessions(status: EndStatus) -> None:
-    from lineage_emitter.session import open_sessions
-
-    for session in open_sessions():
-        session.close(status)
 
 
 def main() -> None:

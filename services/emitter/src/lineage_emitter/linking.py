@@ -30,23 +30,15 @@ class BackgroundLinker:
         self._settings = settings
         self._folder = spool_app_folder
         self._wake = threading.Event()
-        # Woken by the program's threads and by the one that notes DataFrames.
-        self._lock = threading.Lock()
         self._closing = False
         self._thread: threading.Thread | None = None
         if settings.links_here:
-            threading.Thread(target=_load_libraries, name="lineage-load", daemon=True).start()
+            # Now: when the program's main thread has ended, none can be started any more.
+            self._thread = threading.Thread(target=self._run, name="lineage-linker", daemon=True)
+            self._thread.start()
 
     def wake(self) -> None:
         """Link what has been committed since."""
-        if not self._settings.links_here:
-            return
-        with self._lock:
-            if self._thread is None and not self._closing:
-                self._thread = threading.Thread(
-                    target=self._run, name="lineage-linker", daemon=True
-                )
-                self._thread.start()
         self._wake.set()
 
     def close(self) -> None:
@@ -55,8 +47,7 @@ class BackgroundLinker:
         Raises:
             Exception: what the last pass raised; the spool keeps what is not linked.
         """
-        with self._lock:
-            self._closing = True
+        self._closing = True
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
@@ -93,16 +84,15 @@ class BackgroundLinker:
         self._pass(progress)
 
     def _run(self) -> None:
-        while not self._closing:
-            self._wake.wait()
-            self._wake.clear()
-            if self._closing:
-                return
-            try:
-                self._pass()
-            except Exception:
-                logger.exception("linking stopped; `lineage link` goes on from here")
-                return
+        try:
+            _load_libraries()
+            while not self._closing:
+                self._wake.wait()
+                self._wake.clear()
+                if not self._closing:
+                    self._pass()
+        except Exception:
+            logger.exception("linking stopped; `lineage link` goes on from here")
 
     def _pass(self, progress: Progress | None = None) -> None:
         from lineage_store.ingest import ingest

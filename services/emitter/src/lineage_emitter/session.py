@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import logging
@@ -32,7 +31,7 @@ from lineage_core.message import (
     SinkFiles,
     Unknown,
 )
-from lineage_emitter import hadoop, scope
+from lineage_emitter import hadoop, program_end, scope
 from lineage_emitter.api import LineageApi
 from lineage_emitter.commits import HeldMarkers, Hold, Marker, MarkerParam, Release
 from lineage_emitter.culprits import Run, as_text, culprits_in
@@ -103,7 +102,6 @@ class Session:
         self._nodes = 0
         self._aliases: set[str] = set()
         self._closed = False
-        self._failed_jobs = 0
         self._unlinked_bytes = 0
         self._rows: dict[tuple[str, int], int] = {}
         self._noted: dict[tuple[str, str], Node | None] = {}
@@ -139,7 +137,8 @@ class Session:
         self._writes: SparkWrites | None = None
         self.guard(COUNTING, self._count_writes)
         self._thread.start()
-        atexit.register(self.close)
+        self._process = os.getpid()
+        program_end.close_at_end(self.close)
 
     def _check_executors(self) -> None:
         folder = self.api.dispatcher.blocks_dir
@@ -308,13 +307,11 @@ class Session:
 
     def note_failed(self, name: str, problem: Exception) -> None:
         """An action failed that gave no records of ours."""
-        self._failed_jobs += 1
         with contextlib.suppress(CaptureFailedError):
             self.unknown(name, f"the action failed: {error_type(problem)}")
 
     def note_failure(self, name: str, sink: Node, problem: Exception) -> None:
         """An action failed. Whatever else goes wrong: the program gets the error of its own action."""
-        self._failed_jobs += 1
         with contextlib.suppress(CaptureFailedError):
             culprits = culprits_in(problem)
             self.unknown(name, f"the action failed: {error_type(problem)}{_at(culprits)}")
@@ -597,7 +594,14 @@ class Session:
         return self._closed
 
     def close(self, status: EndStatus | None = None) -> None:
-        """Send the end of the application and link what is left. May be called again."""
+        """Send the end of the application and link what is left. May be called again.
+
+        ``status``: how the program ended. Left out, it failed where an exception is under way (in a
+        ``finally`` or an ``except``); an action that failed and was caught is not the program.
+        """
+        if os.getpid() != self._process:
+            # A fork of the program: the program itself goes on.
+            return
         for tell in list(self.open_ends):
             with contextlib.suppress(CaptureFailedError):
                 tell()
@@ -605,7 +609,7 @@ class Session:
             if self._closed:
                 return
             self._closed = True
-        atexit.unregister(self.close)
+        program_end.is_closed(self.close)
         _sessions.pop(self._spark_id, None)
         self.frames.close()
         self.drain()
@@ -613,7 +617,7 @@ class Session:
         self._thread.join(timeout=60)
         for rows in self._kept.values():
             rows.close()
-        ended: EndStatus = status or ("failed" if self._failed_jobs else "ok")
+        ended = status or program_end.status_of(sys.exc_info()[1])
         with ExitStack() as stack:
             # The last one first: who is told hears of problems, too.
             stack.callback(self.api.linker.tell)
