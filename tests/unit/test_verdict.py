@@ -115,6 +115,7 @@ def test_all_that_was_expected_is_there() -> None:
         "superset": {},
         "limited": {},
         "reasons": [],
+        "earlier": [],
     }
 
 

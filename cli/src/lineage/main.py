@@ -418,11 +418,19 @@ def verify(  # noqa: PLR0913, PLR0917 - an argument is an option
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Say whether an application's lineage is complete, and its outputs' rows can be traced.
+    """Say whether all lineage is complete, and whether rows of all outputs can be traced.
 
-    Exit code 1 when either is not so. An answer that may name more rows than were used is an answer.
+    Of the latest run of a program: of all applications that it captured. Of APP: of that one. Exit
+    code 1 when either is not so. An answer that may name more rows than were used is an answer.
     """
-    from lineage.verdicts import show_verdict
+    from lineage.verdicts import (
+        LATEST,
+        Looking,
+        earlier_verdicts,
+        run_json,
+        show_earlier,
+        show_verdict,
+    )
 
     with opened(chosen_store(context, store)) as access:
         if wait:
@@ -432,14 +440,17 @@ def verify(  # noqa: PLR0913, PLR0917 - an argument is an option
         else:
             found = access.find(name)
             verdict = access.verdict(found)
-        if not received_only:
-            verdict = access.answerable(found, verdict)
-            verdict = access.probed(found, verdict, probe_rows) if probe else verdict
+        looking = Looking(access, received_only, probe_rows if probe else None)
+        verdict = looking.further(found, verdict)
+        earlier = dict(earlier_verdicts(looking, verdict) if name == LATEST else ())
     if as_json:
-        print_json({"app": found} | verdict.to_json())
+        print_json(run_json(found, verdict, earlier))
     else:
+        for one in earlier.items():
+            show_earlier(*one)
         show_verdict(found, verdict)
-    if not verdict.complete or (verdict.answerable is False and not received_only):
+    every = (verdict, *earlier.values())
+    if not all(one is not None and looking.is_right(one) for one in every):
         raise typer.Exit(EXIT_INCOMPLETE)
 
 

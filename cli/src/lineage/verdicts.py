@@ -2,11 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import typer
 
+from lineage.access import Access
 from lineage_core.verdict import Verdict
+from lineage_store.finding import NotFoundError
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """How far ``lineage verify`` looks. ``probe_rows``: of each DataFrame's output; None: no probe."""
+
+    access: Access
+    received_only: bool
+    probe_rows: int | None
+
+    def further(self, app: str, verdict: Verdict) -> Verdict:
+        """The verdict with whether rows can be traced, where that is asked for."""
+        if self.received_only:
+            return verdict
+        verdict = self.access.answerable(app, verdict)
+        if self.probe_rows is None:
+            return verdict
+        return self.access.probed(app, verdict, self.probe_rows)
+
+    def is_right(self, verdict: Verdict) -> bool:
+        """Whether nothing that was looked at is wrong."""
+        return verdict.complete and (self.received_only or verdict.answerable is not False)
+
+
+def earlier_verdicts(looking: Looking, verdict: Verdict) -> Iterator[tuple[str, Verdict | None]]:
+    """The verdicts on what the same run of the program captured before; None: the store has nothing of it."""
+    for app in verdict.earlier:
+        try:
+            # Where it is not there, its id may be the beginning of another.
+            known = looking.access.find(app) == app
+        except NotFoundError:
+            known = False
+        yield app, looking.further(app, looking.access.verdict(app)) if known else None
+
+
+def run_json(app: str, verdict: Verdict, earlier: Mapping[str, Verdict | None]) -> dict[str, Any]:
+    """The verdict on a run: that on its latest application, complete where all of them are."""
+    told = [
+        {"app": name} | ({"complete": False} if one is None else one.to_json())
+        for name, one in earlier.items()
+    ]
+    complete = verdict.complete and all(one["complete"] for one in told)
+    return {"app": app} | verdict.to_json() | {"complete": complete, "earlier": told}
+
+
+def show_earlier(app: str, verdict: Verdict | None) -> None:
+    """Print the verdict on an earlier application of a run for people."""
+    if verdict is None:
+        typer.echo(f"{app}: incomplete (nothing of it is in the store)")
+    else:
+        show_verdict(app, verdict)
 
 
 def show_verdict(app: str, verdict: Verdict) -> None:

@@ -67,7 +67,10 @@ class _Message(_Record):
 
 
 class Begin(_Message):
-    """An application starts. ``started_at`` in unix seconds."""
+    """An application starts. ``started_at`` in unix seconds.
+
+    ``earlier``: applications that the same run of the program captured before, into the same store.
+    """
 
     type: Literal["begin"] = "begin"
     name: Text
@@ -76,6 +79,7 @@ class Begin(_Message):
     user: Text = ""
     cwd: Text = ""
     argv: tuple[Text, ...] = ()
+    earlier: tuple[Name, ...] = ()
 
 
 class Register(_Message):

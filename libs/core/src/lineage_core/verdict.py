@@ -94,7 +94,8 @@ class Verdict:
     of them have lineage. ``status``: running, ok, failed or abandoned. ``superset``: reasons by node; an inexact node
     does not make the lineage incomplete, it says more than what was used, never less. ``final``: no
     more is on its way: the application ended and all that it sent is stored, or it was abandoned.
-    Late deliveries and replayed dead letters may still change it.
+    Late deliveries and replayed dead letters may still change it. ``earlier``: applications that the same run of
+    the program captured before; the verdict is not on them.
     """
 
     complete: bool
@@ -120,6 +121,7 @@ class Verdict:
     answerable: bool | None = None
     refusals: tuple[Refusal, ...] = ()
     unchecked: int = 0
+    earlier: tuple[str, ...] = ()
 
     def answered(self, refusals: Iterable[Refusal], unchecked: int = 0) -> Verdict:
         """The verdict with what was found out about the outputs."""
@@ -157,6 +159,7 @@ class Verdict:
                 for node, (seen, captured) in self.limited.items()
             },
             "reasons": list(self.reasons),
+            "earlier": list(self.earlier),
         }
 
     @classmethod
@@ -197,6 +200,7 @@ class Verdict:
             answerable=told.get("answerable"),
             refusals=tuple(Refusal(**one) for one in told.get("refusals", ())),
             unchecked=told.get("unchecked", 0),
+            earlier=tuple(told.get("earlier", ())),
         )
 
 
@@ -247,6 +251,7 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         # Records are looked up; of DataFrames' outputs only their recipes can tell.
         answerable=None if facts.recipes_promised or counts.recipes else True,
         unchecked=len(counts.recipes),
+        earlier=() if facts.begin is None else facts.begin.earlier,
     )
 
 

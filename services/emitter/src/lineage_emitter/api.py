@@ -102,6 +102,7 @@ class LineageApi:
             user=_user(),
             cwd=os.getcwd(),
             argv=tuple(sys.argv),
+            earlier=_earlier(self.app, self.settings),
         )
         self.ending: End | None = None
         kafka = self.settings.kafka if self.dispatcher.target is not None else ""
@@ -362,6 +363,21 @@ class LineageApi:
         trace: TracebackType | None,
     ) -> None:
         self.close("ok" if problem is None else "failed")
+
+
+_begun: dict[tuple[int, str], list[str]] = {}
+"""Applications of this process (a fork is another), by where their lineage goes."""
+EARLIER_MAX = 1_000
+
+
+def _earlier(app: str, settings: Settings) -> tuple[str, ...]:
+    """The latest applications that this process began before, into the same store."""
+    begun = _begun.setdefault(
+        (os.getpid(), f"{settings.dispatcher} {settings.kafka} {settings.store}"), []
+    )
+    earlier = tuple(begun[-EARLIER_MAX:])
+    begun.append(app)
+    return earlier
 
 
 def _check_name(node: str) -> None:
