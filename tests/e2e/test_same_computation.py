@@ -770,6 +770,13 @@ def test_functions_of_the_user_are_called_as_often(lc: LineageContext, files: Fi
         one = ctx.textFile(files.text, 3).map(noted).cache()
         return [one.count, one.collect, lambda: one.unpersist(True), one.count]
 
+    def partitioning(ctx: Context, noted: Any) -> Any:
+        pairs = ctx.textFile(files.text, 3).keyBy(len)
+        return [
+            *(pairs.reduceByKey(max, 3, noted).count, pairs.groupByKey(2, noted).count),
+            *(pairs.partitionBy(2, noted).count, pairs.foldByKey("", max, 2, noted).collect),
+        ]
+
     def sorting(ctx: Context, noted: Any) -> Any:
         one = ctx.textFile(files.text, 3).map(noted)
         return [lambda: one.sortBy(len).count(), lambda: one.zipWithIndex().count()]
@@ -796,7 +803,7 @@ def test_functions_of_the_user_are_called_as_often(lc: LineageContext, files: Fi
         other.localCheckpoint()
         return [one.count, one.collect, other.count, other.collect, other.collect, one.first]
 
-    for build in (chain, cached, sorting, taking, joining, choosing, checkpointing):
+    for build in (chain, cached, partitioning, sorting, taking, joining, choosing, checkpointing):
         assert calls_of(lc, build) == calls_of(lc.sc, build), build
 
 

@@ -55,6 +55,37 @@ def targets_of(
     return np.array([partition_function(key) % num_partitions for key in keys], dtype=np.int64)
 
 
+class CalledOnce:
+    """A partition function of the user's, which PySpark calls once a key: capture must ask before it does.
+
+    So what the function gave is kept until the key goes out, or goes out of memory.
+    """
+
+    def __init__(self, partition_function: Callable[[Any], int]) -> None:
+        self.partition_function = partition_function
+        self._given: dict[Any, int] = {}
+        self._keeps = True
+
+    def first(self, key: Any) -> int:
+        """What the function gives; kept for :meth:`last`."""
+        found = self._given.get(key)
+        if found is None:
+            found = self.partition_function(key)
+            if self._keeps:
+                self._given[key] = found
+        return found
+
+    def last(self, key: Any) -> int:
+        """What it gave, or gives where that is not kept."""
+        found = self._given.pop(key, None)
+        return self.partition_function(key) if found is None else found
+
+    def keep_no_more(self) -> None:
+        """Keys are spilled: memory has no room for what the function gave."""
+        self._given.clear()
+        self._keeps = False
+
+
 class Buckets:
     """Writes (key, value) records as PySpark's ``partitionBy`` does: same batches, same order.
 
@@ -75,19 +106,25 @@ class Buckets:
 
     def __call__(self, split: int, iterator: Iterable[Any]) -> Iterator[bytes]:
         # Its own map side is what this worker captured last.
-        return self.frames(iter(iterator), head_of(segments.current().incarnation))
+        head = head_of(segments.current().incarnation)
+        function = getattr(iterator, "partition_function", self.partition_function)
+        return self.frames(iter(iterator), head, function)
 
-    def frames(self, records: Iterator[Any], head: bytes) -> Iterator[bytes]:
+    def frames(
+        self,
+        records: Iterator[Any],
+        head: bytes,
+        partition_function: Callable[[Any], int] | None = None,
+    ) -> Iterator[bytes]:
         """What PySpark's writes, with ``head`` before each batch."""
+        function = partition_function or self.partition_function
         limit = self.memory_mb / 2
         buckets: defaultdict[int, list[Any]] = defaultdict(list)
         count, batch = 0, float(min(10 * self.num_partitions, CHECKED))
         while True:
             wanted = min(CHECKED - count % CHECKED, int(batch) + 1 - count)
             chunk = list(islice(records, wanted))
-            targets = targets_of(
-                list(map(_key_of, chunk)), self.partition_function, self.num_partitions
-            )
+            targets = targets_of(list(map(_key_of, chunk)), function, self.num_partitions)
             for record, target in zip(chunk, targets.tolist(), strict=True):
                 buckets[target].append(record)
             if len(chunk) < wanted:

@@ -26,11 +26,12 @@ from lineage_core.positions import positions_of
 from lineage_core.region import Region
 from lineage_emitter import segment as segments
 from lineage_emitter.attempts import AttemptsRead
-from lineage_emitter.buckets import targets_of
+from lineage_emitter.buckets import CalledOnce, targets_of
 from lineage_emitter.by_record import stop_iteration_error
 from lineage_emitter.code.key_parts import parts_of
 from lineage_emitter.equal_keys import EqualKeys, all_canonical
 from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.pyspark_parts import portable_hash
 from lineage_emitter.recorders import (
     FLOWS_MAX,
     PREFIX_REASON,
@@ -82,6 +83,10 @@ class KeyFlows:
         self.node = node
         self.num_partitions = num_partitions
         self.partition_function = partition_function
+        self.asked: CalledOnce | None = None
+        if partition_function is not None and partition_function is not portable_hash:
+            self.asked = CalledOnce(partition_function)
+            self.partition_function = self.asked.first
 
     def emit(
         self,
@@ -133,6 +138,11 @@ class KeyFlows:
         home = home_space(self.segment, self.frame)
         self._emit_runs(home, targets[lacking], regions)
         return left, ordinals[kept]
+
+    def forget_targets(self) -> None:
+        """Keys go out of memory, and so does where they go."""
+        if self.asked is not None:
+            self.asked.keep_no_more()
 
     def _targets(self, keys: list[Any]) -> np.ndarray[Any, Any]:
         if self.partition_function is None:
@@ -385,6 +395,7 @@ class LineageMerger(ExternalMerger):
         """Emit what is held, and hand the values to PySpark's own dict, which spills them."""
         self.flows.segment.guard(self._emit_noted)
         self.flows.segment.guard(self._emit_entries)
+        self.flows.forget_targets()
         self.data = dict(self.items())
         self.entries = {}
         self._forget_numbers()
@@ -479,7 +490,7 @@ class CombineMapSide:
         self.partition_function = partition_function
         self.in_place = in_place
 
-    def __call__(self, split: int, iterator: Iterable[Any]) -> Iterator[Any]:
+    def __call__(self, split: int, iterator: Iterable[Any]) -> Iterable[Any]:
         segment = segments.current()
         function = None if self.in_place else self.partition_function
         flows = KeyFlows(segment, segment.frame, self.node, self.num_partitions, function)
@@ -488,7 +499,22 @@ class CombineMapSide:
         segment.names_attempts = True
         if not self.in_place:
             segment.finish()
-        return merger.items()
+        if flows.asked is None:
+            return merger.items()
+        return Combined(merger.items(), flows.asked.last)
+
+
+class Combined:
+    """Combined records, and the partition function that knows already where they go."""
+
+    def __init__(
+        self, items: Iterator[tuple[Any, Any]], partition_function: Callable[[Any], int]
+    ) -> None:
+        self.items = items
+        self.partition_function = partition_function
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return self.items
 
 
 class ReadKeys:
