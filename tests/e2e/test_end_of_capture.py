@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from lineage_core.verdict import Verdict
 from lineage_emitter import LineageContext
-from lineage_emitter.frames import hooks, noting, plans
+from lineage_emitter.frames import hooks, noting, plan_text, plans
 from tests.job_runs import judged
 
 pytestmark = pytest.mark.e2e
@@ -57,6 +57,28 @@ def test_the_end_waits_for_a_slow_recorder(
     verdict = judged(tmp_path, context.app)
     assert verdict.complete, verdict.reasons
     assert (verdict.recipes_expected, verdict.recipes_received) == (2, 2)
+
+
+def test_threads_that_note_at_once_compile_what_they_need_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_text, "_compiled", {})
+    made: list[str] = []
+
+    def make(gateway: Any, name: str, loader: Any) -> object:
+        made.append(name)
+        return object()
+
+    slow = Gate(make)
+    monkeypatch.setattr(plan_text, "_made", slow)
+    given: list[Any] = []
+    threads = [begun(lambda: given.append(plan_text.compiled("lineage.X"))) for _ in range(2)]
+    assert slow.reached.wait(WAIT_S)
+    slow.opened.set()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert made == ["lineage.X"]
+    assert given[0] is given[1]
 
 
 def test_what_is_not_recorded_in_time_is_named(

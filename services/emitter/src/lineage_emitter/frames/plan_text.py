@@ -14,6 +14,7 @@ object of Scala its name, an option what it holds. What has no form here is null
 from __future__ import annotations
 
 import json
+import threading
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -122,6 +123,8 @@ def _context() -> Any:
 _NONE = (None, None)
 _compiled: dict[str, tuple[Any, Any]] = {}
 """By class, the gateway and the object in its JVM."""
+_compiling = threading.Lock()
+"""Two classes of one name, which threads had compiled at once, py4j takes for one: calls then fail."""
 
 
 def compiled(name: str, loader: Any = None) -> Any:
@@ -130,16 +133,21 @@ def compiled(name: str, loader: Any = None) -> Any:
     ``loader``: the class loader (Java's) that knows the classes it leans on; None: Spark's.
     """
     gateway: Any = _context()._gateway
-    if _compiled.get(name, _NONE)[0] is not gateway:
-        jvm = gateway.jvm
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(
-            loader or jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-        )
-        source = files(__package__).joinpath(f"{name.rpartition('.')[2]}.java")
-        compiler.cook(source.read_text("utf-8"))
-        made = compiler.getClassLoader().loadClass(name)
-        nothing = gateway.new_array(jvm.java.lang.Class, 0)
-        none = gateway.new_array(jvm.java.lang.Object, 0)
-        _compiled[name] = gateway, made.getConstructor(nothing).newInstance(none)
-    return _compiled[name][1]
+    with _compiling:
+        if _compiled.get(name, _NONE)[0] is not gateway:
+            _compiled[name] = gateway, _made(gateway, name, loader)
+        return _compiled[name][1]
+
+
+def _made(gateway: Any, name: str, loader: Any) -> Any:
+    jvm = gateway.jvm
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(
+        loader or jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    )
+    source = files(__package__).joinpath(f"{name.rpartition('.')[2]}.java")
+    compiler.cook(source.read_text("utf-8"))
+    made = compiler.getClassLoader().loadClass(name)
+    nothing = gateway.new_array(jvm.java.lang.Class, 0)
+    none = gateway.new_array(jvm.java.lang.Object, 0)
+    return made.getConstructor(nothing).newInstance(none)
