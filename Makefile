@@ -91,6 +91,11 @@ hunt: setup ## Try programs nobody wrote under harm, and hold their lineage to w
 	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/python -m tests.hunt --seed $(SEED) --seconds $(SECONDS) $(ARGS)
 
+# A part, or fewer programs: make same ARGS='methods --only DataFrame. --draw 50 --seed 3'
+.PHONY: same
+same: setup ## Run calls of all public methods plainly and captured, and compare
+	@$(WITH_JAVA) $(BIN)/python -m tests.same $(ARGS)
+
 .PHONY: bench
 bench: setup ## Run the benchmarks; one JSON line each
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)

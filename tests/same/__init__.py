@@ -1,0 +1,10 @@
+"""The same program, plainly and captured: whatever a user can see must be the same.
+
+``python -m tests.same`` runs programs twice, each time in a process of its own, and compares what they gave:
+
+- ``methods``: a call of every public method of RDD, SparkContext, DataFrame and of its reader and writer, without
+  and with each of its keywords (`calls`; `arguments` has a maker for each of them).
+
+Compared are results, files, errors (type and message), the types of what user functions are given, how often these
+are called, and the names of Spark's jobs. Of the captured run the verdict must name nothing that did not go wrong.
+"""
