@@ -10,7 +10,7 @@ from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 
 from lineage_emitter import driver_sinks, scope
-from lineage_emitter.operators import Absorb, Collect, SaveText, Take
+from lineage_emitter.operators import Absorb, Borrow, Collect, Lend, SaveText, Take
 from lineage_emitter.pairs import errors_of_the_driver
 from lineage_emitter.pyspark_parts import _load_from_socket
 
@@ -55,13 +55,21 @@ def collect_with_job_group(rdd: LineageRDD, *arguments: Any) -> list[Any]:
         return RDD.collectWithJobGroup(collected, *arguments)
 
 
-def foreach(rdd: LineageRDD, function: Callable[[Any], Any], method: Callable[..., None]) -> None:
-    """``foreach`` and ``foreachPartition``: PySpark's own ``method``."""
-    name = method.__name__
-    sink = rdd.session.register("sink", name, [rdd.node], alias=name)
+def foreach(rdd: LineageRDD, function: Callable[[Any], Any]) -> None:
+    """``foreach``."""
+    sink = rdd.session.register("sink", "foreach", [rdd.node], alias="foreach")
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
+    with under_way(rdd, "foreach", sink):
+        RDD.foreach(collected, function)
+
+
+def foreach_partition(rdd: LineageRDD, function: Callable[[Iterable[Any]], Any]) -> None:
+    """``foreachPartition``."""
+    name = "foreachPartition"
+    sink = rdd.session.register("sink", name, [rdd.node], alias=name)
+    lent = rdd.pipe_function(Lend(sink.detail), True, sink).ending(rdd.ctx.serializer)
     with under_way(rdd, name, sink):
-        method(collected, function)
+        RDD.foreachPartition(lent, Borrow(function))
 
 
 def absorb(
@@ -91,10 +99,11 @@ def run_job(
         if isinstance(partitions, Iterable):
             partitions = list(partitions)
         several = partitions is not None and len(set(partitions)) < len(partitions)
-        take = Collect(sink.detail, each_run=several)
-        taken = captured.pipe_function(take, True, sink).ending(session.sc.serializer)
+        lend = Lend(sink.detail, each_run=several)
+        lent = captured.pipe_function(lend, True, sink).ending(session.sc.serializer)
         with under_way(captured, "runJob", sink, partitions):
-            found = stock("runJob")(session.sc, taken, partitionFunc, partitions, allowLocal)
+            run = stock("runJob")
+            found = run(session.sc, lent, Borrow(partitionFunc), partitions, allowLocal)
             return list(found)
 
 

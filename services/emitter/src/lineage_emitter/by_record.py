@@ -13,6 +13,8 @@ from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
 
+from lineage_emitter.handing import Handed
+
 
 def stop_iteration_error(stop: StopIteration) -> PySparkRuntimeError:
     """What PySpark raises when a user function raises ``StopIteration``."""
@@ -26,14 +28,26 @@ def same(split: int, records: Iterable[Any]) -> Iterable[Any]:
 
 
 class _ByRecord:
+    kind: type
+    """Of the iterator that PySpark's own returns."""
+
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
+
+    def __call__(self, split: int, records: Iterable[Any]) -> Handed:
+        return Handed(self.run(records), self.kind)
+
+    def run(self, records: Iterable[Any]) -> Iterator[Any]:
+        """What it makes of the records."""
+        raise NotImplementedError
 
 
 class Map(_ByRecord):
     """``map``."""
 
-    def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
+    kind: type = map
+
+    def run(self, records: Iterable[Any]) -> Iterator[Any]:
         function = self.function
         try:
             for record in records:
@@ -45,7 +59,9 @@ class Map(_ByRecord):
 class MapValues(_ByRecord):
     """``mapValues``."""
 
-    def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
+    kind: type = map
+
+    def run(self, records: Iterable[Any]) -> Iterator[Any]:
         function = self.function
         try:
             for key_value in records:
@@ -57,14 +73,18 @@ class MapValues(_ByRecord):
 class FlatMap(Map):
     """``flatMap``."""
 
-    def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
-        return chain.from_iterable(super().__call__(split, records))
+    kind: type = chain
+
+    def run(self, records: Iterable[Any]) -> Iterator[Any]:
+        return chain.from_iterable(super().run(records))
 
 
 class Filter(_ByRecord):
     """``filter``."""
 
-    def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
+    kind: type = filter
+
+    def run(self, records: Iterable[Any]) -> Iterator[Any]:
         function = self.function
         try:
             for record in records:

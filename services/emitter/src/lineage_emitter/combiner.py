@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
@@ -31,6 +31,7 @@ from lineage_emitter.by_record import stop_iteration_error
 from lineage_emitter.code.key_parts import parts_of
 from lineage_emitter.equal_keys import EqualKeys, all_canonical
 from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.handing import Handed
 from lineage_emitter.pyspark_parts import portable_hash
 from lineage_emitter.recorders import (
     FLOWS_MAX,
@@ -517,6 +518,15 @@ class Combined:
         return self.items
 
 
+class Merge(Protocol):
+    """PySpark's own reduce side. ``kind``: of iterator that it gives."""
+
+    kind: type
+
+    def __call__(self, records: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        """The combined records."""
+
+
 class ReadKeys:
     """Reduce side of a combining shuffle: numbers the combined records, one flow a key."""
 
@@ -525,7 +535,7 @@ class ReadKeys:
         config: TaskConfig,
         node: str,
         source: str,
-        merge: Callable[[Iterable[Any]], Iterator[tuple[Any, Any]]],
+        merge: Merge,
         in_place: bool,
     ) -> None:
         self.config = config
@@ -534,7 +544,7 @@ class ReadKeys:
         self.merge = merge
         self.in_place = in_place
 
-    def __call__(self, split: int, iterator: Iterable[Any]) -> Iterator[Any]:
+    def __call__(self, split: int, iterator: Iterable[Any]) -> Handed:
         attempts: Callable[[], Region]
         if self.in_place:
             segment = segments.current()
@@ -548,7 +558,8 @@ class ReadKeys:
         segment.frame.origin = reader.current
         # In place, the map side's own dict holds the keys already.
         records = iterator if self.in_place else equal.watch(iterator)
-        return reader.records(self.merge(records), segment.frame)
+        merged = reader.records(self.merge(records), segment.frame)
+        return Handed(merged, self.merge.kind)
 
 
 class KeyReader:

@@ -16,6 +16,7 @@ import numpy as np
 
 from lineage_core.block import FlowBlock, Relation, Section
 from lineage_emitter import segment as segments
+from lineage_emitter.handing import in_place_of, is_uncounted
 from lineage_emitter.recorders import FLOWS_MAX, DenseRecorder, home_space
 from lineage_emitter.segment import LEFT_OUT, Frame, Segment
 from lineage_emitter.values import ValueTexts
@@ -101,15 +102,17 @@ class Step:
     def __call__(self, split: int, iterator: Records) -> Records:
         segment = segments.current()
         records = self.function(split, iterator)
+        if is_uncounted(records):
+            # What comes behind traces to what this function read.
+            return records
         before, space = segment.frame, segment.space(self.node)
         after = Frame.of_space(space)
         if before.whole is not None:
             after = after.limited()
         after.base = before
         segment.frame = after
-        return self._numbered(
-            segment, DenseRecorder(segment, before, self.node, space), after, records
-        )
+        recorder = DenseRecorder(segment, before, self.node, space)
+        return in_place_of(records, self._numbered(segment, recorder, after, records))
 
     @staticmethod
     def _numbered(
@@ -136,7 +139,9 @@ class Told:
         self.detail = detail
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        records = self.function(split, iterator)
+        given = records = self.function(split, iterator)
+        if is_uncounted(given):
+            return given
         segment, detail = segments.current(), self.detail
         if detail.limit is not None:
             before = segment.frame
@@ -145,7 +150,7 @@ class Told:
         if detail.texts is not None:
             recorder = TextRecorder(segment, segment.frame, detail.node)
             records = recorder.record(records, detail.texts, detail.texts_of)
-        return records
+        return in_place_of(given, records)
 
 
 def _counted(records: Records, before: list[int], cell: list[int]) -> Iterator[Any]:

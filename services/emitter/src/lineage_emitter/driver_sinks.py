@@ -19,6 +19,7 @@ from pyspark.util import fail_on_stopiteration
 
 from lineage_emitter import scope
 from lineage_emitter import segment as segments
+from lineage_emitter.handing import has_length
 from lineage_emitter.recorders import FLOWS_MAX, DenseRecorder
 from lineage_emitter.segment import Frame, Segment
 from lineage_emitter.shuffles import named
@@ -48,7 +49,7 @@ class Candidates:
         # A cell of its own, which goes back to what was chosen: readers count by theirs.
         segment.frame = segment.frame.limited()
         numbered: Iterable[Numbered] = ((record, cell[0]) for record in records)
-        if hasattr(records, "__len__"):
+        if has_length(records):
             # Whether it knows its length decides how PySpark's heapq compares.
             numbered = list(numbered)
         return _in_cell(self.choose(numbered), segment.frame.cell)

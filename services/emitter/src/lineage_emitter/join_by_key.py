@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from lineage_emitter import segment as segments
+from lineage_emitter.handing import Handed
 from lineage_emitter.operators import JoinSides, Records
 from lineage_emitter.recorders import FLOWS_MAX, RUNS_MAX, Regions, emit_csr, runs_of
 from lineage_emitter.segment import Frame, Segment
@@ -32,7 +34,7 @@ class JoinSidesByKey(JoinSides):
         )
         frame = segment.frame = Frame.of_space(space)
         frame.origin = lambda: sides[0].last() + sides[1].last()
-        return self._pairs(segment, sides, frame, iterator)
+        return Handed(self._pairs(segment, sides, frame, iterator), chain)
 
     def _pairs(
         self,

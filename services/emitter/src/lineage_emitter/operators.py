@@ -11,7 +11,8 @@ import threading
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 from pyspark.shuffle import ExternalSorter, get_used_memory
@@ -20,10 +21,21 @@ from lineage_emitter import segment as segments
 from lineage_emitter.buckets import CHECKED, hashing, next_batch, written
 from lineage_emitter.code.values import PLAIN_SCALARS, is_plain
 from lineage_emitter.detail import Detail
+from lineage_emitter.handing import (
+    Handed,
+    Held,
+    as_pyspark,
+    in_place_of,
+    is_collection,
+    is_known,
+    is_uncounted,
+    returned,
+    shaped,
+)
 from lineage_emitter.lines import Lines
 from lineage_emitter.named_rows import NamedRows
 from lineage_emitter.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, GivenRecorder
-from lineage_emitter.segment import Frame, Segment
+from lineage_emitter.segment import NOTHING_READ, Frame, Segment
 from lineage_emitter.spaces import Spaces, read_split
 from lineage_emitter.stamps import TracedRecords
 from lineage_emitter.task_config import TaskConfig
@@ -73,8 +85,12 @@ class Read:
         if isinstance(iterator, Lines):
             return iterator.numbered(frame)
         if isinstance(iterator, NamedRows):
-            return iterator.numbered(segment, frame)
-        return _numbered(iterator, frame)
+            return Handed(iterator.numbered(segment, frame), chain)
+        numbered = _numbered(iterator, frame)
+        if is_collection(iterator):
+            return Held(iterator, numbered, partial(_all_read, frame, len(iterator)))  # type: ignore[arg-type]
+        kind = chain if isinstance(iterator, TracedRecords) else type(iterator)
+        return Handed(numbered, kind)
 
 
 def _numbered(records: Records, frame: Frame) -> Iterator[Any]:
@@ -89,6 +105,13 @@ def _numbered(records: Records, frame: Frame) -> Iterator[Any]:
         frame.rows = ordinal + 1
 
 
+def _all_read(frame: Frame, count: int) -> None:
+    """The frame's function has all records in its hands."""
+    frame.rows, frame.exhausted = count, True
+    if count:
+        frame.cell[0] = count - 1
+
+
 class Opaque:
     """A user's function over a whole partition: it may buffer, so its outputs are supersets."""
 
@@ -101,7 +124,24 @@ class Opaque:
         before = segment.frame.whole or segment.frame
         after = before.derived()
         segment.frame = after
-        return self.function(split, _noting_first(iterator, before, after, segment))
+        return returned(self.function(split, _to_user(iterator, before, after, segment)))
+
+
+def _to_user(records: Records, before: Frame, after: Frame, segment: Segment) -> Any:
+    """What the user's function gets; what it reads is noted."""
+    if isinstance(records, Held):
+        records.take()
+        if before.opaque:
+            after.reads_with(before)
+        elif before.cell[0] != NOTHING_READ:
+            after.prefix_from = 0
+        return records.collection
+    kind = records.kind if isinstance(records, Handed) else type(records)
+    if before.opaque and not is_known(kind):
+        # An iterator that the user's function before made, perhaps with methods of its own.
+        after.reads_with(before)
+        return records.records if isinstance(records, Handed) else records
+    return shaped(_noting_first(records, before, after, segment), kind)
 
 
 class OneRecord:
@@ -130,10 +170,12 @@ class OneRecord:
 
     def __call__(self, split: int, iterator: Records) -> Records:
         frame = segments.current().frame
-        if frame.whole is not None:
-            # Rules leave out records: what else it may use can't be told apart behind it.
+        if frame.whole is not None or (self.is_declared and isinstance(iterator, Held)):
+            # Rules leave out records, or it may look at any of a collection: what else it uses
+            # can't be told apart behind it.
             return Opaque(self.function)(split, iterator)
-        return self.function(split, iterator if self.is_declared else _plain_ones(iterator, frame))
+        given = as_pyspark(iterator) if self.is_declared else _plain_ones(iterator, frame)
+        return returned(self.function(split, given))
 
 
 def _one_record(function: PartitionFunction, is_declared: bool) -> OneRecord:
@@ -214,6 +256,57 @@ class Collect:
     def some_of(self, records: Records) -> Records:
         """Those that reach the sink."""
         return records
+
+
+class Lend(Collect):
+    """Sink: each record that a user's function over the partition takes is an item.
+
+    The function is wrapped in :class:`Borrow`, which ends the segment.
+    """
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        segment, node = segments.current(), self.detail.node
+        space = segment.space(node) if self.each_run else f"{node}#{split}"
+        recorder = DenseRecorder(segment, segment.frame, node, space)
+        segment.on_end(partial(_count_rows, segment, recorder))
+        if is_uncounted(iterator):
+            # What its records are can't be known: all of it is one item, noted when it was used.
+            segment.on_end(lambda: recorder.buffer.append(recorder.frame.cell[0]))
+            return iterator
+        records = self.detail.sink(segment, space, iterator)
+        return in_place_of(iterator, recorder.record(records))
+
+
+def _count_rows(segment: Segment, recorder: DenseRecorder) -> None:
+    segment.rows_out = recorder.count
+
+
+class Borrow:
+    """A user's function over the partition behind a :class:`Lend`; the segment ends with what it gives."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, records: Records) -> Any:
+        segment = segments.current()
+        result = self.function(records)
+        try:
+            results = iter(result)
+        except TypeError:
+            # As `foreachPartition` allows.
+            segment.finish()
+            return result
+        return _ending(segment, None, results)
+
+
+class Plainly:
+    """A function of PySpark's own behind a captured chain."""
+
+    def __init__(self, function: PartitionFunction) -> None:
+        self.function = function
+
+    def __call__(self, split: int, iterator: Records) -> Records:
+        return self.function(split, as_pyspark(iterator))
 
 
 class Take(Collect):
@@ -366,7 +459,7 @@ class ReadExchange:
     def __call__(self, split: int, iterator: Records) -> Records:
         segment = segments.begin(self.config, self.node, split)
         recorder = _renumber(segment, self.node, f"{self.source}#*")
-        return self._records(segment, recorder, segment.frame, iterator)
+        return Handed(self._records(segment, recorder, segment.frame, iterator), chain)
 
     @staticmethod
     def _records(
@@ -571,7 +664,7 @@ class JoinSides:
         right = GivenRecorder(segment, self.node, f"{self.right}#*", space)
         frame = segment.frame = Frame.of_space(space)
         frame.origin = lambda: left.last(frame.cell[0]) + right.last(frame.cell[0])
-        return self._joined(segment, left, right, frame, iterator)
+        return Handed(self._joined(segment, left, right, frame, iterator), chain)
 
     def _joined(
         self,
@@ -621,7 +714,7 @@ class SubtractSides:
     def __call__(self, split: int, iterator: Records) -> Records:
         segment = segments.begin(self.config, self.node, split)
         recorder = _renumber(segment, self.node, f"{self.left}#*")
-        return _given(segment, recorder, segment.frame, self._left(iterator))
+        return Handed(_given(segment, recorder, segment.frame, self._left(iterator)), chain)
 
     @staticmethod
     def _left(groups: Records) -> Iterator[tuple[Any, Any, int]]:

@@ -6,6 +6,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from lineage_emitter.batches import (
     batching,
     named_batches,
 )
+from lineage_emitter.handing import Handed
 from lineage_emitter.recorders import FLOWS_MAX
 from lineage_emitter.segment import NOTHING_READ, Frame, Segment
 from lineage_emitter.task_config import TaskConfig
@@ -138,14 +140,14 @@ class ReadPairs:
         self.both = both
         """Record by record (``zip``), or every record with every other (``cartesian``)."""
 
-    def __call__(self, split: int, iterator: NamedPairs) -> Iterator[tuple[Any, Any]]:
+    def __call__(self, split: int, iterator: NamedPairs) -> Handed:
         segment = segments.begin(self.config, self.node, split)
         space = segment.space(self.node)
         frame = segment.frame = Frame.of_space(space)
         recorder = PairRecorder(segment, frame, self.node, space, self.both)
         frame.origin = recorder.last
         read = _zipped if self.both else _crossed
-        return read(_begun(iterator, segment, recorder), recorder, frame.cell)
+        return Handed(read(_begun(iterator, segment, recorder), recorder, frame.cell), chain)
 
 
 def _begun(pairs: NamedPairs, segment: Segment, recorder: PairRecorder) -> NamedPairs:

@@ -17,7 +17,7 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerial
 from lineage_emitter import actions, driver_sinks, iterating, joins, pairs, saving, scope, shuffles
 from lineage_emitter.by_record import Filter, FlatMap, Map, MapValues
 from lineage_emitter.numbering import Numbered
-from lineage_emitter.operators import Chain, EndsIn, Glom, OneRecord, Opaque, Read
+from lineage_emitter.operators import Chain, EndsIn, Glom, OneRecord, Opaque, Plainly, Read
 from lineage_emitter.partition_rule import one_record_rule
 from lineage_emitter.pyspark_parts import (
     Partitioner,
@@ -107,7 +107,7 @@ class LineageRDD(RDD[Any]):
     ) -> RDD[Any]:
         """Every narrow operator of PySpark ends here."""
         if scope.is_suspended():
-            return super().mapPartitionsWithIndex(f, preservesPartitioning)
+            return super().mapPartitionsWithIndex(Plainly(f), preservesPartitioning)
         with scope.operator("mapPartitionsWithIndex"):
             if scope.works_by_record():
                 node = self.session.register("operator", _innermost("map"), [self.node])
@@ -458,7 +458,7 @@ class LineageRDD(RDD[Any]):
             _stock(RDD.foreach, self, f)
             return
         with scope.operator("foreach"):
-            actions.foreach(self, f, RDD.foreach)
+            actions.foreach(self, f)
 
     def foreachPartition(self, f: Callable[[Iterable[Any]], Any]) -> None:
         """Each record that ``f`` takes is an item of the sink."""
@@ -466,7 +466,7 @@ class LineageRDD(RDD[Any]):
             _stock(RDD.foreachPartition, self, f)
             return
         with scope.operator("foreachPartition"):
-            actions.foreach(self, f, RDD.foreachPartition)
+            actions.foreach_partition(self, f)
 
     def saveAsTextFile(self, path: str, compressionCodecClass: str | None = None) -> None:
         """Each line written is an item of the sink."""

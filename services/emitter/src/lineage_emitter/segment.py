@@ -124,6 +124,10 @@ class Frame:
         frame._opaque = [True]
         return frame
 
+    def reads_with(self, before: Frame) -> None:
+        """The function behind this frame gets what the one behind ``before`` returned, as it is."""
+        self._prefix = before._prefix
+
     def limited(self) -> Frame:
         """The same numbering with a cell of its own, which is ``LEFT_OUT`` where records are."""
         frame = self.derived()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterable, Iterator
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 class MergeCombiners:
     """Reduce side of ``combineByKey``: PySpark's own merger."""
 
+    kind: type = GeneratorType
+    """Of the iterator that PySpark gives. (Where nothing was spilled it is a dict's own.)"""
+
     def __init__(self, aggregator: Aggregator, memory_mb: float, serializer: Any) -> None:
         self.aggregator = aggregator
         self.memory_mb = memory_mb
@@ -47,6 +51,8 @@ class MergeCombiners:
 
 class MergeGroups(MergeCombiners):
     """Reduce side of ``groupByKey``: PySpark's own merger."""
+
+    kind: type = map
 
     def __call__(self, records: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         merger = ExternalGroupBy(self.aggregator, self.memory_mb, self.serializer)
