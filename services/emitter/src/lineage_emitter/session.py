@@ -31,7 +31,7 @@ from lineage_core.message import (
     SinkFiles,
     Unknown,
 )
-from lineage_emitter import hadoop, program_end, scope
+from lineage_emitter import call_sites, hadoop, program_end, scope
 from lineage_emitter.api import LineageApi
 from lineage_emitter.commits import HeldMarkers, Hold, Marker, MarkerParam, Release
 from lineage_emitter.culprits import Run, as_text, culprits_in
@@ -133,6 +133,7 @@ class Session:
             fail_job=settings.on_error == "fail",
             kafka=self.api.dispatcher.target,
         )
+        call_sites.install()
         self.guard("look at the executors", self._check_executors)
         self._writes: SparkWrites | None = None
         self.guard(COUNTING, self._count_writes)
