@@ -24,7 +24,7 @@ JOB = """
     conf.set("spark.eventLog.enabled", "true").set("spark.eventLog.dir", sys.argv[1])
     conf.set("spark.eventLog.compress", "false").set("spark.ui.showConsoleProgress", "false")
     sc = SparkContext(conf=conf)
-    lines = sc.textFile("in.txt", 2)
+    lines = sc.textFile(name="in.txt", minPartitions=2, use_unicode=True)
     ones = lines.flatMap(f=str.split).map(lambda word: (word, 1))
     counts = ones.reduceByKey(add, numPartitions=2)
     counts.collect()

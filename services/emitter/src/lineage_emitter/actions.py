@@ -73,7 +73,7 @@ def foreach_partition(rdd: LineageRDD, function: Callable[[Iterable[Any]], Any])
 
 
 def absorb(
-    rdd: LineageRDD, name: str, method: Callable[..., Any], *arguments: Any, **named: Any
+    rdd: LineageRDD, name: str, method: Callable[..., Any], /, *arguments: Any, **named: Any
 ) -> Any:
     """An action whose one result depends on every record."""
     sink = rdd.session.register("sink", name, [rdd.node], alias=name)
@@ -84,6 +84,7 @@ def absorb(
 
 def run_job(
     session: Session,
+    /,
     rdd: RDD[Any],
     partitionFunc: Callable[[Iterable[Any]], Iterable[Any]],
     partitions: Sequence[int] | None = None,

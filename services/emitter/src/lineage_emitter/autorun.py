@@ -65,7 +65,7 @@ def _wrap(name: str, make: Callable[..., Any]) -> None:
     stock = getattr(SparkContext, name)
 
     @functools.wraps(stock)
-    def method(self: SparkContext, *arguments: Any, **named: Any) -> Any:
+    def method(self: SparkContext, /, *arguments: Any, **named: Any) -> Any:
         return make(stock, self, *arguments, **named)
 
     method.lineage_stock = stock  # type: ignore[attr-defined]
@@ -143,7 +143,7 @@ def _plain_call() -> bool:
 
 
 def _source(name: str) -> Callable[..., Any]:
-    def method(stock: Callable[..., Any], sc: SparkContext, *arguments: Any, **named: Any) -> Any:
+    def method(stock: Callable[..., Any], sc: SparkContext, /, *arguments: Any, **named: Any) -> Any:
         session = None if scope.is_suspended() else _session(sc)
         if session is None:
             return stock(sc, *arguments, **named)
@@ -162,7 +162,7 @@ def _source(name: str) -> Callable[..., Any]:
 
 
 def _of_rdds(name: str) -> Callable[..., Any]:
-    def method(stock: Callable[..., Any], sc: SparkContext, *arguments: Any, **named: Any) -> Any:
+    def method(stock: Callable[..., Any], sc: SparkContext, /, *arguments: Any, **named: Any) -> Any:
         session = None if _plain_call() else _session(sc)
         if session is None or not _any_captured((*arguments, *named.values())):
             return stock(sc, *arguments, **named)
@@ -171,7 +171,7 @@ def _of_rdds(name: str) -> Callable[..., Any]:
     return method
 
 
-def _captured(name: str, *arguments: Any, **named: Any) -> Any:
+def _captured(name: str, /, *arguments: Any, **named: Any) -> Any:
     # Loaded by now, in a thread of its own: see main.
     from lineage_emitter.context import CAPTURED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -128,7 +129,7 @@ def _open_session() -> Session | None:
     return None if sc is None else open_session_of(sc)
 
 
-def union(session: Session, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
+def union(session: Session, /, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
     """A captured ``SparkContext.union``."""
     with scope.operator("union"):
         captured = [adopt(rdd, session) for rdd in rdds]
@@ -151,13 +152,12 @@ CAPTURED = SOURCES | OF_RDDS
 
 
 def _captured(name: str) -> Callable[..., Any]:
-    def method(self: LineageContext, *arguments: Any, **named: Any) -> Any:
+    @functools.wraps(getattr(SparkContext, name))
+    def method(self: LineageContext, /, *arguments: Any, **named: Any) -> Any:
         if self.session is None:
             return getattr(self.sc, name)(*arguments, **named)
         return CAPTURED[name](self.session, *arguments, **named)
 
-    method.__name__ = name
-    method.__doc__ = getattr(SparkContext, name).__doc__
     return method
 
 

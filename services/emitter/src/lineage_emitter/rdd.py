@@ -7,6 +7,7 @@ compositions of them, recognised by name where a whole-partition function works 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TypeVar
@@ -476,11 +477,11 @@ class LineageRDD(RDD[Any]):
         with scope.operator("saveAsTextFile"):
             actions.save_text(self, path, compressionCodecClass)
 
-    def toDF(self, *arguments: Any, **named: Any) -> Any:
+    def toDF(self, schema: Any = None, sampleRatio: float | None = None) -> Any:
         """PySpark's own comes to :meth:`map`, where each row handed over becomes a sink's item."""
         if _plain(self, "toDF"):
-            return _stock(RDD.toDF, self, *arguments, **named)
-        return RDD.toDF(self, *arguments, **named)
+            return _stock(RDD.toDF, self, schema, sampleRatio)
+        return RDD.toDF(self, schema, sampleRatio)
 
 
 class LineagePipelinedRDD(LineageRDD, PipelinedRDD[Any, Any]):
@@ -615,7 +616,7 @@ def _plain(rdd: LineageRDD, name: str) -> bool:
     return False
 
 
-def _stock(method: Callable[..., T], rdd: LineageRDD, *arguments: Any, **named: Any) -> T:
+def _stock(method: Callable[..., T], rdd: LineageRDD, /, *arguments: Any, **named: Any) -> T:
     """PySpark's own operator, without lineage from here on."""
     with scope.suspended():
         return method(rdd, *arguments, **named)
@@ -643,20 +644,19 @@ UNTOUCHED = frozenset(
 def _method(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     """PySpark's own method, or ``run(rdd, method, ...)`` where the user calls it on a captured RDD."""
 
-    def method(self: LineageRDD, *arguments: Any, **named: Any) -> Any:
+    @functools.wraps(getattr(RDD, name))
+    def method(self: LineageRDD, /, *arguments: Any, **named: Any) -> Any:
         # looked up now: a SparkSession gives RDD.toDF its body when it is made
         stock = getattr(RDD, name)
         if _plain(self, name):
             return _stock(stock, self, *arguments, **named)
         return run(self, stock, *arguments, **named)
 
-    method.__name__ = name
-    method.__doc__ = getattr(RDD, name).__doc__
     return method
 
 
 def _recognised(name: str, by_record: bool | None) -> Callable[..., Any]:
-    def run(rdd: LineageRDD, stock: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
         with scope.operator(name, by_record):
             return stock(rdd, *arguments, **named)
 
@@ -664,7 +664,7 @@ def _recognised(name: str, by_record: bool | None) -> Callable[..., Any]:
 
 
 def _of_two(name: str) -> Callable[..., Any]:
-    def run(rdd: LineageRDD, stock: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
         def captured(argument: Any) -> Any:
             return adopt(argument, rdd.session) if isinstance(argument, RDD) else argument
 
@@ -676,7 +676,7 @@ def _of_two(name: str) -> Callable[..., Any]:
 
 
 def _absorbing(name: str) -> Callable[..., Any]:
-    def run(rdd: LineageRDD, stock: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
         with scope.operator(name):
             return actions.absorb(rdd, name, stock, *arguments, **named)
 
@@ -684,7 +684,7 @@ def _absorbing(name: str) -> Callable[..., Any]:
 
 
 def _saving(name: str) -> Callable[..., Any]:
-    def run(rdd: LineageRDD, stock: Callable[..., Any], *arguments: Any, **named: Any) -> None:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
         with scope.operator(name):
             saving.save(rdd, name, stock, *arguments, **named)
 
@@ -692,7 +692,7 @@ def _saving(name: str) -> Callable[..., Any]:
 
 
 def _refused(name: str) -> Callable[..., Any]:
-    def run(rdd: LineageRDD, stock: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
         node = rdd.session.refuse(
             f"RDD.{name}",
             "this version does not capture it",

@@ -73,7 +73,7 @@ def noted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """A public method of captured RDDs whose result notes the call."""
 
     @functools.wraps(method)
-    def call(self: RDD[Any], *arguments: Any, **named: Any) -> Any:
+    def call(self: RDD[Any], /, *arguments: Any, **named: Any) -> Any:
         if scope.is_suspended() or scope.outermost() is not None:
             return method(self, *arguments, **named)
         if name in SEEDED:
@@ -141,7 +141,7 @@ def _note(rdd: RDD[Any], call: Call) -> None:
         rdd.recipe = call  # type: ignore[attr-defined]
 
 
-def _method(name: str, receiver: Any, *arguments: Any, **named: Any) -> Any:
+def _method(name: str, receiver: Any, /, *arguments: Any, **named: Any) -> Any:
     return getattr(receiver, name)(*arguments, **named)
 
 

@@ -29,7 +29,7 @@ SAVES = ("saveAsPickleFile", "saveAsSequenceFile", "saveAsHadoopFile", "saveAsHa
 
 
 def save(
-    rdd: LineageRDD, name: str, method: Callable[..., Any], *arguments: Any, **named: Any
+    rdd: LineageRDD, name: str, method: Callable[..., Any], /, *arguments: Any, **named: Any
 ) -> None:
     """One of ``SAVES``: PySpark's own ``method``. Each record written is an item of the sink."""
     try:

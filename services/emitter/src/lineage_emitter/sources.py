@@ -1,6 +1,7 @@
 """Sources: the methods of SparkContext that make RDDs, with lineage.
 
-Each takes PySpark's own arguments after the session, and makes PySpark's own RDD.
+Each takes PySpark's own arguments after the session, and makes PySpark's own RDD. What is not PySpark's
+is positional only: a program may name any argument of PySpark's.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def stock(name: str) -> Callable[..., Any]:
 
 
 def text_file(
-    session: Session, name: str, minPartitions: int | None = None, use_unicode: bool = True
+    session: Session, /, name: str, minPartitions: int | None = None, use_unicode: bool = True
 ) -> RDD[Any]:
     """``textFile``: an item is a line."""
     with scope.operator("textFile"):
@@ -58,14 +59,14 @@ FILE_SOURCES: dict[str, Unit] = {
 """What an item of each is of its file."""
 
 
-def _from_files(name: str, session: Session, *arguments: Any, **named: Any) -> RDD[Any]:
+def _from_files(source: str, session: Session, /, *arguments: Any, **named: Any) -> RDD[Any]:
     """One of ``FILE_SOURCES``."""
-    with scope.operator(name):
-        plain = stock(name)(session.sc, *arguments, **named)
-        given = inspect.signature(stock(name)).bind(session.sc, *arguments, **named).arguments
+    with scope.operator(source):
+        plain = stock(source)(session.sc, *arguments, **named)
+        given = inspect.signature(stock(source)).bind(session.sc, *arguments, **named).arguments
         path = given.get("path") or given.get("name") or hadoop.folder_in(given.get("conf"))
-        node = session.register("source", name, path=path, alias="read")
-        node.files = FileSource(plain._jrdd, FILE_SOURCES[name], given.get("recordLength", 0))
+        node = session.register("source", source, path=path, alias="read")
+        node.files = FileSource(plain._jrdd, FILE_SOURCES[source], given.get("recordLength", 0))
         lasting = _is_lasting(session, given.get("inputFormatClass"))
         return LineageRDD.wrap(plain, session, node, node.name + ("" if lasting else EACH_RUN))
 
@@ -84,7 +85,7 @@ def _is_lasting(session: Session, input_format: str | None) -> bool:
 # -- what the program makes ------------------------------------------------------------------------
 
 
-def parallelize(session: Session, c: Iterable[Any], numSlices: int | None = None) -> RDD[Any]:
+def parallelize(session: Session, /, c: Iterable[Any], numSlices: int | None = None) -> RDD[Any]:
     """``parallelize``: an item is an element."""
     with scope.operator("parallelize"):
         return _dealt_out(session, "parallelize", c, numSlices)
@@ -92,6 +93,7 @@ def parallelize(session: Session, c: Iterable[Any], numSlices: int | None = None
 
 def _range(
     session: Session,
+    /,
     start: int,
     end: int | None = None,
     step: int = 1,
@@ -116,7 +118,7 @@ def _dealt_out(
     return LineageRDD.wrap(plain, session, node, node.name, batched=batched)
 
 
-def _empty(session: Session) -> RDD[Any]:
+def _empty(session: Session, /) -> RDD[Any]:
     """``emptyRDD``: no item, and no partition."""
     with scope.operator("emptyRDD"):
         plain = stock("emptyRDD")(session.sc)
