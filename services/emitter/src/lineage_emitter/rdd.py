@@ -17,6 +17,7 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerial
 
 from lineage_emitter import actions, driver_sinks, iterating, joins, pairs, saving, scope, shuffles
 from lineage_emitter.by_record import Filter, FlatMap, Map, MapValues
+from lineage_emitter.java_records import JavaRecords, end_of_lineage, is_inside
 from lineage_emitter.numbering import Numbered
 from lineage_emitter.operators import Chain, EndsIn, Glom, OneRecord, Opaque, Plainly, Read
 from lineage_emitter.partition_rule import one_record_rule
@@ -46,6 +47,7 @@ class LineageRDD(RDD[Any]):
     session: Session
     node: Node
     spaces: Spaces
+    _given_java: Any
     batched: int
     """Records a batch where PySpark's own RDD would move whole batches (0: unknown). A later
     repartition deals out batches, so it must find the same ones."""
@@ -96,6 +98,19 @@ class LineageRDD(RDD[Any]):
         return isinstance(self.spaces, str)
 
     # -- primitives ----------------------------------------------------------------------------
+
+    @property
+    def _jrdd(self) -> Any:
+        """The Java RDD; what the program gets of it is :class:`JavaRecords`."""
+        own = scope.is_suspended() or is_inside(1)
+        return self._java() if own else JavaRecords(self, self._java())
+
+    @_jrdd.setter
+    def _jrdd(self, jrdd: Any) -> None:
+        self._given_java = jrdd
+
+    def _java(self) -> Any:
+        return self._given_java
 
     def pipe_function(self, function: Any, preserves: bool, node: Node) -> LineagePipelinedRDD:
         """This RDD with one more function, which begins a segment where it is the first."""
@@ -348,14 +363,16 @@ class LineageRDD(RDD[Any]):
 
     def _reserialize(self, serializer: Any = None) -> Any:
         """Plain PySpark reads streams with names through their own deserializer."""
+        if not scope.is_suspended() and scope.outermost() is None:
+            end_of_lineage(self, "RDD._pickled")
         with scope.suspended():
             return RDD._reserialize(self, serializer)
 
     def _to_java_object_rdd(self) -> Any:
         """PySpark hands the records to a library in the JVM (MLlib)."""
-        caller = "" if scope.is_suspended() else scope.called_from_pyspark()
-        if caller:
-            self.session.unknown(caller, "a library in the JVM reads the RDD", [self.node])
+        if not scope.is_suspended() and scope.outermost() is None:
+            caller = scope.called_from_pyspark() or "RDD._to_java_object_rdd"
+            end_of_lineage(self, caller)
         with scope.suspended():
             return RDD._to_java_object_rdd(self)
 
@@ -500,8 +517,7 @@ class LineagePipelinedRDD(LineageRDD, PipelinedRDD[Any, Any]):
             self.func = Chain(prev.func, func)
         self._jrdd_deserializer = TracedSerializer(self.ctx._unbatched_serializer)
 
-    @property
-    def _jrdd(self) -> Any:
+    def _java(self) -> Any:
         if self._jrdd_val is not None or not isinstance(self._jrdd_deserializer, TracedSerializer):
             return PipelinedRDD._jrdd.fget(self)  # type: ignore[attr-defined]
         function = self.func
