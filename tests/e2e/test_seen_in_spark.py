@@ -1,4 +1,4 @@
-"""What Spark itself shows of a captured program is what it shows of the plain one."""
+"""What Spark itself shows of a captured program is what it shows of the plain one; nothing waits longer."""
 
 from __future__ import annotations
 
@@ -73,4 +73,24 @@ def test_spark_names_the_programs_own_lines(tmp_path: Path) -> None:
     (names, rdds), (plain_names, plain_rdds) = shown(log), shown(plain_log)
     assert names == plain_names
     assert any(name.startswith(f"join at {tmp_path / 'job.py'}:") for name in names)
-    assert set(rdds) == set(plain_rdds)
+    assert set(rdds) <= set(plain_rdds)
+
+
+WITHOUT_EXECUTORS = """
+    from pyspark import SparkConf, SparkContext
+
+    conf = SparkConf().setMaster("local-cluster[1,1,1024]").set("spark.executor.cores", "2")
+    conf.set("spark.ui.enabled", "false").set("spark.driver.host", "127.0.0.1")
+    sc = SparkContext(conf=conf)
+    counts = sc.textFile("in.txt", 3).map(len).keyBy(str).reduceByKey(max)
+    print(counts.getNumPartitions(), sc.union([counts, counts]).cache().getNumPartitions())
+    sc.stop()
+"""
+
+
+def test_nothing_waits_for_executors_but_what_runs_on_them(tmp_path: Path) -> None:
+    """No executor of that size ever comes: plain PySpark waits for one in an action."""
+    (tmp_path / "in.txt").write_text("a\n", encoding="utf-8")
+    write_job(tmp_path, WITHOUT_EXECUTORS)
+    done = run_captured(tmp_path, "job.py")
+    assert (done.returncode, done.stdout) == (0, "2 2\n"), done.stderr

@@ -10,6 +10,7 @@ from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 
 from lineage_emitter import driver_sinks, scope
+from lineage_emitter.fitness import can_run, uncaptured
 from lineage_emitter.operators import Absorb, Borrow, Collect, Lend, SaveText, Take
 from lineage_emitter.pairs import errors_of_the_driver
 from lineage_emitter.pyspark_parts import _load_from_socket
@@ -94,6 +95,10 @@ def run_job(
     from lineage_emitter.rdd import adopt
     from lineage_emitter.sources import stock
 
+    if not can_run(session):
+        return list(
+            stock("runJob")(session.sc, uncaptured(rdd), partitionFunc, partitions, allowLocal)
+        )
     with scope.operator("runJob"):
         captured = adopt(rdd, session)
         sink = session.register("sink", "runJob", [captured.node], alias="runJob")

@@ -143,7 +143,9 @@ def _plain_call() -> bool:
 
 
 def _source(name: str) -> Callable[..., Any]:
-    def method(stock: Callable[..., Any], sc: SparkContext, /, *arguments: Any, **named: Any) -> Any:
+    def method(
+        stock: Callable[..., Any], sc: SparkContext, /, *arguments: Any, **named: Any
+    ) -> Any:
         session = None if scope.is_suspended() else _session(sc)
         if session is None:
             return stock(sc, *arguments, **named)
@@ -162,13 +164,24 @@ def _source(name: str) -> Callable[..., Any]:
 
 
 def _of_rdds(name: str) -> Callable[..., Any]:
-    def method(stock: Callable[..., Any], sc: SparkContext, /, *arguments: Any, **named: Any) -> Any:
+    def method(
+        stock: Callable[..., Any], sc: SparkContext, /, *arguments: Any, **named: Any
+    ) -> Any:
         session = None if _plain_call() else _session(sc)
-        if session is None or not _any_captured((*arguments, *named.values())):
+        if not _any_captured((*arguments, *named.values())):
             return stock(sc, *arguments, **named)
+        if session is None:
+            return _uncaptured(stock, sc, *arguments, **named)
         return _captured(name, session, *arguments, **named)
 
     return method
+
+
+def _uncaptured(stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+    from lineage_emitter.fitness import uncaptured
+
+    given = {key: uncaptured(value) for key, value in named.items()}
+    return stock(*map(uncaptured, arguments), **given)
 
 
 def _captured(name: str, /, *arguments: Any, **named: Any) -> Any:

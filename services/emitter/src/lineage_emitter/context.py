@@ -13,13 +13,14 @@ from lineage_emitter import actions, plain_saves, scope, shuffles, sources
 from lineage_emitter.connect import notice_connect
 from lineage_emitter.drawing import ProgramGraph
 from lineage_emitter.errors import TracingError
+from lineage_emitter.fitness import uncaptured
 from lineage_emitter.frame_records import frame_rows
 from lineage_emitter.frames import hooks
 from lineage_emitter.lookups import looking
 from lineage_emitter.rdd import LineageRDD, adopt
 from lineage_emitter.recipes import Call, note
 from lineage_emitter.session import Session, forget, latest_app, open_session_of, session_of
-from lineage_emitter.sources import SOURCES
+from lineage_emitter.sources import SOURCES, stock
 from lineage_emitter.tracing import TracedItems, lineage_at
 from lineage_emitter.waiting import LINKED_S
 
@@ -46,31 +47,36 @@ class LineageContext:
         self.app = latest_app(sc) if self.session is None else self.session.app
         """The application's id, as ``lineage apps`` lists it."""
 
+    @property
+    def _session(self) -> Session | None:
+        """The session, if anything can be captured."""
+        return None if self.session is None or self.session.unfit else self.session
+
     def textFile(
         self, name: str, minPartitions: int | None = None, use_unicode: bool = True
     ) -> RDD[Any]:
         """``SparkContext.textFile`` with lineage: an item is a line."""
-        if self.session is None:
+        if self._session is None:
             return self.sc.textFile(name, minPartitions, use_unicode)
-        return sources.text_file(self.session, name, minPartitions, use_unicode)
+        return sources.text_file(self._session, name, minPartitions, use_unicode)
 
     def parallelize(self, c: Iterable[Any], numSlices: int | None = None) -> RDD[Any]:
         """``SparkContext.parallelize`` with lineage: an item is an element."""
-        if self.session is None:
+        if self._session is None:
             return self.sc.parallelize(c, numSlices)
-        return sources.parallelize(self.session, c, numSlices)
+        return sources.parallelize(self._session, c, numSlices)
 
     def rdd(self, frame: DataFrame) -> RDD[Any]:
         """``DataFrame.rdd`` with lineage: an item is a row, and a trace goes on through the DataFrame."""
-        if self.session is None:
+        if self._session is None:
             return frame.rdd
-        return frame_rows(self.session, frame, lambda of: of.rdd)
+        return frame_rows(self._session, frame, lambda of: of.rdd)
 
     def union(self, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
         """``SparkContext.union`` with lineage."""
-        if self.session is None:
-            return self.sc.union(list(rdds))
-        return union(self.session, rdds)
+        if self._session is None:
+            return self.sc.union(uncaptured(list(rdds)))
+        return union(self._session, rdds)
 
     def getLineage(
         self, of: RDD[Any] | str, *more: str, timeout_s: float = LINKED_S
@@ -131,6 +137,8 @@ def _open_session() -> Session | None:
 
 def union(session: Session, /, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
     """A captured ``SparkContext.union``."""
+    if session.unfit:
+        return stock("union")(session.sc, uncaptured(list(rdds)))  # type: ignore[no-any-return]
     with scope.operator("union"):
         captured = [adopt(rdd, session) for rdd in rdds]
         united = captured[0] if len(captured) == 1 else shuffles.union(captured)
@@ -154,9 +162,10 @@ CAPTURED = SOURCES | OF_RDDS
 def _captured(name: str) -> Callable[..., Any]:
     @functools.wraps(getattr(SparkContext, name))
     def method(self: LineageContext, /, *arguments: Any, **named: Any) -> Any:
-        if self.session is None:
-            return getattr(self.sc, name)(*arguments, **named)
-        return CAPTURED[name](self.session, *arguments, **named)
+        if self._session is None:
+            given = {key: uncaptured(value) for key, value in named.items()}
+            return getattr(self.sc, name)(*map(uncaptured, arguments), **given)
+        return CAPTURED[name](self._session, *arguments, **named)
 
     return method
 

@@ -1,4 +1,4 @@
-"""Whether executors can capture: asked once, where they are not the driver's own environment."""
+"""Whether executors can capture: looked at once, where they are not the driver's own environment."""
 
 from __future__ import annotations
 
@@ -65,16 +65,19 @@ class Probe:
             yield "folder", f"an executor can't write: {problem}"
 
 
+def are_like_driver(sc: SparkContext) -> bool:
+    """Whether executors have the driver's own environment: there is nothing to look at."""
+    return are_local(sc.master or "local") and is_our_python(sc.pythonExec)
+
+
 def check_executors(sc: SparkContext, folder: Path) -> ExecutorFacts:
-    """Run a task on executors that looks around, where they may differ from the driver.
+    """Run a task on executors that looks around. It waits for executors.
 
     ``folder``: of the spool.
 
     Raises:
         OSError: the driver itself can't write to the folder.
     """
-    if are_local(sc.master or "local") and is_our_python(sc.pythonExec):
-        return ExecutorFacts()
     token = f"probe-{uuid.uuid4().hex}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / token).touch()

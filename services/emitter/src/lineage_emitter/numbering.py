@@ -106,6 +106,7 @@ def numbered(rdd: LineageRDD) -> Numbered:
 
 
 def _number(rdd: LineageRDD, session: Session) -> Numbered:
+    session.look_at_executors()
     if session.closed:
         raise TracingError(
             f"capture of {session.app} has ended: call getLineage before, or ask for a row of a file"

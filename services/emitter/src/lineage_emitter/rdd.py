@@ -17,6 +17,7 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerial
 
 from lineage_emitter import actions, driver_sinks, iterating, joins, pairs, saving, scope, shuffles
 from lineage_emitter.by_record import Filter, FlatMap, Map, MapValues
+from lineage_emitter.fitness import can_run, uncaptured, where_it_can_run
 from lineage_emitter.java_records import JavaRecords, end_of_lineage, is_inside
 from lineage_emitter.numbering import Numbered
 from lineage_emitter.operators import Chain, EndsIn, Glom, OneRecord, Opaque, Plainly, Read
@@ -53,6 +54,8 @@ class LineageRDD(RDD[Any]):
     repartition deals out batches, so it must find the same ones."""
     recipe: Recipe | None = None
     """How it was made; None for what PySpark and capture make for themselves."""
+    twin: RDD[Any] | None = None
+    """The same without capture, where executors turned out not to be able to run captured functions."""
     numbered: Numbered | None = None
     """Its records as :meth:`getLineage` numbered them."""
     batching: int | None = None
@@ -102,8 +105,9 @@ class LineageRDD(RDD[Any]):
     @property
     def _jrdd(self) -> Any:
         """The Java RDD; what the program gets of it is :class:`JavaRecords`."""
-        own = scope.is_suspended() or is_inside(1)
-        return self._java() if own else JavaRecords(self, self._java())
+        if scope.is_suspended() or (is_inside(1) and not self.session.unfit):
+            return self._java()
+        return JavaRecords(self, self._java()) if can_run(self.session) else uncaptured(self)._jrdd
 
     @_jrdd.setter
     def _jrdd(self, jrdd: Any) -> None:
@@ -364,6 +368,8 @@ class LineageRDD(RDD[Any]):
     def _reserialize(self, serializer: Any = None) -> Any:
         """Plain PySpark reads streams with names through their own deserializer."""
         if not scope.is_suspended() and scope.outermost() is None:
+            if not can_run(self.session):
+                return uncaptured(self)._reserialize(serializer)
             end_of_lineage(self, "RDD._pickled")
         with scope.suspended():
             return RDD._reserialize(self, serializer)
@@ -372,6 +378,8 @@ class LineageRDD(RDD[Any]):
         """PySpark hands the records to a library in the JVM (MLlib)."""
         if not scope.is_suspended() and scope.outermost() is None:
             caller = scope.called_from_pyspark() or "RDD._to_java_object_rdd"
+            if not can_run(self.session):
+                return uncaptured(self)._to_java_object_rdd()
             end_of_lineage(self, caller)
         with scope.suspended():
             return RDD._to_java_object_rdd(self)
@@ -744,7 +752,7 @@ def _install() -> None:
     for name in (*(one for one in dir(RDD) if not one.startswith("_")), "__add__"):
         method = LineageRDD.__dict__.get(name)
         if inspect.isfunction(method):
-            setattr(LineageRDD, name, noted(name, method))
+            setattr(LineageRDD, name, where_it_can_run(name, noted(name, method)))
 
 
 _install()

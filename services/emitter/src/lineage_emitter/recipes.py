@@ -55,8 +55,8 @@ class Call:
 
     def again(self, made: Callable[[RDD[Any]], RDD[Any]]) -> RDD[Any]:
         """The call with other RDDs for its inputs."""
-        named = {name: _replaced(value, made) for name, value in self.named.items()}
-        result = self.make(*(_replaced(one, made) for one in self.arguments), **named)
+        named = {name: replaced(value, made) for name, value in self.named.items()}
+        result = self.make(*(replaced(one, made) for one in self.arguments), **named)
         found: RDD[Any] = result if self.part is None else result[self.part]
         return found
 
@@ -166,9 +166,10 @@ def _rdds_in(value: Any) -> Iterator[RDD[Any]]:
             yield from _rdds_in(one)
 
 
-def _replaced(value: Any, made: Callable[[RDD[Any]], RDD[Any]]) -> Any:
+def replaced(value: Any, made: Callable[[RDD[Any]], RDD[Any]]) -> Any:
+    """An argument with other RDDs for those that it is, or that are in it."""
     if isinstance(value, RDD):
         return made(value)
     if type(value) in (list, tuple) and any(True for _ in _rdds_in(value)):
-        return type(value)(_replaced(one, made) for one in value)
+        return type(value)(replaced(one, made) for one in value)
     return value

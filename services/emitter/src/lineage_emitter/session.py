@@ -43,7 +43,7 @@ from lineage_emitter.errors import (
     UnfitExecutorsError,
     UnsupportedOperatorError,
 )
-from lineage_emitter.executors import check_executors
+from lineage_emitter.executors import are_like_driver, check_executors
 from lineage_emitter.failures import error_type
 from lineage_emitter.frames.kept import KeptRows
 from lineage_emitter.frames.noting import FrameNotes
@@ -134,22 +134,50 @@ class Session:
             kafka=self.api.dispatcher.target,
         )
         call_sites.install()
-        self.guard("look at the executors", self._check_executors)
+        self.unfit = False
+        """Whether executors have turned out not to be able to run captured functions."""
+        self.looked = are_like_driver(sc)
+        """Whether that is known."""
+        self._looking = threading.Lock()
         self._writes: SparkWrites | None = None
         self.guard(COUNTING, self._count_writes)
         self._thread.start()
         self._process = os.getpid()
         program_end.close_at_end(self.close)
 
+    def look_at_executors(self) -> None:
+        """Before the first job: end capture where executors can't run captured functions.
+
+        It waits for executors, as the job would.
+
+        Raises:
+            CaptureFailedError: they can't, and ``on_error`` is ``fail``.
+        """
+        with self._looking:
+            if self.looked or self._closed:
+                return
+            self.looked = True
+            try:
+                self.guard("look at the executors", self._check_executors)
+            except UnfitExecutorsError as problem:
+                self._give_up(problem)
+
+    def _give_up(self, problem: UnfitExecutorsError) -> None:
+        self.unfit = True
+        logger.warning("no lineage is captured: %s", problem)
+        self.guard("note it", lambda: self.api.unknown("capture", str(problem)))
+        self.close()
+        with _sessions_lock:
+            _sessions[self._spark_id] = None
+        if self.settings.on_error == "fail":
+            raise CaptureFailedError(f"capture can't begin: {problem}") from problem
+
     def _check_executors(self) -> None:
         folder = self.api.dispatcher.blocks_dir
         found = check_executors(self.sc, folder)
         if found.capture:
-            # Their tasks would fail where they load captured functions: none may be made.
-            problem = f"executors can't load it: {found.capture}"
-            self.api.unknown("capture", problem)
-            self.api.close()
-            raise UnfitExecutorsError(problem)
+            # Their tasks would fail where they load captured functions.
+            raise UnfitExecutorsError(f"executors can't load it: {found.capture}")
         if self.config.kafka is None and found.folder:
             raise CaptureFailedError(
                 f"spool {folder}: {found.folder}; set spark.lineage.spool (LINEAGE_SPOOL) to a "
@@ -702,12 +730,6 @@ def session_of(sc: SparkContext, **arguments: Any) -> Session | None:
             session = Session(sc, settings, app, details)
         except CaptureFailedError:
             raise
-        except UnfitExecutorsError as problem:
-            logger.warning("no lineage is captured: %s", problem)
-            if settings.on_error == "fail":
-                raise CaptureFailedError(f"capture can't begin: {problem}") from problem
-            _sessions[sc.applicationId] = None
-            return None
         except Exception as problem:
             _note_uncaptured(sc, settings, app, problem)
             if settings.on_error == "fail":
