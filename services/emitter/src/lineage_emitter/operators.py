@@ -296,7 +296,7 @@ class Borrow:
             # As `foreachPartition` allows.
             segment.finish()
             return result
-        return _ending(segment, None, results)
+        return _begun(_ending(segment, None, results))
 
 
 class Plainly:
