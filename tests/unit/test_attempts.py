@@ -88,6 +88,37 @@ def test_a_key_that_nobody_read_is_a_superset() -> None:
     assert found.reasons == (f"node 1 (map): {UNREAD}",)
 
 
+def keys_of_many(*readers: FlowBlock) -> MemoryGraph:
+    """Six map tasks, so that edges tell which blocks are loaded: three put out key 7, three key 8."""
+    producers = [
+        rows(BlockId("1", at, at, 0), f"0#{at}", [([0], "1@0", 7 if at < 3 else 8)])
+        for at in range(6)
+    ]
+    return MemoryGraph(
+        [node("0", "source", "textFile"), node("1", "shuffle"), node("2", "sink")],
+        [LinkRecord("0", "1"), LinkRecord("1", "2")],
+        [*producers, *readers],
+    )
+
+
+def test_a_key_that_nobody_read_is_found_beside_one_that_somebody_read() -> None:
+    """As of a key that a filter drops behind the shuffle: no edge of a reader leads to it."""
+    found = trace(keys_of_many(reading(0, 7)), BACK, {"1@0": at(7, 8)})
+    assert pairs(found) == {"0": {f"0#{at}": [(0, 0)] for at in range(6)}}
+    assert found.exact
+
+
+def test_where_a_key_of_the_start_went_is_found_beside_what_leads_to_its_space() -> None:
+    """The row leads to key 8 alone; edges of its block say nothing of who read key 7."""
+    readers = [reading(at, 7 if at else 8) for at in range(6)]
+    found = trace(keys_of_many(*readers), FORTH, {"1@0": at(7), "0#5": at(0)})
+    assert pairs(found) == {"2": {f"2#{at}": [(0, 0)] for at in range(6)}}
+    # Nor is it asked which attempts put out a key that the question names.
+    readers = [reading(at, 7 if at else 8, 0, 3) for at in range(6)]
+    found = trace(keys_of_many(*readers), FORTH, {"1@0": at(7), "0#5": at(0)})
+    assert pairs(found) == {"2": {f"2#{at}": [(0, 0)] for at in range(1, 6)}}
+
+
 def test_readers_that_do_not_tell_read_all() -> None:
     """As of programs that name no attempts; stores mark what such attempts contradict each other in."""
     found = trace(recomputed(reading(0, 7)), BACK, {"2#0": at(0)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,6 +19,8 @@ from lineage_core.runs import EMPTY, Runs, each_once, intersect, subtract, union
 from lineage_core.topology import Topology
 from lineage_core.trace_result import DeadEnd, Direction, NodeItems, TraceResult
 
+ASKERS_AT_ONCE = 16
+"""Blocks of askers in memory together: some MiB each."""
 LOOSE_RUNS_MAX = 1 << 20
 """Runs that wait unmerged in one space: 16 MiB."""
 OPAQUE = "*"
@@ -43,6 +45,10 @@ class _Wanted:
     askers: dict[BlockId, list[I64]] = field(default_factory=dict)
     readers: dict[AttemptsRead, list[BlockId]] = field(default_factory=dict)
     """Backward, in a space of keys: askers by the attempts that they read."""
+    own: Runs = EMPTY
+    """What the trace began with that no asker asked for: edges of askers do not lead to it."""
+    asked: dict[tuple[BlockId, ...], Runs] = field(default_factory=dict)
+    """What all but some askers asked for."""
     asked_at: dict[str, list[Runs]] = field(default_factory=dict)
     loose: int = 0
 
@@ -81,7 +87,9 @@ class Walk:
 
     def run(self, start: Mapping[str, Runs], steps: int | None) -> TraceResult:
         """Trace to the ends, or ``steps`` blocks far."""
-        frontier = {space: _Wanted([runs]) for space, runs in start.items() if len(runs[0])}
+        frontier = {
+            space: _Wanted([runs], own=runs) for space, runs in start.items() if len(runs[0])
+        }
         for space, wanted in frontier.items():
             if self.backward and space_of(space).kind is SpaceKind.KEYS:
                 self._find_readers(space, wanted)
@@ -114,7 +122,9 @@ class Walk:
             runs = self._to_cross(space, wanted, once=once)
             if len(runs[0]):
                 wanted_runs[space] = runs
-        askers = {space: level[space].askers for space in wanted_runs}
+        askers = {
+            space: {} if len(level[space].own[0]) else level[space].askers for space in wanted_runs
+        }
         reached = blocks_at(self.graph, wanted_runs, askers, backward=self.backward)
         seen: dict[str, list[Runs]] = {space: [] for space in wanted_runs}
         self._cross_each(_with_inputs(reached, wanted=True), wanted_runs, seen, level)
@@ -166,35 +176,41 @@ class Walk:
             met, missed = _by_attempt(wanted.askers, block.attempts_read)
         if not missed:
             return runs
-        return intersect(union(list(self._asked(space, wanted, met))), runs) if met else EMPTY
+        key = tuple(missed)
+        if key not in wanted.asked:
+            wanted.asked[key] = union([wanted.own, *self._asked(space, wanted, met)])
+        return intersect(wanted.asked[key], runs)
 
     def _find_readers(self, space: str, wanted: _Wanted) -> None:
         """What a key is made from is what its readers read: let them have asked for it."""
-        runs = union(wanted.parts)
+        runs, taken = union(wanted.parts), list[Runs]()
         refs = self.graph.blocks_from(space, int(runs[0][0]), int(runs[1][-1]))
         for part in loads(refs):
             for block_id, block in self.source.load(part).items():
-                rows = forth(block, runs).rows
-                if len(rows):
-                    wanted.askers[block_id] = [rows]
+                crossing = forth(block, runs)
+                if len(crossing.rows):
+                    wanted.askers[block_id] = [crossing.rows]
                     wanted.readers.setdefault(block.attempts_read, []).append(block_id)
+                    taken.append(crossing.seen)
+        wanted.own = _left(runs, taken)
         if len(wanted.readers) > 1:
             self._doubt(space_of(space).name, SEVERAL)
-        elif not wanted.readers:
+        if len(wanted.own[0]):
             tasks: dict[tuple[str, int], int] = {}
             for ref in self.graph.blocks_into(space, 0, POSITION_MAX):
                 one = ref.block_id
                 if tasks.setdefault((one.node, one.partition), one.attempt) != one.attempt:
                     self._doubt(one.node, UNREAD)
 
-    def _asked(self, space: str, wanted: _Wanted, askers: Iterable[BlockId]) -> Iterator[Runs]:
+    def _asked(self, space: str, wanted: _Wanted, askers: Sequence[BlockId]) -> Iterator[Runs]:
         """The positions of a space that some blocks asked for."""
-        for block_id, block in self.source.load(askers).items():
-            rows = each_once(np.concatenate(wanted.askers[block_id]))
-            if self.backward:
-                yield inputs_of(block, rows)
-            else:
-                yield outputs_of(block, rows).get(space, EMPTY)
+        for at in range(0, len(askers), ASKERS_AT_ONCE):
+            for block_id, block in self.source.load(askers[at : at + ASKERS_AT_ONCE]).items():
+                rows = each_once(np.concatenate(wanted.askers[block_id]))
+                if self.backward:
+                    yield inputs_of(block, rows)
+                else:
+                    yield outputs_of(block, rows).get(space, EMPTY)
 
     def _to_cross(self, space: str, wanted: _Wanted, *, once: bool) -> Runs:
         """The positions of a space that are still to be crossed."""
