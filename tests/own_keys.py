@@ -154,6 +154,59 @@ class PicklesItsWay(User):
         return PicklesItsWay, (self.name + "!", self.age)
 
 
+class RenamesItself(User):
+    """Both sides of its comparison are one."""
+
+    def __eq__(self, other: object) -> bool:
+        if (other := self) is None:
+            return False
+        return self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class Counts:
+    """Unpickled, an attribute is assigned once more."""
+
+    __slots__ = ("a",)
+
+    def __init__(self, a: int) -> None:
+        self.a = a
+
+    def __setattr__(self, name: str, value: int) -> None:
+        object.__setattr__(self, name, value + 1)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counts) and self.a == other.a
+
+    def __hash__(self) -> int:
+        return hash(self.a)
+
+
+OF_NO_FILE: dict[str, Any] = {"dataclass": dataclass, "__name__": __name__}
+exec(  # what a program without a file defines seems to come from where dataclasses has its methods
+    """
+@dataclass
+class ByHand:
+    a: int
+
+    def __eq__(self, other):
+        return self.a % 10 == other.a % 10
+
+    def __hash__(self):
+        return hash(self.a % 10)
+
+@dataclass(frozen=True)
+class Generated:
+    a: int
+    b: str = ""
+""",
+    OF_NO_FILE,
+)
+ByHand, Generated = OF_NO_FILE["ByHand"], OF_NO_FILE["Generated"]
+
+
 class Text(str):
     __slots__ = ()
 
@@ -168,7 +221,8 @@ class Identity:
     """Equal to itself alone."""
 
 
+SURE[Generated] = ("a", "b")
 NOT_SURE = (
     *(Inherits, IgnoresCase, Either, EqualByGuard, ByProperty, Cached, Intercepts, PicklesItsWay),
-    *(Text, Identity),
+    *(Text, Identity, RenamesItself, Counts, ByHand),
 )

@@ -1,6 +1,6 @@
 """Which functions over a partition are proved to make each output from the record read last."""
 
-# ruff: noqa: F841, PLW0603, B006, B007, C416, C417, B023, UP028, PLW0108, DTZ007, SIM105
+# ruff: noqa: C408, F841, PLW0603, B006, B007, C416, C417, B023, UP028, PLW0108, DTZ007, SIM105
 from __future__ import annotations
 
 import functools
@@ -24,9 +24,24 @@ pytestmark = pytest.mark.unit
 
 CARRIERS = {"AA": "American", "UA": "United"}
 LISTS = {"a": [1]}
+NUMBERS = [1, 2, 3]
 HISTORY: list[Any] = []
+later = 0
 PATTERN = re.compile(r"(\d+),(\w+)")
 COUNTER = itertools.count()
+
+
+def __helper(line: str) -> str:
+    return line
+
+
+class Mangled:
+    """The name of a function in it is another one."""
+
+    @staticmethod
+    def parse(it: Iterable[str]) -> Iterator[Any]:
+        for line in it:
+            yield __helper(line)
 
 
 class Keeper:
@@ -167,6 +182,16 @@ def of_rows(it: Iterable[Any]) -> Iterator[Any]:
         yield Row(day=when.date(), total=max(row.a, row.b), name="-".join(str(x) for x in row))
 
 
+def by_tables(it: Iterable[int]) -> Iterator[Any]:
+    names = {"AA", "UA"}
+    carriers = CARRIERS
+    lists = LISTS["a"]
+    for number in it:
+        if NUMBERS[number % 2] in lists and carriers.get("AA") in names:
+            yield max((x for x in NUMBERS[1:] if x), default=0), dict.fromkeys(NUMBERS)
+        yield isinstance(number, int), sum((x for x in NUMBERS), 1)
+
+
 def breaking(it: Iterable[int]) -> Iterator[int]:
     for number in it:
         if number < 0:
@@ -192,6 +217,7 @@ PROVED: dict[str, Any] = {
     "counts within a record": counting_within,
     "lists": with_lists,
     "rows": of_rows,
+    "tables": by_tables,
     "break": breaking,
     "returned generator": returning_generator,
     "lambda": lambda it: (int(line) + 1 for line in it),
@@ -559,6 +585,173 @@ def yielding_what_lives_on(it: Iterable[Any]) -> Iterator[Any]:
         yield HISTORY
 
 
+def by_target_of_a_loop(it: Iterable[int]) -> Iterator[Any]:
+    for number in it:
+        if number == 1:
+            last = number
+        table: dict[int, int] = {}
+        for table[last] in [0]:  # type: ignore[possibly-undefined]
+            pass
+        yield table
+
+
+def by_target_of_a_comprehension(it: Iterable[int]) -> Iterator[Any]:
+    for number in it:
+        if number == 1:
+            last = number
+        table: dict[int, int] = {}
+        read = [0 for table[last] in [0]]  # type: ignore[possibly-undefined]
+        yield table
+
+
+def by_annotation_alone(it: Iterable[int]) -> Iterator[Any]:
+    for number in it:
+        if number == 1:
+            last = number
+        last: int  # type: ignore[no-redef]
+        yield last
+
+
+def by_iterator_in_place_of_a_list(it: Iterable[int]) -> Iterator[Any]:
+    numbers = [0]
+    numbers = iter([1, 2, 3])  # type: ignore[assignment]
+    for number in it:
+        yield number in numbers
+
+
+def by_iterator_in_place_of_a_list_by_branch(it: Iterable[int]) -> Iterator[Any]:
+    numbers = [0]
+    if CARRIERS:
+        numbers = iter([1, 2, 3])  # type: ignore[assignment]
+    for number in it:
+        yield number in numbers
+
+
+def by_name_of_an_iterator(it: Iterable[int]) -> Iterator[Any]:
+    first = [0]
+    first = iter([1, 2, 3])  # type: ignore[assignment]
+    numbers = first
+    for number in it:
+        yield number in numbers
+
+
+def by_iterator_or_a_table(it: Iterable[int]) -> Iterator[Any]:
+    numbers = CARRIERS and iter([1, 2, 3])
+    for number in it:
+        yield number in numbers
+
+
+def by_iterator_beside_a_list(it: Iterable[int]) -> Iterator[Any]:
+    both = [LISTS, iter([1, 2, 3])]
+    for number in it:
+        yield number in both[1]
+
+
+def by_copy_of_a_list(it: Iterable[int]) -> Iterator[Any]:
+    seen = NUMBERS[:]
+    for number in it:
+        seen.append(number)
+        yield len(seen)
+
+
+def by_slice_of_a_list(it: Iterable[int]) -> Iterator[Any]:
+    seen = NUMBERS[slice(0, 2)]
+    for number in it:
+        seen.append(number)
+        yield len(seen)
+
+
+def changing_the_record_by_its_type(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        list.append(row, 1)
+        yield len(row)
+
+
+def changing_the_record_by_either_type(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        (list if len(row) else set).append(row, 1)  # type: ignore[union-attr]
+        yield len(row)
+
+
+def changing_the_record_by_another_name(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        kind: Any = [] if row else list
+        kind.append(row, 1)
+        yield len(row)
+
+
+def changing_a_part_by_repeating(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        copied = dict(row)
+        copied["a"] *= 2
+        yield copied
+
+
+def by_name_of_a_comprehension(it: Iterable[int]) -> Any:
+    return (later for x in it for later in ([x] if x == 1 else [later]))
+
+
+def changing_by_name_of_a_comprehension(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        z: Any = []
+        yield [z for a in [1, 2] for z in ([row] if a == 1 else [z.append(1)])]
+
+
+def by_late_generator_in_a_dict(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        yield dict(late=(row for _ in range(2)))
+
+
+def by_late_map_in_a_dict(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        yield dict(late=map(lambda x: (x, row), [1]))
+
+
+def by_late_generator_of_two(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        yield max((row for _ in range(2)), (row for _ in range(2)), key=repr)
+
+
+def by_late_default(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        yield max([], default=(row for _ in range(2)))
+
+
+def by_map_of_a_late_generator(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        yield map(str, (row for _ in range(2)))
+
+
+def by_map_of_a_late_map(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        yield map(str, map(lambda x: row, [1]))
+
+
+def yielding_what_lives_on_by_name(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        kept: Any = HISTORY
+        try:
+            len(row)
+        except TypeError as kept:
+            continue
+        yield kept
+
+
+def yielding_what_lives_on_in_a_dict(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        yield dict(numbers=NUMBERS)
+
+
+def yielding_what_lives_on_in_a_row(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        yield Row(NUMBERS)  # type: ignore[call-overload]
+
+
+def yielding_what_lives_on_by_key(it: Iterable[Any]) -> Iterator[Any]:
+    for row in it:
+        yield dict.fromkeys(row, NUMBERS)
+
+
 NOT_PROVED: dict[str, Any] = {
     name: function
     for name, function in list(globals().items())
@@ -570,6 +763,7 @@ NOT_PROVED |= {
     "all at once by lambda": lambda it: [x for x in it],
     "sorted": lambda it: sorted(it),
     "built-in": list,
+    "mangled": Mangled.parse,
     "enumerate": lambda it: enumerate(it),
     "zip": lambda it: zip(it, it, strict=False),
     "map of two": lambda it: map(lambda a, b: (a, b), it, it),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
@@ -66,3 +67,16 @@ def test_what_is_declared_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
     operator = runs(declared)
     monkeypatch.setattr(sys.modules[__name__], "helper", keeping)
     assert isinstance(sent(operator), OneRecord)
+
+
+def test_a_mark_is_of_the_marked_function_alone() -> None:
+    @functools.wraps(declared)
+    def totals(index: int, lines: Iterable[str]) -> Iterator[str]:
+        before = ""
+        for line in declared(index, lines):
+            before += line
+            yield before
+
+    assert one_record_rule(declared).is_declared
+    assert one_record_rule(cloudpickle.loads(cloudpickle.dumps(declared))).is_declared
+    assert not one_record_rule(totals).holds

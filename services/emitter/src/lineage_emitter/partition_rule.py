@@ -48,7 +48,7 @@ def exact(function: Function) -> Function:
         TypeError: it takes no attributes (a built-in function): wrap it in a function of your own.
     """
     try:
-        setattr(function, _MARK, True)
+        setattr(function, _MARK, _marked(function))
     except AttributeError as problem:
         raise TypeError(
             f"{function!r} can't be marked as exact: wrap it in a function of your own"
@@ -56,10 +56,15 @@ def exact(function: Function) -> Function:
     return function
 
 
+def _marked(function: object) -> object:
+    """What a mark is of. ``functools.wraps`` copies it to a function of other code: there it says nothing."""
+    return function if isinstance(function, type) else getattr(function, "__code__", type(function))
+
+
 def one_record_rule(function: Callable[[int, Any], Any]) -> Rule:
     """The rule for what ``mapPartitionsWithIndex`` is given, by the user or by ``mapPartitions``."""
     written, index = _as_written(function)
-    if getattr(written, _MARK, False):
+    if getattr(written, _MARK, None) in (_marked(written), type(written)):
         return Rule(True, DECLARED, is_declared=True)
     proof = from_record_read_last(written, index)
     return Rule(proof.holds, PROVED if proof.holds else proof.reason)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from lineage_emitter.code.expressions import NotProvenError
+from lineage_emitter.code.expressions import NotProvenError, names_of
 
 Names = frozenset[str]
 _WITH_NAMES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
@@ -51,15 +51,10 @@ def _used_in_comprehension(node: ast.expr) -> Iterator[ast.Name]:
     """The first iterable is read outside: a name of the same spelling there is another one."""
     generators: list[ast.comprehension] = node.generators  # type: ignore[attr-defined]
     yield from used_in(generators[0].iter)
-    own = {
-        part.id
-        for generator in generators
-        for part in ast.walk(generator.target)
-        if isinstance(part, ast.Name)
-    }
+    own = names_of(generators)
     inner: list[ast.AST] = [part for part in ast.iter_child_nodes(node) if part not in generators]
     for number, generator in enumerate(generators):
-        inner += [*generator.ifs, *([generator.iter] if number else [])]
+        inner += [generator.target, *generator.ifs, *([generator.iter] if number else [])]
     for part in inner:
         yield from (name for name in used_in(part) if name.id not in own)
 
@@ -87,6 +82,7 @@ class Turn:
                 return self.after(node.body, sure) & self.after(node.orelse, sure)
             case ast.For():
                 self.check(node.iter, sure)
+                self.check(node.target, sure)
                 self.after(node.body, sure | assigned_in([node.target]))
                 self.after(node.orelse, sure)
                 return sure
@@ -102,6 +98,9 @@ class Turn:
             case ast.Return() | ast.Raise():
                 self.check(node, sure)
                 return self.watched
+            case ast.AnnAssign(value=None):
+                # It assigns nothing.
+                return sure
             case ast.AugAssign():
                 self.check(node.value, sure)
                 self.check(node.target, sure, also_stored=True)

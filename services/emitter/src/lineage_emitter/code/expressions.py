@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
+from pyspark.sql import Row
+
 from lineage_emitter.code.names import Missing, attribute_of, is_public, outer_value
 from lineage_emitter.code.values import (
     EAGER,
@@ -31,6 +33,10 @@ DEPTH_MAX: Final = 8
 """Functions that call each other so deep are looked at."""
 
 
+READ_BY_ONE: Final = frozenset((max, min))
+"""Calls that read their argument only where it is the only one."""
+
+
 CheckFunction = Callable[[FunctionType, set[FunctionType], int], None]
 
 
@@ -41,6 +47,16 @@ class NotProvenError(Exception):
         super().__init__(reason)
         self.line = getattr(node, "lineno", 0)
         self.reason = reason
+
+
+def names_of(generators: Iterable[ast.comprehension]) -> set[str]:
+    """The names that the clauses of a comprehension assign: they are its own."""
+    return {
+        part.id
+        for generator in generators
+        for part in ast.walk(generator.target)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    }
 
 
 class Expressions:
@@ -107,7 +123,8 @@ class Expressions:
 
     def _kind_outside(self, node: ast.expr, value: object) -> Kind:
         if keeps_nothing(value):
-            return Kind.CONSTANT
+            # Called by its methods (``list.append``) a type changes what it is given.
+            return Kind.RECORD
         kind = kind_of(value) if value is not Missing else None
         if kind is None:
             raise NotProvenError(node, f"{ast.unparse(node)} is not a plain value")
@@ -136,8 +153,10 @@ class Expressions:
         return self.element(kind)
 
     def _subscript(self, node: ast.Subscript) -> Kind:
-        self.kind(node.slice)
-        return self.element(self.kind(node.value))
+        at, kind = self.kind(node.slice), self.kind(node.value)
+        if kind is Kind.FLAT and (at is not Kind.CONSTANT or isinstance(node.slice, ast.Slice)):
+            return Kind.LOCAL  # It may be a new list.
+        return self.element(kind)
 
     def _display(self, node: ast.List | ast.Set | ast.Tuple) -> Kind:
         kind = self.join(node.elts)
@@ -175,24 +194,33 @@ class Expressions:
         return Kind.DEEP if kind > Kind.RECORD else Kind.LOCAL
 
     def within(
-        self, generators: list[ast.comprehension], body: Callable[[], Kind], skip: int = 0
+        self,
+        generators: list[ast.comprehension],
+        body: Callable[[], Kind],
+        first: Kind | None = None,
     ) -> Kind:
-        """The kind of a comprehension's body; its own names hide others.
+        """The kind of a comprehension's body; its own names hide others, also before they are bound.
 
-        ``skip``: clauses at the beginning that are bound already.
+        ``first``: the kind of what the first clause gives, if it is known.
         """
-        before = dict(self.kinds)
+        before, own = dict(self.kinds), set(self.own)
+        if first is None:
+            # It is read outside.
+            first = self.element(self.iterable(generators[0].iter))
         try:
+            for name in names_of(generators):
+                self.kinds.pop(name, None)
+                self.own.add(name)
             for number, generator in enumerate(generators):
                 if generator.is_async:
                     raise NotProvenError(generator.target, "async is not looked into")
-                if number >= skip:
-                    self.bind(generator.target, self.element(self.iterable(generator.iter)))
+                kind = self.element(self.iterable(generator.iter)) if number else first
+                self.bind(generator.target, kind)
                 for condition in generator.ifs:
                     self.kind(condition)
             return body()
         finally:
-            self.kinds = before
+            self.kinds, self.own = before, own
 
     # -- what is read at once ------------------------------------------------------------------
 
@@ -258,10 +286,25 @@ class Expressions:
         kinds = [Kind.CONSTANT]
         for value in (*node.args, *(keyword.value for keyword in node.keywords)):
             part = value.value if isinstance(value, ast.Starred) else value
-            kinds.append(self.iterable(part) if target in EAGER else self.kind(part))
+            is_read_at_once = self._is_read(node, target, value)
+            kinds.append(self.iterable(part) if is_read_at_once else self.kind(part))
         return self._result(node, target, max(kinds))
 
+    def _is_read(self, node: ast.Call, target: Any, value: ast.expr) -> bool:
+        """Whether an argument has been read when the call returns. Others may be what it gives."""
+        if target not in EAGER or not node.args or value is not node.args[0]:
+            return False
+        return len(node.args) == 1 or target not in READ_BY_ONE
+
+    def _holds_it(self, node: ast.Call, target: Any) -> bool:
+        """Whether a call gives a container with its very arguments in it."""
+        more = len(node.args) > 1 or bool(node.keywords)
+        is_fromkeys = getattr(target, "__name__", "") == "fromkeys"
+        return target in (Row, slice) or (more and (target is dict or is_fromkeys))
+
     def _result(self, node: ast.Call, target: Any, kind: Kind) -> Kind:
+        if kind is Kind.FLAT and self._holds_it(node, target):
+            return Kind.DEEP
         if kind is Kind.CONSTANT and target in IMMUTABLE_RESULTS:
             return Kind.CONSTANT
         if target not in PASSING_ON and kind <= Kind.FLAT:
@@ -278,7 +321,11 @@ class Expressions:
             (callbacks if keyword.arg == "key" else values).append(keyword.value)
         for callback in callbacks:
             self.callback(callback, at_once=is_read or target not in LAZY)
-        kind = max((self.iterable(value) for value in values), default=Kind.CONSTANT)
+        kinds = [Kind.CONSTANT]
+        for value in values:
+            is_read_at_once = is_read if target in LAZY else self._is_read(node, target, value)
+            kinds.append(self.iterable(value) if is_read_at_once else self.kind(value))
+        kind = max(kinds)
         return self._result(node, target, kind)
 
     def callback(self, node: ast.expr, *, at_once: bool) -> None:
@@ -310,7 +357,7 @@ class Expressions:
         owner = self.kind(method.value)
         if owner > Kind.RECORD and name not in READING:
             raise NotProvenError(node, f"{ast.unparse(method)} may change what outlives a record")
-        if owner is Kind.RECORD and name in MUTATING:
+        if owner is not Kind.LOCAL and name in MUTATING:
             raise NotProvenError(node, f"{ast.unparse(method)} may change the record itself")
         arguments = self._method_arguments(node, name)
         if owner > Kind.RECORD:

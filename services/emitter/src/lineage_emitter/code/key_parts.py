@@ -24,7 +24,6 @@ Fields = tuple[str, ...]
 
 _GENERATED: Final = "<string>"
 """The file of what ``dataclasses`` makes."""
-_OF_EQUALITY: Final = {"__class__", "NotImplemented"}
 _PICKLING: Final = [
     "__reduce__",
     "__reduce_ex__",
@@ -46,7 +45,7 @@ def parts_of(key: object) -> tuple[object, ...] | None:
     """
     kind: Any = type(key)
     if isinstance(key, enum.Enum):
-        return (kind.__qualname__, key.name) if _is_plain_enum(kind) else None
+        return (kind.__qualname__, key._name_) if _is_plain_enum(kind) else None
     fields = hash_fields(kind)
     if fields is None:
         return None
@@ -82,7 +81,7 @@ def _intercepts(kind: type) -> bool:
     getting: object = kind.__getattribute__
     if kind in copyreg.dispatch_table or hasattr(kind, "__getattr__"):
         return True
-    if getting is not object.__getattribute__:
+    if getting is not object.__getattribute__ or not _sets_plainly(kind):
         return True
     for name in _PICKLING:
         method = getattr(kind, name, None)
@@ -90,6 +89,16 @@ def _intercepts(kind: type) -> bool:
         if method is not getattr(object, name, None) and not of_dataclasses:
             return True
     return False
+
+
+def _sets_plainly(kind: type) -> bool:
+    """Whether attributes are what was assigned: pickle assigns those in slots.
+
+    A frozen dataclass with a ``__setattr__`` of its own is an error of ``dataclasses``.
+    """
+    setting = [base for base in kind.__mro__ if base is not object and "__setattr__" in vars(base)]
+    parameters = [vars(base).get("__dataclass_params__") for base in setting]
+    return all(getattr(found, "frozen", False) for found in parameters)
 
 
 def _is_instance_attribute(kind: type, name: str) -> bool:
@@ -106,7 +115,7 @@ def _compared_fields(kind: type) -> Fields | None:
         return None
     if method.__code__.co_filename == _GENERATED:
         fields = tuple(field.name for field in _fields(kind) if field.compare)
-        return fields if set(method.__code__.co_names) - _OF_EQUALITY == set(fields) else None
+        return fields if _is_same_code(method, _generated_like(kind).__eq__) else None
     return _compared_by(method)
 
 
@@ -120,8 +129,27 @@ def _hashed_fields(kind: type) -> Fields | None:
             for field in _fields(kind)
             if (field.compare if field.hash is None else field.hash)
         )
-        return fields if set(method.__code__.co_names) - {"hash"} == set(fields) else None
+        return fields if _is_same_code(method, _generated_like(kind).__hash__) else None
     return _hashed_by(method)
+
+
+def _generated_like(kind: type) -> Any:
+    """A class with the same fields, for which ``dataclasses`` makes equality and hash.
+
+    What a program that has no file defines by hand seems to come from the same ``<string>``.
+    """
+    fields = [
+        (part.name, object, dataclasses.field(default=None, compare=part.compare, hash=part.hash))
+        for part in _fields(kind)
+    ]
+    return dataclasses.make_dataclass("Like", fields, unsafe_hash=True)
+
+
+def _is_same_code(one: Any, other: Any) -> bool:
+    if not (isinstance(one, FunctionType) and isinstance(other, FunctionType)):
+        return False
+    a, b = one.__code__, other.__code__
+    return (a.co_code, a.co_consts, a.co_names) == (b.co_code, b.co_consts, b.co_names)
 
 
 def _fields(kind: type) -> tuple[dataclasses.Field[Any], ...]:
@@ -137,6 +165,8 @@ def _body_of(method: FunctionType, parameters: int) -> tuple[list[ast.stmt], lis
     plain = not (node.args.vararg or node.args.kwarg or node.args.kwonlyargs or node.args.defaults)
     if not plain or node.args.posonlyargs or len(names) != parameters:
         return None
+    if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node)):
+        return None  # It may give a parameter another meaning.
     body = node.body
     if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
         body = body[1:]
@@ -178,12 +208,12 @@ def _compared_by(method: FunctionType) -> Fields | None:
     *guards, last = body
     if not isinstance(last, ast.Return) or last.value is None:
         return None
-    if not all(_is_refusal(guard) for guard in guards):
+    if not all(_is_refusal(method, guard) for guard in guards):
         return None
     return _equal_where_true(last.value, this, other)
 
 
-def _is_refusal(node: ast.stmt) -> bool:
+def _is_refusal(method: FunctionType, node: ast.stmt) -> bool:
     """``if ...: return NotImplemented`` or ``False``: nothing equal is decided there."""
     if not isinstance(node, ast.If) or node.orelse or len(node.body) != 1:
         return False
@@ -192,7 +222,9 @@ def _is_refusal(node: ast.stmt) -> bool:
         return False
     gives = then.value
     is_false = isinstance(gives, ast.Constant) and gives.value is False
-    return is_false or (isinstance(gives, ast.Name) and gives.id == "NotImplemented")
+    return is_false or (
+        isinstance(gives, ast.Name) and outer_value(method, gives.id) is NotImplemented
+    )
 
 
 def _equal_where_true(node: ast.expr, this: str, other: str) -> Fields:

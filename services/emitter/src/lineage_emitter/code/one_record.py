@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Final
+from typing import Final, TypeGuard
 
 from lineage_emitter.code.assigned import Turn, assigned_in, used_in
 from lineage_emitter.code.expressions import NotProvenError
@@ -117,29 +117,28 @@ class _Partition:
         """What is made before the loop lives through it: constants, and containers of constants."""
         if _yields(body):
             raise NotProvenError(body[0], "outputs before the first record are not looked into")
+        containers: set[str] = set()
         for statement in body:
             self.checks.block([statement])
-            if isinstance(statement, ast.Assign) and _is_container(statement.value):
-                self._container_before(statement)
-        for statement in body:
-            for name in assigned_in([statement]):
-                kind = self.checks.kinds.get(name, Kind.CONSTANT)
-                if kind in (Kind.LOCAL, Kind.RECORD):
-                    # A use of it is refused.
-                    del self.checks.kinds[name]
+            if isinstance(statement, ast.Assign) and self._is_lasting(statement.value):
+                containers.update(part.id for part in statement.targets if _is_name(part))
+        for name in assigned_in(body):
+            if name in containers and _times_named(name, body) == 1:
+                self.checks.kinds[name] = max(Kind.FLAT, self.checks.kinds[name])
+            elif self.checks.kinds.get(name) is not Kind.CONSTANT:
+                # A use of it is refused: it may be an iterator, which a turn would leave further on.
+                self.checks.kinds.pop(name, None)
 
-    def _container_before(self, statement: ast.Assign) -> None:
-        """A list, set or dict of constants: it may be read in the loop.
-
-        What else is in it may be an iterator, which a turn would leave further on.
-        """
-        parts = [
-            part for part in ast.iter_child_nodes(statement.value) if isinstance(part, ast.expr)
-        ]
-        if self.checks.join(parts) is Kind.CONSTANT:
-            for target in statement.targets:
-                if isinstance(target, ast.Name):
-                    self.checks.kinds[target.id] = Kind.FLAT
+    def _is_lasting(self, value: ast.expr) -> bool:
+        """A list, set or dict of constants, or what outer names lead to: it may be read in the loop."""
+        if isinstance(value, _DISPLAYS):
+            parts = [part for part in ast.iter_child_nodes(value) if isinstance(part, ast.expr)]
+            return self.checks.join(parts) is Kind.CONSTANT
+        while isinstance(value, ast.Attribute | ast.Subscript):
+            if isinstance(value, ast.Subscript) and not isinstance(value.slice, ast.Constant):
+                return False
+            value = value.value
+        return isinstance(value, ast.Name) and value.id not in self.checks.own
 
     def _loop(self, loop: ast.For) -> None:
         if not self._is_records(loop.iter):
@@ -164,11 +163,12 @@ class _Partition:
     def _lazy(self, value: ast.expr) -> None:
         """A generator expression, ``map`` or ``filter`` over the records."""
         if isinstance(value, ast.GeneratorExp) and self._is_records(value.generators[0].iter):
-            target = value.generators[0].target
             if self._binds(value):
                 raise NotProvenError(value, f"{self.records} is the name of something else, too")
-            self.checks.bind(target, Kind.RECORD)
-            self.checks.within(value.generators, lambda: self.checks.harmless(value.elt), skip=1)
+            elements = value.elt
+            self.checks.within(
+                value.generators, lambda: self.checks.harmless(elements), first=Kind.RECORD
+            )
             return
         if (
             isinstance(value, ast.Call)
@@ -196,5 +196,17 @@ def _yields(body: list[ast.stmt]) -> bool:
     )
 
 
-def _is_container(value: ast.expr) -> bool:
-    return isinstance(value, _DISPLAYS)
+def _is_name(node: ast.expr) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name)
+
+
+def _times_named(name: str, body: list[ast.stmt]) -> int:
+    """How often some statements give a name a meaning."""
+    found = [part for statement in body for part in ast.walk(statement)]
+    stored = [part for part in found if _is_name_stored(part, name)]
+    caught = [part for part in found if isinstance(part, ast.ExceptHandler) and part.name == name]
+    return len(stored) + len(caught)
+
+
+def _is_name_stored(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)

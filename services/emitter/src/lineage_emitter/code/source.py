@@ -47,7 +47,9 @@ def syntax_of(function: FunctionType) -> FunctionNode | None:
     here = [node for node in here if _name(node) == code.co_name]
     if len(here) > 1:
         here = [node for node in here if _extent(node) == _extent_of_code(code)]
-    return here[0] if len(here) == 1 and len(same) == 1 else None
+    if len(here) != 1 or len(same) != 1 or any(map(_is_mangled, ast.walk(here[0]))):
+        return None
+    return here[0]
 
 
 @lru_cache(maxsize=64)
@@ -80,6 +82,13 @@ def _first_line(node: FunctionNode) -> int:
 
 def _name(node: FunctionNode) -> str:
     return node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
+
+
+def _is_mangled(node: ast.AST) -> bool:
+    """Whether a class spells the name in another way (``__x`` is ``_C__x`` there)."""
+    name = {ast.Name: "id", ast.arg: "arg", ast.Attribute: "attr"}.get(type(node), "")
+    text: str = getattr(node, name, "") or ""
+    return text.startswith("__") and not text.endswith("__")
 
 
 _Extent = tuple[tuple[int, int], tuple[int, int]]

@@ -78,7 +78,11 @@ class Statements(Expressions):
             if kind > Kind.LOCAL:
                 raise NotProvenError(node, f"{node.target.id} may be the record itself")
             self.bind(node.target, max(Kind.LOCAL, kind) if added else kind)
-        elif isinstance(node.value, ast.Constant) and type(node.value.value) in (int, float):
+        elif (
+            isinstance(node.value, ast.Constant)
+            and type(node.value.value) in (int, float)
+            and not isinstance(node.op, ast.Mult)  # of a list in place
+        ):
             self.bind(node.target, Kind.LOCAL)
         else:
             raise NotProvenError(node, f"{ast.unparse(node.target)} may be a part of the record")
@@ -119,7 +123,7 @@ class Statements(Expressions):
         for handler in node.handlers:
             self._exception_class(handler.type)
             if handler.name is not None:
-                self.kinds[handler.name] = Kind.RECORD
+                self.bind(ast.Name(handler.name, ast.Store(), lineno=handler.lineno), Kind.RECORD)
             self.block(handler.body)
         self.block(node.orelse)
         self.block(node.finalbody)
