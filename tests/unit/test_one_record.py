@@ -799,6 +799,14 @@ def test_a_source_that_changed_is_not_believed(tmp_path: Any) -> None:
     assert "source" in from_record_read_last(space["parse"]).reason
 
 
+def test_builtins_are_those_of_the_function(tmp_path: Any) -> None:
+    path = tmp_path / "job.py"
+    path.write_text("def parse(it):\n    for line in it:\n        yield len(line)\n")
+    space: dict[str, Any] = {"__builtins__": {"len": KEEPER.parse}}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    assert not from_record_read_last(space["parse"]).holds
+
+
 @pytest.mark.parametrize(
     ("value", "plain"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from types import FunctionType, ModuleType
 
 from lineage_emitter.code.values import keeps_nothing
@@ -27,7 +26,9 @@ def outer_value(function: FunctionType, name: str) -> object:
     if name in function.__globals__:
         found = function.__globals__[name]
         return found
-    return getattr(builtins, name, Missing)
+    # A program may give its functions others than Python's.
+    known: dict[str, object] = function.__builtins__  # type: ignore[attr-defined]
+    return known.get(name, Missing)
 
 
 def attribute_of(value: object, name: str) -> object:
