@@ -186,7 +186,9 @@ def by_tables(it: Iterable[int]) -> Iterator[Any]:
     names = {"AA", "UA"}
     carriers = CARRIERS
     lists = LISTS["a"]
+    american = CARRIERS["AA"]
     for number in it:
+        yield american, number
         if NUMBERS[number % 2] in lists and carriers.get("AA") in names:
             yield max((x for x in NUMBERS[1:] if x), default=0), dict.fromkeys(NUMBERS)
         yield isinstance(number, int), sum((x for x in NUMBERS), 1)

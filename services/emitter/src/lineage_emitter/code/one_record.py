@@ -122,12 +122,16 @@ class _Partition:
             self.checks.block([statement])
             if isinstance(statement, ast.Assign) and self._is_lasting(statement.value):
                 containers.update(part.id for part in statement.targets if _is_name(part))
+        kinds = self.checks.kinds
         for name in assigned_in(body):
-            if name in containers and _times_named(name, body) == 1:
-                self.checks.kinds[name] = max(Kind.FLAT, self.checks.kinds[name])
-            elif self.checks.kinds.get(name) is not Kind.CONSTANT:
+            kind = kinds.get(name)
+            if kind is Kind.CONSTANT:
+                continue
+            if kind is not Kind.RECORD and name in containers and _times_named(name, body) == 1:
+                kinds[name] = max(Kind.FLAT, kinds[name])
+            else:
                 # A use of it is refused: it may be an iterator, which a turn would leave further on.
-                self.checks.kinds.pop(name, None)
+                kinds.pop(name, None)
 
     def _is_lasting(self, value: ast.expr) -> bool:
         """A list, set or dict of constants, or what outer names lead to: it may be read in the loop."""
