@@ -87,7 +87,10 @@ class SparkWrites:
         """When recorded actions began and ended, in ms since 1970."""
         self._pinned = _threads_are_pinned(sc)
         self._listener: Any = _listener(sc)
-        _bus(sc).addToQueue(self._listener, QUEUE)
+        # Kept: a context that was stopped behind capture's back no longer leads there. Spark told all
+        # events before it stopped.
+        self._bus = _bus(sc)
+        self._bus.addToQueue(self._listener, QUEUE)
 
     @contextlib.contextmanager
     def recorded(self, *, lasting: bool = False) -> Iterator[None]:
@@ -116,7 +119,7 @@ class SparkWrites:
         Raises:
             Py4JError: Spark does not answer.
         """
-        bus = _bus(self._sc)
+        bus = self._bus
         late = _is_late(bus)
         dropped = bus.metrics().metricRegistry().counter(f"queue.{QUEUE}.numDroppedEvents")
         lost = int(dropped.getCount())

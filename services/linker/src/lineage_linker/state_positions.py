@@ -37,7 +37,7 @@ local moved = {}
 for at = 1, #ARGV, 4 do
   local stands = tonumber(redis.call('HGET', KEYS[1], ARGV[at]))
   local to = tonumber(ARGV[at + 3])
-  if stands == tonumber(ARGV[at + 2]) and stands < to then
+  if stands >= tonumber(ARGV[at + 2]) and stands < to then
     redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 3])
     stands = to
   end
@@ -89,7 +89,8 @@ class StatePositions:
         """Where to begin in each partition of a new assignment; 0: with the first record.
 
         ``committed``: by Kafka; None where nothing is, or it is of another log. Never behind it: what it
-        is ahead of was done and not acked, and is done again.
+        is ahead of was done and not acked, and is done again. The position stays where it is ahead: the
+        worker that moved it there may still look whether it is.
         """
         stored = self._stored()
         starts: dict[Partition, int] = {}
@@ -98,7 +99,8 @@ class StatePositions:
             name = _name(partition)
             stands = int(stored.get(name, 0))
             starts[partition] = min(stands, acked or 0)
-            changed[name] = starts[partition]
+            if not acked or name not in stored:
+                changed[name] = starts[partition]
             if stands < (acked or 0):
                 log.error("state_is_behind", partition=partition, state=stands, committed=acked)
                 if stored.get(_BEHIND + name) != str(acked):
@@ -107,7 +109,8 @@ class StatePositions:
                     changed[_BEHIND + name] = str(acked)
         if EPOCH not in stored:
             changed[EPOCH] = _new_epoch()
-        self._redis.hset(self._key, items=list(chain.from_iterable(changed.items())))
+        if changed:
+            self._redis.hset(self._key, items=list(chain.from_iterable(changed.items())))
         self._generation = generation
         self._known = {partition: _Known(start, start) for partition, start in starts.items()}
         return starts

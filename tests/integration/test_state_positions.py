@@ -1,0 +1,73 @@
+"""Positions of the linker's state in Redis, as partitions go from worker to worker."""
+
+from __future__ import annotations
+
+import pytest
+
+from lineage_core.dead_letter import Place
+from lineage_linker.errors import StateLostError
+from lineage_linker.records import Incoming
+from lineage_linker.state_positions import StatePositions
+from tests.servers import RedisUnderTest
+
+pytestmark = pytest.mark.integration
+
+FLOW = ("lineage-flow", 0)
+
+
+def records(first: int, end: int, generation: int) -> list[Incoming]:
+    return [
+        Incoming(Place(*FLOW, offset), None, b"", generation=generation)
+        for offset in range(first, end)
+    ]
+
+
+def handle(positions: StatePositions, read: list[Incoming]) -> bool:
+    """A batch as a worker does it; whether its records may be acked."""
+    moved = positions.advance(read)
+    positions.confirm(moved)
+    if moved:
+        positions.acked(read)
+    return bool(moved)
+
+
+def test_a_partition_goes_to_another_worker_before_kafka_has_the_last_acks(
+    redis_server: RedisUnderTest,
+) -> None:
+    redis_server.clear()
+    with redis_server.client() as client:
+        old, new = StatePositions(client, "group"), StatePositions(client, "group")
+        assert old.locate(1, {FLOW: None}) == {FLOW: 0}
+        assert handle(old, records(0, 150, 1))
+        epoch = old.check().epoch
+        # Acks are committed once a second: Kafka knows of 100.
+        assert new.locate(2, {FLOW: 100}) == {FLOW: 100}
+        assert old.check().epoch == epoch
+        assert handle(new, records(100, 120, 2))
+        assert handle(new, records(120, 160, 2))
+        assert old.check().epoch == new.check().epoch == epoch
+        # The old worker's last batch is over: what it moves is done, too.
+        assert handle(old, records(150, 155, 1))
+        assert new.check().behind == 0
+
+
+def test_what_the_state_lost_is_read_again_under_an_epoch_of_its_own(
+    redis_server: RedisUnderTest,
+) -> None:
+    redis_server.clear()
+    with redis_server.client() as client:
+        positions = StatePositions(client, "group")
+        positions.locate(1, {FLOW: None})
+        assert handle(positions, records(0, 50, 1))
+        copy = client.dump("lm:positions:group")
+        epoch = positions.check().epoch
+        assert handle(positions, records(50, 150, 1))
+        client.restore("lm:positions:group", 0, copy, replace=True)
+        with pytest.raises(StateLostError):
+            positions.check()
+        again = StatePositions(client, "group")
+        assert again.locate(2, {FLOW: 150}) == {FLOW: 50}
+        assert again.check().epoch != epoch
+        assert again.check().behind == 100
+        assert handle(again, records(50, 150, 2))
+        assert again.check().behind == 0
