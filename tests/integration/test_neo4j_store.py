@@ -300,15 +300,21 @@ def test_an_offset_moves_from_where_it_stands(store: Neo4jStore, neo4j: Neo4jUnd
     with Neo4jStore(store.address) as writer:
         assert writer.offset("writers", "edge", 3) is None
 
-        def move(first: int, following: int, partition: int = 3) -> bool:
-            return writer.load(lambda l: l.offsets("writers", "edge", partition, first, following))  # noqa: E741
+        def move(first: int, following: int, partition: int = 3, *, new: bool = False) -> bool:
+            return writer.load(
+                lambda loading: loading.offsets(
+                    "writers", "edge", partition, first, following, new=new
+                )
+            )
 
-        assert move(7, 9)
+        # One that is missing was lost, but where the writer knows it for new.
+        assert not move(7, 9)
+        assert move(7, 9, new=True)
         assert not move(7, 9)
         assert not move(10, 11)
         assert move(9, 9)
         assert move(9, 12)
-        assert move(0, 1, partition=4)
+        assert move(0, 1, partition=4, new=True)
         assert (writer.offset("writers", "edge", 3), writer.offset("writers", "edge", 4)) == (12, 1)
         assert writer.offset("others", "edge", 3) is None
 
@@ -318,7 +324,7 @@ def test_a_transaction_that_is_given_up_moves_no_offset(store: Neo4jStore) -> No
         pass
 
     def work(loading: Loading) -> None:
-        assert loading.offsets("given-up", "edge", 0, 5, 6)
+        assert loading.offsets("given-up", "edge", 0, 5, 6, new=True)
         loading.message(Begin(app=APP, name="job", started_at=1.0))
         loading.flush()
         raise FencedError
@@ -339,7 +345,7 @@ def test_one_of_two_writers_moves_an_offset(store: Neo4jStore) -> None:
             for first in range(10):
 
                 def work(loading: Loading, first: int = first) -> bool:
-                    done = loading.offsets("race", "edge", 0, first, first + 1)
+                    done = loading.offsets("race", "edge", 0, first, first + 1, new=True)
                     if done:
                         app = f"{first}-{number}"
                         loading.message(Begin(app=app, name="job", started_at=1.0))
