@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import re
 
-KNOWN: tuple[tuple[str, str, str], ...] = (
-    (r"", "^sites$", "Spark's jobs have names of capture's own code"),
-    (
-        r"mapPartitions|runJob|foreachPartition",
-        "^(result|given)$",
-        "the first function is given an iterator for a range or a list",
-    ),
-    (r"textFile\(name=", "^(error|result|given)$", "a parameter of capture's own is called name"),
-)
+KNOWN: tuple[tuple[str, str, str], ...] = ()
 """Patterns of the program's name and of what differs, and the reason."""
 
 
