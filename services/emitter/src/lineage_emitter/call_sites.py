@@ -54,7 +54,8 @@ def _operator() -> str:
 def _of_program() -> list[FrameType]:
     """The calls under way, outermost first, without those that run the program itself."""
     frames: list[FrameType] = []
-    frame: FrameType | None = sys._getframe(1)
+    # Not the asking function's own frame: with itself in its list, it would keep all that is under way alive.
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if _module(frame) == _RUNNER and frame.f_code.co_name == "_execute":
             break
