@@ -90,6 +90,7 @@ def serving(store: str) -> Iterator[tuple[str, int]]:
     settings = {
         "LINEAGE_STORE": store,
         "LINEAGE_API_PORT": "0",
+        "LINEAGE_API_OPEN": "true",
         "LINEAGE_API_RATE": "1000000/second",
         "LINEAGE_API_ROOTS": "/",
     }

@@ -46,7 +46,7 @@ def served(work: Path) -> Iterator[str]:
     # Beside the data: paths are told as that folder sees them, not by where it lies.
     command = [str(Path(sys.executable).with_name("lineage")), "ui", "--no-browser", "--port", "0"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LINEAGE_")}
-    environment = clean | {"PYTHONUNBUFFERED": "1"}
+    environment = clean | {"PYTHONUNBUFFERED": "1", "LINEAGE_API_OPEN": "true"}
     with subprocess.Popen(
         command, cwd=work, env=environment, stdout=subprocess.PIPE, text=True
     ) as service:

@@ -174,6 +174,7 @@ def test_over_http(ran: Path, master: str) -> None:
         "LINEAGE_STORE": f"sqlite:///{ran / STORE}",
         "LINEAGE_SPARK_MASTER": master,
         "LINEAGE_API_PORT": str(port),
+        "LINEAGE_API_OPEN": "true",
         "LINEAGE_API_ROOTS": str(ran),
     }
     command = [sys.executable, "-m", "lineage_query_api"]

@@ -66,7 +66,9 @@ class AtWork:
 @contextmanager
 def watched(pipe: Pipeline, folder: Path) -> Iterator[tuple[AtWork, Prometheus]]:
     """The pipeline with a query API over its store, and a Prometheus that asks all of them."""
-    settings = read_settings(store=pipe.settings["LINEAGE_STORE"], api_metrics_applications=20)
+    settings = read_settings(
+        store=pipe.settings["LINEAGE_STORE"], api_metrics_applications=20, api_open=True
+    )
     with pipe.store() as store, running(create_app(store, settings)) as address:
         ports = {one.name.split("-")[0]: one.port for one in pipe.services}
         ports["query-api"] = httpx.URL(address).port or 0

@@ -192,17 +192,30 @@ def test_logging_in_keeps_a_token_for_its_owner_alone(url: str, tmp_path: Path) 
     assert lineage(url, "login").exit_code == 2
 
 
-def test_the_page_is_served_over_an_embedded_store(url: str, tmp_path: Path) -> None:
+def test_the_page_is_served_over_an_embedded_store(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     command = [str(Path(sys.executable).with_name("lineage")), "ui", "--no-browser", "--port", "0"]
     environment = os.environ | {"LINEAGE_STORE": url, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as served:
         assert served.stdout is not None
         try:
-            address = re.search(r"http://127\.0\.0\.1:\d+", served.stdout.readline())
-            assert address is not None
-            found = httpx.get(f"{address[0]}/v1/applications/latest/nodes/read/items").json()
+            said = re.search(r"(http://127\.0\.0\.1:\d+)/\?token=(\S+)", served.stdout.readline())
+            assert said is not None
+            address, token = said.groups()
+            items = f"{address}/v1/applications/latest/nodes/read/items"
+            assert httpx.get(items).status_code == 401
+            assert httpx.delete(f"{address}/v1/applications/app-1").status_code == 401
+            found = httpx.get(items, headers={"Authorization": f"Bearer {token}"}).json()
             # No root is set: who opens it here may read what they may read anyway.
             assert found["items"][0]["text"] == "a b"
+            # Commands of the same user are let in, and a second `lineage ui` leads there.
+            assert "app-1" in lineage(address, "apps").stdout
+            again = lineage(url, "ui", "--no-browser", "--port", address.rpartition(":")[2])
+            assert f"{address}/?token={token}" in again.stdout
+            monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of another user"))
+            assert "only the user who runs this server" in lineage(address, "apps").stderr
         finally:
             served.send_signal(signal.SIGTERM)
     assert served.returncode in (0, -signal.SIGTERM)

@@ -19,6 +19,7 @@ from redis import Redis
 from lineage.stack import processes, supervisor
 from lineage.stack.ports import LOOPBACK, free_ports, is_free
 from lineage.stack.redis_server import Redis as RedisServer
+from lineage_service.local_servers import running_at
 from tests import servers
 from tests.integration.test_servers import consume, produce
 
@@ -99,7 +100,10 @@ class BootstrapOnly:
         self.bootstrap = bootstrap
 
 
-def test_from_up_to_purge(stack: Stack) -> None:
+def test_from_up_to_purge(
+    stack: Stack, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     first = stack.command("up", "--partitions", "2")
     assert 'eval "$(lineage stack env)"' in first.stdout
     status = stack.status()
@@ -110,9 +114,13 @@ def test_from_up_to_purge(stack: Stack) -> None:
     assert settings["LINEAGE_DISPATCHER"] == "kafka"
     _secrets_are_kept(stack, settings)
     api = status["query-api"]["address"]
-    assert f"page and API: {api}\n" in first.stdout
-    assert httpx.get(f"{api}/v1/applications").json()["items"] == []
-    assert httpx.get(f"{api}/v1/dead-letters", timeout=60).json()["total"] == 0
+    assert httpx.get(f"{api}/v1/applications").status_code == 401
+    local = running_at(api)
+    assert local is not None
+    assert f"page and API: {api}/?token={local.token}\n" in first.stdout
+    with httpx.Client(headers={"Authorization": f"Bearer {local.token}"}, timeout=60) as client:
+        assert client.get(f"{api}/v1/applications").json()["items"] == []
+        assert client.get(f"{api}/v1/dead-letters").json()["total"] == 0
 
     # Again: nothing changes.
     assert stack.command("up").stderr.count("runs already") == 6

@@ -38,7 +38,7 @@ def test_it_answers_before_the_store_does(tmp_path: Path) -> None:
     path = tmp_path / "lineage.db"
     app_id = store_run(f"sqlite:///{path}", tmp_path).app
     store = open_now_or_later(opener(path, silent=2), clock=lambda: now)
-    settings = read_settings(store=f"sqlite:///{path}")
+    settings = read_settings(store=f"sqlite:///{path}", api_open=True)
     with TestClient(create_app(store, settings)) as client:
         assert client.get("/healthz").status_code == 200
         away = client.get("/readyz")

@@ -7,6 +7,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from lineage_core.private_files import private_folder
+from lineage_service.local_servers import running_at
 from lineage_store.errors import StoreError
 
 TOKEN_VARIABLE = "LINEAGE_TOKEN"
@@ -19,11 +21,14 @@ def credentials_file() -> Path:
 
 
 def token_for(url: str) -> str:
-    """The token for a server: of the environment, or kept; empty where there is none.
+    """The token for a server: of one that runs here for this user, of the environment, or kept; else empty.
 
     Raises:
         StoreError: the file of tokens can't be read.
     """
+    local = running_at(url)
+    if local is not None:
+        return local.token
     return os.environ.get(TOKEN_VARIABLE, "") or _read().get(url.rstrip("/"), "")
 
 
@@ -39,7 +44,7 @@ def keep(url: str, token: str) -> Path:
     if token:
         known[url.rstrip("/")] = token
     file = credentials_file()
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(file.parent, ours=True)
     # A new file is its owner's alone from the first byte on.
     handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
     with os.fdopen(handle, "w", encoding="utf-8") as out:

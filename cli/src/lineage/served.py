@@ -17,6 +17,7 @@ from lineage.credentials import token_for
 from lineage_core.graph import LinkRecord, NodeRecord
 from lineage_core.trace_result import TraceError
 from lineage_core.verdict import Verdict
+from lineage_service.local_servers import running_at
 from lineage_store.answers import Answer, respelled
 from lineage_store.asking import Question
 from lineage_store.errors import StoreError, StoreUnavailableError
@@ -48,7 +49,9 @@ class ServedAccess:
 
     def __init__(self, url: str, token: str | None = None) -> None:
         """``token``: None for that of the environment, or the one that is kept."""
-        self._url = url.rstrip("/")
+        local = running_at(url)
+        # The very address that it listens on: another user may listen on another one of the same name.
+        self._url = (url if local is None else local.url).rstrip("/")
         headers = {"Accept": "application/json"}
         token = token_for(self._url) if token is None else token
         if token:

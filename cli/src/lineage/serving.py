@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from lineage.options import DEFAULT_STORE, SERVER_SCHEMES, StoreOption, chosen_store, reported
+from lineage_service.local_servers import LocalServer, leading_page, running_at
 from lineage_store.errors import StoreError
 
 app = typer.Typer()
@@ -23,10 +25,18 @@ def ui(
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
     ] = True,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", metavar="FILE", help="Holds the token (default: a new one)."),
+    ] = None,
     store: StoreOption = "",
 ) -> None:
-    """Open the web page over a store, for this machine alone; Ctrl-C ends it."""
-    from lineage_query_api.app import create_app
+    """Open the web page over a store, for you alone; Ctrl-C ends it.
+
+    The address that is printed holds a token: only who has it is let in. Commands of yours
+    (`--store http://127.0.0.1:PORT`) find it by themselves. LINEAGE_API_TOKEN sets another one.
+    """
+    from lineage_query_api.app import create_app, local_token
     from lineage_query_api.page import require_page
     from lineage_query_api.serving import serve
     from lineage_query_api.settings import read_settings
@@ -36,23 +46,50 @@ def ui(
 
     url = chosen_store(context, store)
     if url.startswith(SERVER_SCHEMES):
-        typer.echo(url)
-        if browser:
-            webbrowser.open(url)
+        _show(running_at(url) or LocalServer(url, ""), browser)
         return
     require_page()
+    served = _absolute(url)
+    already = running_at(f"http://127.0.0.1:{port}")
+    if already is not None and already.store == served:
+        typer.echo(f"lineage of {url} is served already, at {already.page}")
+        _open(already, browser)
+        return
     set_up_logs("warning", ("neo4j", "uvicorn"))
-    settings = read_settings(store=url, api_host="127.0.0.1", api_port=port)
-
-    def ready(address: str) -> None:
-        typer.echo(f"lineage of {url} at {address} (Ctrl-C ends it)")
-        if browser:
-            webbrowser.open(address)
-
+    settings = read_settings(store=url, api_host="127.0.0.1", api_port=port, **_token(token_file))
     with open_store(url) as opened:
         # The person at this machine may read what they may read anyway.
-        served = create_app(opened, settings, RowReader(index_folder(url)))
-        serve(served, settings.api_host, settings.api_port, ready)
+        app = create_app(opened, settings, RowReader(index_folder(url)))
+        token = local_token(app)
+
+        def ready(address: str, _: Path | None) -> None:
+            server = LocalServer(address, token, served)
+            typer.echo(f"lineage of {url} at {server.page} (Ctrl-C ends it)")
+            _open(server, browser)
+
+        serve(app, "127.0.0.1", port, ready, token=token, store=served)
+
+
+def _token(file: Path | None) -> dict[str, str]:
+    # No --token: every user of the machine can read command lines.
+    return {} if file is None else {"api_token": file.read_text(encoding="utf-8").strip()}
+
+
+def _absolute(url: str) -> str:
+    """A store by a name that means the same in every folder."""
+    from lineage_store.opening import SQLITE_PREFIX, is_embedded, store_path
+
+    return f"{SQLITE_PREFIX}{store_path(url)}" if is_embedded(url) else url
+
+
+def _show(server: LocalServer, browser: bool) -> None:
+    typer.echo(server.page)
+    _open(server, browser)
+
+
+def _open(server: LocalServer, browser: bool) -> None:
+    if browser:
+        webbrowser.open(leading_page(server) if server.token else server.url)
 
 
 @app.command("token")

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from lineage.options import EXIT_INCOMPLETE, JsonOption, print_json, reported
+from lineage_service.local_servers import running_at
 
 app = typer.Typer(
     name="stack",
@@ -66,7 +67,8 @@ def up(
     }
     for server in running.up(folder.absolute(), _names(only), options, _say):
         if server.address.startswith("http://"):
-            typer.echo(f"page and API: {server.address}")
+            local = running_at(server.address)
+            typer.echo(f"page and API: {server.address if local is None else local.page}")
     named = "" if folder == DEFAULT_DIR else f" --dir {shlex.quote(str(folder))}"
     typer.echo(f'next: eval "$(lineage stack env{named})"')
 

@@ -43,10 +43,10 @@ class ServiceKind:
 
 
 def _for_this_machine() -> dict[str, str]:
-    """As `lineage ui`: no token is asked for, and therefore only this machine is let in.
+    """As `lineage ui`: only the user who starts it is let in, by a token.
 
     Rows are read of files below the folder in which the stack is started: anybody on this machine
-    may tell Kafka that a job read some file, and would read it by way of the API.
+    may tell Kafka that a job read some file, and whoever has a token would read it by way of the API.
     """
     roots = os.environ.get("LINEAGE_API_ROOTS", "") or str(Path.cwd())
     return {"LINEAGE_API_HOST": LOOPBACK, "LINEAGE_API_ROOTS": roots}

@@ -8,7 +8,7 @@ from contextlib import closing
 import structlog
 
 from lineage_core.errors import LineageError
-from lineage_query_api.app import create_app
+from lineage_query_api.app import create_app, local_token
 from lineage_query_api.later import open_now_or_later
 from lineage_query_api.serving import serve
 from lineage_query_api.settings import read_settings
@@ -28,7 +28,17 @@ def main() -> int:
         set_up_logs(settings.log_level, LIBRARIES)
         with closing(open_now_or_later(lambda: open_store(settings.store))) as store:
             app = create_app(store, settings)
-            serve(app, settings.api_host, settings.api_port, lambda at: log.info("ready", url=at))
+            serve(
+                app,
+                settings.api_host,
+                settings.api_port,
+                # The token is in the file, not in the log.
+                lambda at, file: log.info(
+                    "ready", url=at, **({"token_in": str(file)} if file else {})
+                ),
+                token=local_token(app),
+                store=settings.store,
+            )
     except (LineageError, OSError) as error:
         log.error("query_api_failed", reason=str(error))
         return EXIT_SETTINGS

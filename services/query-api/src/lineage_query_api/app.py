@@ -12,9 +12,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from lineage_query_api import problems
-from lineage_query_api.auth import Gate, Oidc, OpenGate, TokenGate
+from lineage_query_api.auth import Gate, LocalGate, Oidc, OpenGate, TokenGate
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
+from lineage_query_api.local_session import LocalSession
 from lineage_query_api.page import serve_page
 from lineage_query_api.routes import (
     answers,
@@ -75,7 +76,7 @@ def create_app(
         responses={status: {"description": "Problem", **problem} for status in REFUSALS},
     )
     app.state.lineages = lineages
-    app.state.gate = gate_of(settings)
+    gate = app.state.gate = gate_of(settings)
     problems.install(app)
     for module in (
         meta,
@@ -97,6 +98,8 @@ def create_app(
     app.include_router(_probes(app, registry))
     serve_page(app)
     # The last one is the outermost.
+    if isinstance(gate, LocalGate):
+        app.add_middleware(LocalSession, token=gate.token)
     hosts = settings.api_hosts or (LOCAL_HOSTS if settings.on_loopback else ("*",))
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     app.add_middleware(
@@ -105,14 +108,20 @@ def create_app(
     return app
 
 
+def local_token(app: FastAPI) -> str:
+    """The token of who runs the server; empty where others are let in, too."""
+    gate: Gate = app.state.gate
+    return gate.token if isinstance(gate, LocalGate) else ""
+
+
 def gate_of(settings: QueryApiSettings) -> Gate:
     """Who is let in.
 
     Raises:
         SettingsError: the file of tokens can't be used.
     """
-    if settings.is_open:
-        return OpenGate()
+    if settings.is_local:
+        return OpenGate() if settings.api_open else LocalGate(settings.api_token)
     oidc = None
     if settings.oidc_issuer:
         oidc = Oidc(settings.oidc_issuer, settings.oidc_audience, settings.oidc_role_claim)

@@ -48,6 +48,7 @@ class Principal:
 
 
 ANYBODY = Principal("anybody on this machine", "admin", rows=True, auth="none")
+OWNER = Principal("the user who runs this server", "admin", rows=True, auth="token")
 
 
 class _Token(BaseModel):
@@ -85,10 +86,32 @@ class Gate(Protocol):
 
 
 class OpenGate:
-    """Lets anybody in: for a server that only this machine can reach."""
+    """Lets anybody in: for a server that nobody but those who may do everything can reach."""
 
     def authenticate(self, authorization: str | None) -> Principal:
         return ANYBODY
+
+
+class LocalGate:
+    """Lets in who has the one token: the user of this machine who runs the server.
+
+    ``token``: by default a new one, of 256 random bits.
+    """
+
+    def __init__(self, token: str = "") -> None:
+        self.token = token or secrets.token_urlsafe(32)
+
+    def authenticate(self, authorization: str | None) -> Principal:
+        credentials = _bearer(authorization)
+        if credentials and hmac.compare_digest(hash_of(credentials), hash_of(self.token)):
+            return OWNER
+        raise ProblemError(
+            HTTPStatus.UNAUTHORIZED,
+            "only the user who runs this server is let in",
+            hint="open the address that `lineage ui` or `lineage stack up` printed, which holds the token; "
+            "commands of that user find it by themselves",
+            headers={"WWW-Authenticate": 'Bearer realm="lineage"'},
+        )
 
 
 class TokenGate:
@@ -102,9 +125,8 @@ class TokenGate:
         self._look()
 
     def authenticate(self, authorization: str | None) -> Principal:
-        scheme, _, credentials = (authorization or "").partition(" ")
-        credentials = credentials.strip()
-        if scheme.lower() != "bearer" or not credentials:
+        credentials = _bearer(authorization)
+        if not credentials:
             raise _unauthorized("this server asks for a token", "")
         self._look()
         token = self._find(credentials)
@@ -242,6 +264,12 @@ def read_tokens(path: Path) -> tuple[_Token, ...]:
         found = error.errors(include_url=False, include_input=False)
         said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
         raise SettingsError(f"LINEAGE_API_TOKENS: {path}: {said}") from None
+
+
+def _bearer(authorization: str | None) -> str:
+    """The token of an ``Authorization`` header; empty where there is none."""
+    scheme, _, credentials = (authorization or "").partition(" ")
+    return credentials.strip() if scheme.lower() == "bearer" else ""
 
 
 def _is_over(token: _Token, now: datetime) -> bool:

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
 
 from lineage_query_api.errors import SettingsError
+from lineage_service.local_servers import LocalServer, announced
 
 
-def serve(app: FastAPI, host: str, port: int, tell: Callable[[str], None]) -> None:
+def serve(
+    app: FastAPI,
+    host: str,
+    port: int,
+    tell: Callable[[str, Path | None], None],
+    *,
+    token: str = "",
+    store: str = "",
+) -> None:
     """Serve until a signal; ``tell`` gets the address once requests are taken.
+
+    ``token``: that lets in the user who runs it; commands of that user find it in the file that ``tell`` is told, too.
 
     Raises:
         SettingsError: the address can't be used.
+        OSError: the token can't be kept.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:
@@ -33,8 +47,18 @@ def serve(app: FastAPI, host: str, port: int, tell: Callable[[str], None]) -> No
             server_header=False,
             timeout_graceful_shutdown=5,
         )
-        server = _Server(config, lambda: tell(f"http://{shown}:{chosen}"))
-        server.run(sockets=[listening])
+        url = f"http://{shown}:{chosen}"
+        with _announced(url, token, store) as file:
+            _Server(config, lambda: tell(url, file)).run(sockets=[listening])
+
+
+@contextmanager
+def _announced(url: str, token: str, store: str) -> Iterator[Path | None]:
+    if not token:
+        yield None
+        return
+    with announced(LocalServer(url, token, store)) as file:
+        yield file
 
 
 class _Server(uvicorn.Server):

@@ -14,6 +14,8 @@ from lineage_store.opening import DEFAULT_STORE
 from lineage_store.wrong_settings import wrong_settings
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+TOKEN = r"^([A-Za-z0-9_.~-]{16,500})?$"
+"""One that stands in an address as it is."""
 
 
 class QueryApiSettings(BaseSettings):
@@ -34,6 +36,13 @@ class QueryApiSettings(BaseSettings):
     )
     api_tokens: Path | None = Field(
         None, description="file of bearer tokens, hashed (see lineage token)"
+    )
+    api_token: Annotated[str, Field(pattern=TOKEN)] = Field(
+        "",
+        description="without the two: the one token of who runs the server (16 signs or more); default: a new one at each start",
+    )
+    api_open: bool = Field(
+        False, description="instead: whoever reaches the server on loopback may do everything"
     )
     oidc_issuer: str = Field("", description="issuer of JWTs that are taken, too: https://...")
     oidc_audience: str = Field("", description="their audience")
@@ -76,9 +85,14 @@ class QueryApiSettings(BaseSettings):
         return given
 
     @property
+    def is_local(self) -> bool:
+        """Whether the server is that of one user, on their machine."""
+        return self.api_tokens is None and not self.oidc_issuer
+
+    @property
     def is_open(self) -> bool:
         """Whether nobody has to say who they are."""
-        return self.api_tokens is None and not self.oidc_issuer
+        return self.is_local and self.api_open
 
     @property
     def on_loopback(self) -> bool:
@@ -96,7 +110,7 @@ def read_settings(**given: object) -> QueryApiSettings:
         settings = QueryApiSettings(**given)  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError(wrong_settings(error)) from None
-    if settings.is_open and not settings.on_loopback:
+    if settings.is_local and not settings.on_loopback:
         raise SettingsError(
             f"LINEAGE_API_HOST is {settings.api_host}, which others can reach: set LINEAGE_API_TOKENS "
             "(make one with `lineage token`) or LINEAGE_OIDC_ISSUER, or listen on 127.0.0.1"

@@ -9,6 +9,10 @@ export function SignIn({ refused }: { refused: boolean }) {
     <main className="sign-in" id="main">
       <h1>Sign in</h1>
       <p>This server asks for a token. Whoever runs it gives you one.</p>
+      <p className="faint">
+        On your own machine, open the address that <code>lineage ui</code> printed: it holds the
+        token.
+      </p>
       {refused && (
         <p className="notice notice-error" role="alert">
           The server refused this token. It may have expired.

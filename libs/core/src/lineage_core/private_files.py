@@ -1,0 +1,145 @@
+"""Files and folders for their user alone, whatever the umask.
+
+What a job captures may be personal data, so nothing of it is readable by others: folders have mode 700, files 600.
+Whoever wants to share a folder says so on the folder itself: where its group may write and it has the setgid bit
+(``chmod g+ws``, or a Kubernetes volume with ``fsGroup``), what is made in it belongs to that group (2770 and 660).
+Executors that run as another user then need no setting of their own. See ADR 14.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+OWN_NAME = ".lineage"
+"""The folder of the embedded default: of its user alone, also where it lies in a folder of a group."""
+PRIVATE = 0o700
+OF_GROUP = 0o2770
+_SHARING = stat.S_ISGID | stat.S_IWGRP
+_log = logging.getLogger("lineage.files")
+
+
+class ForeignOwnerError(PermissionError):
+    """A file or folder that another user owns, who could read or change what is kept there."""
+
+
+def private_folder(folder: Path, *, ours: bool = False) -> Path:
+    """Make a folder (and those above that are missing) for this user alone, or take one that is there.
+
+    ``ours``: nothing but ours is kept there, so its mode is made tight where it is not. ``.lineage`` always is.
+
+    Raises:
+        ForeignOwnerError: another user owns it.
+        OSError: it can't be made.
+    """
+    for missing in reversed(_missing(folder)):
+        # Another thread or process may be quicker: then it is looked at as any other that is there.
+        with suppress(FileExistsError):
+            _make(missing)
+    status = folder.stat()
+    _check_owner(folder, status)
+    if ours or folder.name == OWN_NAME:
+        _tighten(folder, status, _mode_below(folder.parent, folder.name))
+    elif folder.parent.name == OWN_NAME:
+        private_folder(folder.parent)
+    return folder
+
+
+def new_private_folder(folder: Path) -> None:
+    """Make one folder for this user alone.
+
+    Raises:
+        FileExistsError: it is there.
+        OSError: it can't be made.
+    """
+    _make(folder)
+
+
+def private_opener(path: str, flags: int) -> int:
+    """For ``open(..., opener=private_opener)``: a file that is made is private from its first byte on.
+
+    Raises:
+        OSError: it can't be opened.
+    """
+    wanted = _mode_below(Path(path).parent) & 0o666
+    descriptor = os.open(path, flags | os.O_CLOEXEC, wanted)
+    _set_mode(descriptor, wanted)
+    return descriptor
+
+
+def private_file(path: Path) -> None:
+    """Make an empty file for this user alone, or make the mode of one that is there tight.
+
+    Raises:
+        ForeignOwnerError: another user owns it.
+        OSError: it can't be made.
+    """
+    with suppress(FileExistsError):
+        os.close(private_opener(str(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    status = path.stat()
+    _check_owner(path, status)
+    _tighten(path, status, _mode_below(path.parent) & 0o666)
+
+
+def _missing(folder: Path) -> list[Path]:
+    missing: list[Path] = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    return missing
+
+
+def _make(folder: Path) -> None:
+    folder.mkdir(mode=PRIVATE)
+    wanted = _mode_below(folder.parent, folder.name)
+    # Made for this user alone first: it is never wider than it ends up to be, whatever the umask.
+    if stat.S_IMODE(folder.stat().st_mode) != wanted:
+        folder.chmod(wanted)
+
+
+def _mode_below(parent: Path, name: str = "") -> int:
+    """The mode of a folder in ``parent``; of a file the same, without the bits of folders."""
+    if name == OWN_NAME:
+        return PRIVATE
+    return OF_GROUP if is_shared(parent.stat()) else PRIVATE
+
+
+def is_shared(status: os.stat_result) -> bool:
+    """Whether a folder is given to a group on purpose, of which this process is."""
+    wanted = status.st_mode & _SHARING == _SHARING
+    return wanted and status.st_gid in {os.getegid(), *os.getgroups()}
+
+
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    # Root's word is law anyway, and root may have been told to look at what others own.
+    if status.st_uid in (os.geteuid(), 0) or os.geteuid() == 0:
+        return
+    shared = status if stat.S_ISDIR(status.st_mode) else path.parent.stat()
+    if path.name != OWN_NAME and is_shared(shared):
+        return
+    raise ForeignOwnerError(
+        f"{path} belongs to another user (uid {status.st_uid}), who could read or change what is kept there: "
+        "name a place of your own, or one that is shared with a group on purpose (chmod g+ws FOLDER)"
+    )
+
+
+def _tighten(path: Path, status: os.stat_result, wanted: int) -> None:
+    mode = stat.S_IMODE(status.st_mode)
+    # The setgid bit gives no rights, and may come from the folder above.
+    if status.st_uid != os.geteuid() or not mode & ~(wanted | stat.S_ISGID):
+        return
+    # A file system that is read-only, or knows no modes, can't be helped.
+    with suppress(OSError):
+        path.chmod(mode & (wanted | stat.S_ISGID))
+        _log.warning("%s was open to other users (mode %o): it is closed to them now", path, mode)
+
+
+def _set_mode(descriptor: int, wanted: int) -> None:
+    status = os.fstat(descriptor)
+    is_ours = status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode)
+    if is_ours and stat.S_IMODE(status.st_mode) != wanted:
+        with suppress(OSError):
+            os.fchmod(descriptor, wanted)
