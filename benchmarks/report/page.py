@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.report import dataframes, pictures, tables
+from benchmarks.report import against, dataframes, pictures, tables
 from benchmarks.report.pictures import BY_SIZE, TRACE, Picture
 from benchmarks.report.rows import Row, jobs, latest
 
@@ -44,7 +44,8 @@ def draw(measured: Sequence[Row], folder: Path) -> list[Path]:
 def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callable[[], str]]:
     of_jobs = jobs(rows)
     frames = [row for row in rows if row.benchmark == "frames"]
-    others = [row for row in rows if not row.mode and row not in frames]
+    compared = [row for row in rows if row.benchmark == "against"]
+    others = [row for row in rows if not row.mode and row not in (*frames, *compared)]
     return {
         "targets": lambda: tables.of_targets(of_jobs),
         "jobs": lambda: tables.of_jobs(of_jobs, tables.JOBS),
@@ -59,6 +60,7 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
         "profiles": lambda: _links(profiles),
         "frames": lambda: dataframes.summaries(frames),
         "frames-queries": lambda: dataframes.queries(frames),
+        "against": lambda: against.tables_of(compared),
         "others": lambda: tables.of_others(others),
         "origins": lambda: tables.of_origins(rows),
         **{f"picture-{one.name}": _shower(one, of_jobs) for one in BY_SIZE},

@@ -1,0 +1,304 @@
+"""What a change costs: captured jobs and traces of this tree against another revision's.
+
+    python -m benchmarks.against 6394be7 --pairs 15 --json-out benchmarks/results/against.jsonl
+
+Two processes stay, one of either code, each with a JVM of its own, and do the same tasks in turn (A B B A) on the same
+inputs, in the same environment, after rounds that only warm up. Tasks: whole captured jobs, from the start of their
+context to its stop with all linked and stored; contexts that do nothing or little; traces back and forward over
+what the jobs left (opening the store is part of it); traces of a row of each TPC query by its recipe. Outputs and
+answers must be equal on both sides. Each ratio is this tree's over the other's, pair by pair: ``wall`` of time,
+``cpu`` of user and system time of driver, JVM, daemon and workers together, which a busy machine disturbs less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.against_side import BACK, FORWARD, FRAMES, JOBS, STARTS
+from benchmarks.catalog import ROOT, WORKLOADS
+from benchmarks.generate import parse_size
+from benchmarks.intervals import median_interval
+from benchmarks.pairs import RunError
+from benchmarks.provenance import provenance
+from benchmarks.tpc import SUITES, make_tables, queries
+
+BEFORE, AFTER = "before", "after"
+COMPARED = ("wordcount", "grep", "join", "flights")
+SAMPLE_INTERVAL_S = 0.05
+"""A worker that ends takes up to this much of its CPU time with it, unseen."""
+LOCK = "requirements.lock"
+
+
+@dataclass
+class Side:
+    """A process that does tasks, and what it and all it started have used."""
+
+    process: subprocess.Popen[str]
+    log: Path
+    cpu_s: dict[int, float] = field(default_factory=dict)
+    """As last seen, by process id; of those that have ended, too."""
+
+    def call(self, verb: str, name: str = "") -> dict[str, Any]:
+        """Have a task done.
+
+        Raises:
+            RunError: the process failed.
+        """
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{verb} {name}\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """Wait for an answer, and look at all processes meanwhile."""
+        assert self.process.stdout is not None
+        while not select.select([self.process.stdout], [], [], SAMPLE_INTERVAL_S)[0]:
+            self.look()
+        line = self.process.stdout.readline()
+        if not line:
+            log = self.log.read_text(encoding="utf-8", errors="replace")
+            raise RunError(f"a side has ended:\n{log[-3_000:]}")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def look(self) -> float:
+        """User and system time so far, in seconds."""
+        own = psutil.Process(self.process.pid)
+        for one in (own, *own.children(recursive=True)):
+            try:
+                times = one.cpu_times()
+            except psutil.Error:
+                continue
+            self.cpu_s[one.pid] = times.user + times.system
+        return sum(self.cpu_s.values())
+
+    def measured(self, name: str) -> tuple[float, float]:
+        """Seconds and CPU seconds of a task."""
+        self.call("prepare", name)
+        before = self.look()
+        wall_s = self.call("run", name)["wall_s"]
+        return wall_s, self.look() - before
+
+
+@contextmanager
+def tree_of(revision: str) -> Iterator[Path]:
+    """The files of a revision, for the while.
+
+    Raises:
+        RunError: there is no such revision, or it wants other packages than this environment has.
+    """
+    if _git("diff", "--quiet", revision, "--", LOCK).returncode:
+        raise RunError(f"{revision} is no revision with the packages of this tree's {LOCK}")
+    with tempfile.TemporaryDirectory() as scratch:
+        tree = Path(scratch).resolve() / "tree"
+        done = _git("worktree", "add", "--detach", str(tree), revision)
+        if done.returncode:
+            raise RunError(done.stderr)
+        try:
+            yield tree
+        finally:
+            _git("worktree", "remove", "--force", str(tree))
+
+
+def _git(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@contextmanager
+def side_of(tree: Path, folder: Path, setup: Mapping[str, Any]) -> Iterator[Side]:
+    """A process with the code of a tree.
+
+    Raises:
+        RunError: it does not start, or runs other code.
+    """
+    folder.mkdir(parents=True)
+    file, log = folder / "setup.json", folder / "log"
+    file.write_text(json.dumps({**setup, "folder": str(folder)}), encoding="utf-8")
+    code = [*tree.glob("libs/*/src"), *tree.glob("services/*/src"), tree / "cli" / "src"]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LINEAGE_")}
+    path = os.pathsep.join(map(str, [*code, ROOT]))
+    with (
+        log.open("wb") as to,
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.against_side", str(file)],
+            cwd=folder,
+            env={**kept, "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=to,
+            text=True,
+        ) as process,
+    ):
+        side = Side(process, log)
+        loaded = side.answer()["code"]
+        if not Path(loaded).is_relative_to(tree):
+            raise RunError(f"{loaded} was loaded, not what is in {tree}")
+        yield side
+
+
+def compared(
+    sides: Mapping[str, Side], names: Sequence[str], warm: int, pairs: int
+) -> dict[str, Any]:
+    """Each task on both sides in turn: ratios, and medians of what they are made of.
+
+    Raises:
+        RunError: a side failed, or the sides came to different results.
+    """
+    walls: dict[str, dict[str, list[float]]] = defaultdict(lambda: {BEFORE: [], AFTER: []})
+    cpus: dict[str, dict[str, list[float]]] = defaultdict(lambda: {BEFORE: [], AFTER: []})
+    for number in range(warm + pairs):
+        for name in names:
+            order = (BEFORE, AFTER) if number % 2 else (AFTER, BEFORE)
+            for kind in order:
+                wall_s, cpu_s = sides[kind].measured(name)
+                if number >= warm:
+                    walls[name][kind].append(wall_s)
+                    cpus[name][kind].append(cpu_s)
+            found = [sides[kind].call("check", name)["found"] for kind in (BEFORE, AFTER)]
+            if found[0] != found[1]:
+                raise RunError(f"{name}: {found[0]} before, {found[1]} now")
+        print(f"round {number + 1} of {warm} + {pairs}", file=sys.stderr, flush=True)
+    return {name: _row(walls[name], cpus[name]) for name in names}
+
+
+def _row(wall: Mapping[str, Sequence[float]], cpu: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for unit, found in (("wall", wall), ("cpu", cpu)):
+        ratios = [
+            now / then for then, now in zip(found[BEFORE], found[AFTER], strict=True) if then > 0
+        ]
+        row[f"{unit}_ratio"] = median_interval(ratios) if ratios else None
+        row[f"{unit}_s"] = {kind: round(statistics.median(each), 4) for kind, each in found.items()}
+    return row
+
+
+def over_all(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """One figure for traces of many queries: the median of their medians, and the largest."""
+    ratios = {
+        unit: [row[f"{unit}_ratio"]["median"] for row in rows.values() if row[f"{unit}_ratio"]]
+        for unit in ("wall", "cpu")
+    }
+    found = {
+        f"{unit}_ratio": {**median_interval(each), "max": max(each)}
+        for unit, each in ratios.items()
+    }
+    return {"queries": sorted(rows), **found}
+
+
+def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.against",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("revision", help="what to compare with: any name of a commit")
+    parser.add_argument("--size", type=parse_size, default=parse_size("10MB"))
+    parser.add_argument("--rows", type=int, default=100_000, help="of each table of join")
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--frame-pairs", type=int, default=5)
+    parser.add_argument("--warm", type=int, default=2, help="rounds before any counts")
+    parser.add_argument("--only", action="append", help="tasks whose names begin so; all")
+    parser.add_argument("--suite", choices=SUITES, default="tpch")
+    parser.add_argument("--scale", type=float, default=0.01)
+    parser.add_argument("--partitions", type=int, default=8)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--traced-rows", type=int, default=20, help="rows of each kind of trace")
+    parser.add_argument("--repeats", type=int, default=3, help="times that these are asked a run")
+    parser.add_argument("--folder", type=Path, default=Path("benchmarks/out"))
+    parser.add_argument("--json-out", type=Path, help="append the line to this file, too")
+    return parser.parse_args(words)
+
+
+def tasks_of(asked: argparse.Namespace) -> dict[str, list[str]]:
+    """Names of tasks by kind. Jobs come before the traces over what they leave."""
+    traces = [f"{job}: {way}" for job in COMPARED for way in (BACK, FORWARD)]
+    tasks = {
+        JOBS: [*STARTS, *COMPARED, *traces],
+        FRAMES: [f"{asked.suite} {number}" for number in queries(asked.suite)],
+    }
+    if asked.only is None:
+        return tasks
+    chosen = tuple(asked.only)
+    return {kind: [one for one in names if one.startswith(chosen)] for kind, names in tasks.items()}
+
+
+def setups_of(asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """What the sides are given, by kind."""
+    folder = asked.folder.resolve()
+    inputs, tables = folder / "inputs", folder / f"{asked.suite}-{asked.scale:g}"
+    inputs.mkdir(parents=True, exist_ok=True)
+    make_tables(asked.suite, asked.scale, tables)
+    sources = {
+        name: str(one.prepare(inputs, asked.rows if one.by_rows else asked.size))
+        for name in COMPARED
+        for one in (WORKLOADS[name],)
+    }
+    common = {"cores": asked.cores, "partitions": asked.partitions}
+    jobs = {"sources": sources, "rows": asked.traced_rows, "repeats": asked.repeats}
+    return {
+        JOBS: {**common, "kind": JOBS, **jobs},
+        FRAMES: {**common, "kind": FRAMES, "suite": asked.suite, "tables": str(tables)},
+    }
+
+
+def measured(asked: argparse.Namespace) -> dict[str, Any]:
+    """The row.
+
+    Raises:
+        RunError: a side failed, or the sides came to different results.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    setups = setups_of(asked)
+    with tree_of(asked.revision) as tree, tempfile.TemporaryDirectory() as scratch:
+        for kind, names in tasks_of(asked).items():
+            if names:
+                pairs = asked.frame_pairs if kind == FRAMES else asked.pairs
+                folder = Path(scratch).resolve() / kind
+                with ExitStack() as stack:
+                    sides = {
+                        name: stack.enter_context(side_of(code, folder / name, setups[kind]))
+                        for name, code in ((BEFORE, tree), (AFTER, ROOT))
+                    }
+                    found[kind] = compared(sides, names, asked.warm, pairs)
+                shutil.rmtree(folder)
+    queries_found = found.get(FRAMES, {})
+    about = {"benchmark": "against", "revision": asked.revision, "pairs": asked.pairs}
+    together = {"frames": over_all(queries_found)} if queries_found else {}
+    return {**about, **together, "tasks": {**found.get(JOBS, {}), **queries_found}}
+
+
+def main() -> int:
+    """Command line entry."""
+    asked = arguments_of()
+    try:
+        row = measured(asked) | {"provenance": provenance()}
+    except RunError as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    line = json.dumps(row)
+    print(line)
+    if asked.json_out is not None:
+        with asked.json_out.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

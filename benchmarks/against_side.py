@@ -1,0 +1,209 @@
+"""One side of ``benchmarks.against``: a process that stays, and does tasks as it is told on its standard input.
+
+    python -m benchmarks.against_side SETUP.json
+
+A line in is ``prepare NAME``, ``run NAME`` or ``check NAME``, a line out the answer in JSON. Only what ``run`` does is
+measured. Which revision's capture and traces it runs, PYTHONPATH says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import runpy
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import lineage_emitter
+from benchmarks.catalog import WORKLOADS
+from benchmarks.correctness import sample_rows
+from benchmarks.frames_oracle import ParquetTables, carried
+from benchmarks.spark_events import submit_arguments
+from benchmarks.tpc import SETTINGS, queries
+from lineage_core.trace_result import Direction
+from lineage_emitter import autorun
+from lineage_frames.tracing import trace_back
+from lineage_store.asking import Asker, Question
+from lineage_store.rows import RowReader
+from lineage_store.sqlite import SqliteStore
+
+JOBS, FRAMES = "jobs", "frames"
+SHORT = Path(__file__).parent / "workloads" / "short.py"
+STARTS: Mapping[str, str] = {"start and stop": "0", "short job": "1"}
+"""How many jobs run in a context that does nothing else."""
+BACK, FORWARD = "back", "forward"
+WAYS = {BACK: Direction.BACKWARD, FORWARD: Direction.FORWARD}
+LIMIT = 20
+"""Items listed of an answer, with their texts, as on the page."""
+SEED = 29
+
+
+class Work(Protocol):
+    """Tasks of a kind: what comes before a run and behind it is not measured."""
+
+    def prepare(self, name: str) -> None: ...
+
+    def run(self, name: str) -> None: ...
+
+    def check(self, name: str) -> Mapping[str, Any]:
+        """What must be the same on both sides."""
+        ...
+
+
+@dataclass
+class Jobs:
+    """Whole captured jobs, and traces over what the last run of each has left."""
+
+    setup: Mapping[str, Any]
+    answers: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.home = Path(self.setup["folder"])
+        events = self.home / "events"
+        events.mkdir(parents=True, exist_ok=True)
+        os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(events, self.setup["cores"])
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        autorun.install()
+
+    def prepare(self, name: str) -> None:
+        job, _, way = name.partition(": ")
+        if way:
+            self.questions = self._questions(job, WAYS[way])
+            return
+        shutil.rmtree(self.home / job, ignore_errors=True)
+        os.environ["LINEAGE_STORE"] = f"sqlite:///{self.home / job / 'lineage' / 'lineage.db'}"
+
+    def run(self, name: str) -> None:
+        job, _, way = name.partition(": ")
+        if way:
+            for _ in range(self.setup["repeats"]):
+                self.answers = self._asked(job)
+            return
+        if job in STARTS:
+            sys.argv = [str(SHORT), STARTS[job]]
+        else:
+            source = Path(self.setup["sources"][job])
+            output = self.home / job / "out"
+            sys.argv = WORKLOADS[job].arguments(source, output, self.setup["partitions"])
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
+    def _asked(self, job: str) -> list[dict[str, Any]]:
+        """Open the store, and ask; as a command does."""
+        lineage = self.home / job / "lineage"
+        store = SqliteStore(lineage / "lineage.db")
+        try:
+            asker = Asker(store, RowReader(lineage / "index"))
+            return [asker.ask(question).to_json() for question in self.questions]
+        finally:
+            store.close()
+
+    def _questions(self, job: str, way: Direction) -> list[Question]:
+        """Rows of the output, or the lines of the input that a trace of these names."""
+        rows = sample_rows(self.home / job / "out", self.setup["rows"])
+        places = [place for place, _ in rows]
+        if way is Direction.FORWARD:
+            self.questions = self._questions(job, Direction.BACKWARD)
+            lines = {
+                item["location"]
+                for answer in self._asked(job)
+                for source in answer["sources"]
+                for item in source["items"]
+            }
+            places = random.Random(SEED).sample(sorted(lines), min(len(lines), len(rows)))
+        return [Question(way, (place,), limit=LIMIT) for place in places]
+
+    def check(self, name: str) -> Mapping[str, Any]:
+        job, _, way = name.partition(": ")
+        if way:
+            return {
+                "found": _digest([_items_of(answer) for answer in self.answers]),
+                "exact": sum(answer["exact"] for answer in self.answers),
+                "complete": all(answer["complete"] for answer in self.answers),
+            }
+        parts = sorted((self.home / job / "out").glob("part-*"))
+        return {
+            "output": _digest([hashlib.sha256(part.read_bytes()).hexdigest() for part in parts])
+        }
+
+
+def _items_of(answer: Mapping[str, Any]) -> list[tuple[int, list[str]]]:
+    """How many items of each end, and which are listed, without the folder that they are in."""
+    ends = answer.get("sources", answer.get("sinks", ()))
+    return [
+        (end["count"], [f"{Path(one['location']).name} {one.get('text')}" for one in end["items"]])
+        for end in ends
+    ]
+
+
+def _digest(of: object) -> str:
+    return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:16]
+
+
+@dataclass
+class Frames:
+    """Traces of a row of each TPC query, by its recipe."""
+
+    setup: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        from pyspark.sql import SparkSession
+
+        self.builder = SparkSession.builder.master(f"local[{self.setup['cores']}]")
+        quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+        for option, value in {**SETTINGS, **quiet}.items():
+            self.builder = self.builder.config(option, value)
+        self.spark = self.builder.getOrCreate()
+        self.spark.sparkContext.setLogLevel("ERROR")
+        folder = Path(self.setup["tables"])
+        tables = ParquetTables(folder, tuple(sorted(path.name for path in folder.iterdir())))
+        tables.views(self.spark)
+        self.texts = queries(self.setup["suite"])
+        self.kept: dict[str, tuple[Any, Any]] = {}
+
+    def prepare(self, name: str) -> None:
+        if name not in self.kept:
+            frame = self.spark.sql(self.texts[int(name.rpartition(" ")[2])])
+            output = frame.collect()
+            self.kept[name] = carried(frame), tuple(output[len(output) // 2]) if output else None
+
+    def run(self, name: str) -> None:
+        recipe, row = self.kept[name]
+        if row is not None:
+            self.traced = trace_back(self.spark, recipe, [row], there=True)
+
+    def check(self, name: str) -> Mapping[str, Any]:
+        if self.kept[name][1] is None:
+            return {"empty": True}
+        found = _digest([Path(one).name for one in self.traced.locations()])
+        return {"found": found, "reasons": self.traced.reasons}
+
+
+KINDS: Mapping[str, Callable[[Mapping[str, Any]], Work]] = {JOBS: Jobs, FRAMES: Frames}
+
+
+def main() -> None:
+    """Command line entry."""
+    # What the jobs print goes to standard error.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)
+    setup = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    work = KINDS[setup["kind"]](setup)
+    say = partial(print, file=answers, flush=True)
+    say(json.dumps({"code": str(Path(lineage_emitter.__file__).resolve())}))
+    for line in sys.stdin:
+        verb, _, name = line.rstrip("\n").partition(" ")
+        begun = time.perf_counter()
+        found = getattr(work, verb)(name)
+        say(json.dumps({"wall_s": time.perf_counter() - begun, "found": found}))
+
+
+if __name__ == "__main__":
+    main()
