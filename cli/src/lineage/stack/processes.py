@@ -16,9 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from lineage_core.private_files import private_opener
+
 LOG_BYTES_MAX = 16 << 20
 """A log larger than this is set aside (one generation) when its process starts again."""
 POLL_S = 0.05
+PRIVATE_UMASK = 0o077
+"""What servers store and log may be personal data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ def start(
     """
     if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
         log.replace(log.with_name(log.name + ".1"))
-    with log.open("ab") as output:
+    with open(log, "ab", opener=private_opener) as output:
         child = subprocess.Popen(
             command,
             env={**os.environ, **environment},
@@ -111,6 +115,7 @@ def start(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=PRIVATE_UMASK,
         )
     started = start_of(child.pid)
     # From here on the process is known by its pid and start time alone, whoever its parent is; what

@@ -23,6 +23,7 @@ from lineage.stack.errors import FolderError, StackError
 from lineage.stack.ports import free_ports, is_free
 from lineage.stack.server import Say, Server
 from lineage.stack.state import Options, StackState
+from lineage_core.private_files import private_folder
 
 
 def up(folder: Path, names: Sequence[str], options: Mapping[str, Any], say: Say) -> list[Server]:
@@ -120,7 +121,7 @@ def _make(folder: Path) -> None:
     if folder.exists() and states.is_foreign(folder):
         raise FolderError(f"{folder} holds something else than a stack; name another by --dir")
     # What is stored may be personal data: nobody else may look.
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(folder, ours=True)
 
 
 def _with_options(state: StackState, options: Mapping[str, Any]) -> StackState:

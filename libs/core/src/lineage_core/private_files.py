@@ -38,7 +38,7 @@ def private_folder(folder: Path, *, ours: bool = False) -> Path:
     for missing in reversed(_missing(folder)):
         # Another thread or process may be quicker: then it is looked at as any other that is there.
         with suppress(FileExistsError):
-            _make(missing)
+            new_private_folder(missing)
     status = folder.stat()
     _check_owner(folder, status)
     if ours or folder.name == OWN_NAME:
@@ -46,16 +46,6 @@ def private_folder(folder: Path, *, ours: bool = False) -> Path:
     elif folder.parent.name == OWN_NAME:
         private_folder(folder.parent)
     return folder
-
-
-def new_private_folder(folder: Path) -> None:
-    """Make one folder for this user alone.
-
-    Raises:
-        FileExistsError: it is there.
-        OSError: it can't be made.
-    """
-    _make(folder)
 
 
 def private_opener(path: str, flags: int) -> int:
@@ -70,8 +60,8 @@ def private_opener(path: str, flags: int) -> int:
     return descriptor
 
 
-def private_file(path: Path) -> None:
-    """Make an empty file for this user alone, or make the mode of one that is there tight.
+def own_file(path: Path) -> None:
+    """Make an empty file for this user alone; of one that is there, look whose it is.
 
     Raises:
         ForeignOwnerError: another user owns it.
@@ -79,9 +69,15 @@ def private_file(path: Path) -> None:
     """
     with suppress(FileExistsError):
         os.close(private_opener(str(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-    status = path.stat()
-    _check_owner(path, status)
-    _tighten(path, status, _mode_below(path.parent) & 0o666)
+    _check_owner(path, path.stat())
+
+
+def close_to_others(path: Path) -> None:
+    """Make the mode of a file that is ours tight, where it is not."""
+    with suppress(FileNotFoundError):
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode):
+            _tighten(path, status, _mode_below(path.parent) & 0o666)
 
 
 def _missing(folder: Path) -> list[Path]:
@@ -92,7 +88,13 @@ def _missing(folder: Path) -> list[Path]:
     return missing
 
 
-def _make(folder: Path) -> None:
+def new_private_folder(folder: Path) -> None:
+    """Make one folder for this user alone.
+
+    Raises:
+        FileExistsError: it is there.
+        OSError: it can't be made.
+    """
     folder.mkdir(mode=PRIVATE)
     wanted = _mode_below(folder.parent, folder.name)
     # Made for this user alone first: it is never wider than it ends up to be, whatever the umask.

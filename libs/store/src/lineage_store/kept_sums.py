@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from lineage_core.private_files import private_folder
 from lineage_store.paths import FileState
 
 KEPT_MAX = 1 << 12
@@ -117,7 +118,7 @@ def save_columns(file: Path, columns: Mapping[str, Any]) -> None:
     Raises:
         OSError: they can't be written.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(file.parent, ours=True)
     handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as opened:

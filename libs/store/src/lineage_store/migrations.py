@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+from lineage_core.private_files import OWN_NAME, close_to_others, own_file, private_folder
 from lineage_store.errors import StoreError
 
 BUSY_TIMEOUT_S = 60.0
@@ -170,7 +171,9 @@ def connect(path: Path) -> sqlite3.Connection:
         StoreError: the file can't be opened, is no lineage store, or is of a newer version.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent.name == OWN_NAME or not path.parent.exists():
+            private_folder(path.parent)
+        own_file(path)
         connection = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
@@ -178,6 +181,9 @@ def connect(path: Path) -> sqlite3.Connection:
         raise StoreError(f"can't open the lineage store {path}: {error}") from error
     try:
         _check(connection, path)  # before anything in a file that may be someone else's is changed
+        # SQLite gives what it makes beside a database the mode of the database.
+        for suffix in ("", "-wal", "-shm"):
+            close_to_others(path.with_name(path.name + suffix))
         _set_up(connection)
         migrate(connection, path)
     except sqlite3.Error as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 
+from lineage_core.private_files import private_folder
 from lineage_emitter import scope
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def check_executors(sc: SparkContext, folder: Path) -> ExecutorFacts:
         OSError: the driver itself can't write to the folder.
     """
     token = f"probe-{uuid.uuid4().hex}"
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     (folder / token).touch()
     try:
         tasks = max(2, sc.defaultParallelism)

@@ -12,9 +12,11 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lineage_core.address import SpaceKind, kept_name, parse_space
+from lineage_core.private_files import private_folder, private_opener
 from lineage_emitter import segment as segments
 from lineage_emitter.operators import Collect, Records
 
@@ -174,7 +176,9 @@ class RowsFile:
 
         table = table_of(held, self._keeping.struct)
         if self._writer is None:
-            os.makedirs(self._keeping.folder, exist_ok=True)
+            private_folder(Path(self._keeping.folder))
+            # Arrow opens what is there and leaves its mode as it is.
+            os.close(private_opener(self._unfinished, os.O_CREAT | os.O_TRUNC | os.O_WRONLY))
             self._writer = pq.ParquetWriter(self._unfinished, table.schema, compression="zstd")
         self._writer.write_table(table)
         self._rows += len(held)

@@ -181,7 +181,8 @@ class Session:
         if self.config.kafka is None and found.folder:
             raise CaptureFailedError(
                 f"spool {folder}: {found.folder}; set spark.lineage.spool (LINEAGE_SPOOL) to a "
-                "folder that the driver and all executors share"
+                "folder that the driver and all executors share (executors of another user: one whose "
+                "group both are of, chmod g+ws FOLDER)"
             )
         if self.config.kafka is not None and found.kafka:
             logger.warning("executors leave lineage in the spool: %s", found.kafka)

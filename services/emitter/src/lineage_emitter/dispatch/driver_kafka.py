@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_core.message import Commit, Message, dump_message
+from lineage_core.private_files import private_folder
 from lineage_emitter.dispatch.addresses import Addresses, ask_kafka
 from lineage_emitter.dispatch.kafka_target import KafkaTarget
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
@@ -190,7 +191,7 @@ class DriverKafka:
             self._append(values)
 
     def _append(self, values: list[bytes]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self.folder)
         # Opened anew each time: `lineage send` may have delivered and removed it meanwhile.
         with locked(self._path) as stream:
             stream.write(b"".join(value + b"\n" for value in values))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from lineage_core.message import Message, dump_message
+from lineage_core.private_files import new_private_folder, private_folder, private_opener
 
 
 def claim(root: Path, app: str) -> str:
@@ -20,11 +21,11 @@ def claim(root: Path, app: str) -> str:
     Raises:
         OSError: the folder can't be made.
     """
-    root.mkdir(parents=True, exist_ok=True)
+    private_folder(root)
     for number in itertools.count(1):
         name = app if number == 1 else f"{app}-{number}"
         with contextlib.suppress(FileExistsError):
-            (root / name).mkdir()
+            new_private_folder(root / name)
             return name
     raise AssertionError("numbers never end")
 
@@ -46,8 +47,9 @@ class DriverSpool:
         Raises:
             OSError: the folder can't be written.
         """
-        self.blocks_dir.mkdir(parents=True, exist_ok=True)
-        self._file = (self.folder / "driver.jsonl").open("a", encoding="utf-8")
+        private_folder(self.blocks_dir)
+        path = self.folder / "driver.jsonl"
+        self._file = open(path, "a", encoding="utf-8", opener=private_opener)  # noqa: SIM115
 
     def write(self, message: Message) -> None:
         """Append a message (durable after :meth:`sync`).

@@ -8,8 +8,10 @@ import os
 import socket
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lineage_core.private_files import private_folder
 from lineage_core.topics import RECORD_BYTES_MAX, flow_partition
 from lineage_emitter.dispatch.frames import FrameMaker
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
@@ -189,7 +191,7 @@ class TaskKafka(FrameMaker):
 
     def _spool(self, frame: bytes) -> None:
         if self._file is None:
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            private_folder(Path(self._path).parent)
             self._file = BlockFile(self._path)
         self.spooled += 1
         if self._file.append(frame):
@@ -211,7 +213,7 @@ def reserve_run(app: str, name: str) -> int:
     # Spark's own scratch folder: all workers of an executor share it, and Spark removes it.
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
     folder = os.path.join(local, f"lineage-runs-{app}")
-    os.makedirs(folder, exist_ok=True)
+    private_folder(Path(folder), ours=True)
 
     def reserve(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))

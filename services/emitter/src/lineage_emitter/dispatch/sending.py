@@ -22,6 +22,7 @@ from lineage_core.block_header import BlockHeader
 from lineage_core.errors import ContractError
 from lineage_core.frame import Frame
 from lineage_core.message import End
+from lineage_core.private_files import private_opener
 from lineage_emitter.dispatch.addresses import Addresses, ask_kafka
 from lineage_emitter.dispatch.outbox import Outbox
 from lineage_emitter.errors import DeliveryError
@@ -249,7 +250,7 @@ def locked(path: Path) -> Iterator[IO[bytes]]:
         OSError: it can't be opened.
     """
     while True:
-        with path.open("a+b") as stream:
+        with open(path, "a+b", opener=private_opener) as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             if os.fstat(stream.fileno()).st_nlink:
                 yield stream

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from lineage_core.private_files import private_opener
 from lineage_emitter.dispatch.frames import FrameMaker
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class BlockFile:
         self.path = path
         self.frames = 0
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND
-        self._descriptor = os.open(path, flags, 0o644)
+        self._descriptor = private_opener(path, flags)
         # Not every shared file system has locks; there `lineage send` has to wait for the job's end.
         with contextlib.suppress(OSError):
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
