@@ -70,10 +70,14 @@ class KeptSums:
             kept = self._kept.get((path, name))
         if kept is not None and kept[0] == state:
             return kept[1]
-        saved = self._saved(path, state).get(name)
-        if saved is not None:
-            self._remember(path, state, name, saved)
-        return saved
+        saved = self._saved(path, state)
+        # All of them: the next split of the file that is asked for needs no look at the folder.
+        for other, column in saved.items():
+            if other != name:
+                self._remember(path, state, other, column)
+        if name in saved:
+            self._remember(path, state, name, saved[name])
+        return saved.get(name)
 
     def _keep(self, path: str, state: FileState, name: str, column: Any) -> None:
         self._remember(path, state, name, column)

@@ -77,13 +77,14 @@ class Locations:
         self._sinks: dict[str, dict[str, SinkFileRecord]] = {}
         self._states: dict[str, Seen] = {}
         self._standings: dict[_FileThen, Standing] = {}
+        self._spelled: dict[str, str] = {}
         self._files: dict[str, dict[str, list[SplitRecord | SinkFileRecord]]] = {}
         self._kinds = {node.node: node.kind for node in graph.nodes()}
 
     def as_now(self) -> Locations:
         """The same, which looks at every file anew."""
         now = copy(self)
-        now._states, now._standings = {}, {}
+        now._states, now._standings, now._spelled = {}, {}, {}
         return now
 
     def unit(self, node: str, path: str) -> Unit | None:
@@ -184,7 +185,7 @@ class Locations:
             return "unknown"
 
     def _sink_rows(self, file: SinkFileRecord, rows: U64, *, texts: bool) -> Rows:
-        path = canonical(file.path)
+        path = self._canonical(file.path)
         if file.unit != "line":
             read, note = self._records(path, file, rows, texts=texts)
             return self._in_file(file).rows(rows, rows, read, note)
@@ -252,7 +253,7 @@ class Locations:
         Raises:
             RowsError: it can't be read.
         """
-        path = canonical(of.path)
+        path = self._canonical(of.path)
         for _ in range(TRIES):
             standing = self._standing(of)
             texts, checked = read()
@@ -358,11 +359,18 @@ class Locations:
 
     def _standing(self, noted: SplitRecord | SinkFileRecord) -> Standing:
         size = noted.file_size if isinstance(noted, SplitRecord) else noted.size
-        then = (noted.node, canonical(noted.path), size, noted.mtime)
+        then = (noted.node, self._canonical(noted.path), size, noted.mtime)
         known = self._standings.get(then)
         if known is None:
             known = self._standings[then] = self._compared(*then)
         return known
+
+    def _canonical(self, path: str) -> str:
+        """The canonical path, found once an answer: each link on the way to a file is looked at for it."""
+        found = self._spelled.get(path)
+        if found is None:
+            found = self._spelled[path] = canonical(path)
+        return found
 
     def _compared(self, node: str, path: str, size: int, mtime: float) -> Standing:
         if path not in self._states:
