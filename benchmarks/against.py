@@ -17,10 +17,12 @@ import json
 import os
 import select
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -40,7 +42,7 @@ from benchmarks.tpc import SUITES, make_tables, queries
 
 BEFORE, AFTER = "before", "after"
 COMPARED = ("wordcount", "grep", "join", "flights")
-SAMPLE_INTERVAL_S = 0.05
+SAMPLE_INTERVAL_S = 0.1
 """A worker that ends takes up to this much of its CPU time with it, unseen."""
 LOCK = "requirements.lock"
 
@@ -153,16 +155,21 @@ def side_of(tree: Path, folder: Path, setup: Mapping[str, Any]) -> Iterator[Side
 
 
 def compared(
-    sides: Mapping[str, Side], names: Sequence[str], warm: int, pairs: int
+    sides: Mapping[str, Side], names: Sequence[str], warm: int, pairs: int, seconds: float
 ) -> dict[str, Any]:
     """Each task on both sides in turn: ratios, and medians of what they are made of.
+
+    After ``seconds`` no round begins, once one has counted.
 
     Raises:
         RunError: a side failed, or the sides came to different results.
     """
     walls: dict[str, dict[str, list[float]]] = defaultdict(lambda: {BEFORE: [], AFTER: []})
     cpus: dict[str, dict[str, list[float]]] = defaultdict(lambda: {BEFORE: [], AFTER: []})
+    until = time.monotonic() + seconds
     for number in range(warm + pairs):
+        if number > warm and time.monotonic() > until:
+            break
         for name in names:
             order = (BEFORE, AFTER) if number % 2 else (AFTER, BEFORE)
             for kind in order:
@@ -178,7 +185,7 @@ def compared(
 
 
 def _row(wall: Mapping[str, Sequence[float]], cpu: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    row: dict[str, Any] = {}
+    row: dict[str, Any] = {"pairs": len(wall[BEFORE])}
     for unit, found in (("wall", wall), ("cpu", cpu)):
         ratios = [
             now / then for then, now in zip(found[BEFORE], found[AFTER], strict=True) if then > 0
@@ -198,7 +205,8 @@ def over_all(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         f"{unit}_ratio": {**median_interval(each), "max": max(each)}
         for unit, each in ratios.items()
     }
-    return {"queries": sorted(rows), **found}
+    pairs = min(row["pairs"] for row in rows.values())
+    return {"queries": sorted(rows), "pairs": pairs, **found}
 
 
 def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
@@ -214,6 +222,9 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--frame-pairs", type=int, default=5)
     parser.add_argument("--warm", type=int, default=2, help="rounds before any counts")
+    parser.add_argument(
+        *("--seconds",), type=float, default=7_200, help="of each kind; then no round begins"
+    )
     parser.add_argument("--only", action="append", help="tasks whose names begin so; all")
     parser.add_argument("--suite", choices=SUITES, default="tpch")
     parser.add_argument("--scale", type=float, default=0.01)
@@ -276,10 +287,10 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
                         name: stack.enter_context(side_of(code, folder / name, setups[kind]))
                         for name, code in ((BEFORE, tree), (AFTER, ROOT))
                     }
-                    found[kind] = compared(sides, names, asked.warm, pairs)
+                    found[kind] = compared(sides, names, asked.warm, pairs, asked.seconds)
                 shutil.rmtree(folder)
     queries_found = found.get(FRAMES, {})
-    about = {"benchmark": "against", "revision": asked.revision, "pairs": asked.pairs}
+    about = {"benchmark": "against", "revision": asked.revision}
     together = {"frames": over_all(queries_found)} if queries_found else {}
     return {**about, **together, "tasks": {**found.get(JOBS, {}), **queries_found}}
 
@@ -287,6 +298,8 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
 def main() -> int:
     """Command line entry."""
     asked = arguments_of()
+    # As Ctrl-C does: the other revision's files are removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         row = measured(asked) | {"provenance": provenance()}
     except RunError as problem:

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.report.rows import Row
 from benchmarks.report.tables import NO_ROWS, NOTHING, number, table
 
-HEADS = ("task", "time before, s", "now, s", "ratio", "CPU before, s", "now, s", "ratio")
+HEADS = ("task", "pairs", "time before, s", "now, s", "ratio", "CPU before, s", "now, s", "ratio")
 
 
 def tables_of(rows: Sequence[Row]) -> str:
@@ -24,10 +24,11 @@ def _lines(row: Row) -> Iterator[list[str]]:
     frames = row.at("frames")
     for name, task in row.at("tasks").items():
         if name not in (frames or {}).get("queries", ()):
-            yield [name, *_figures(task, "wall"), *_figures(task, "cpu")]
+            yield [name, str(task["pairs"]), *_figures(task, "wall"), *_figures(task, "cpu")]
     if frames:
         yield [
             f"traces of {len(frames['queries'])} queries",
+            str(frames["pairs"]),
             *_all(frames, "wall"),
             *_all(frames, "cpu"),
         ]

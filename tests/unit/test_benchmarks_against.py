@@ -49,7 +49,7 @@ def sides(calls: list[str], result: str = "same") -> dict[str, Side]:
 
 def test_sides_take_turns_and_warm_rounds_do_not_count() -> None:
     calls: list[str] = []
-    found = compared(sides(calls), ["grep", "join"], warm=1, pairs=3)
+    found = compared(sides(calls), ["grep", "join"], warm=1, pairs=3, seconds=60)
     assert calls[:8] == [
         *("after grep", "before grep", "after join", "before join"),
         *("before grep", "after grep", "before join", "after join"),
@@ -58,9 +58,14 @@ def test_sides_take_turns_and_warm_rounds_do_not_count() -> None:
     assert found["join"]["cpu_s"] == {BEFORE: 1.0, AFTER: 0.5}
 
 
+def test_no_round_begins_when_time_is_up_once_one_has_counted() -> None:
+    found = compared(sides([]), ["grep"], warm=2, pairs=3, seconds=0)
+    assert found["grep"]["pairs"] == 1
+
+
 def test_other_results_end_the_run() -> None:
     with pytest.raises(RunError, match="grep"):
-        compared(sides([], "other"), ["grep"], warm=0, pairs=1)
+        compared(sides([], "other"), ["grep"], warm=0, pairs=1, seconds=60)
 
 
 def test_a_revision_that_is_none_is_refused() -> None:
@@ -80,8 +85,8 @@ def test_jobs_come_before_the_traces_over_what_they_leave() -> None:
 
 
 def test_the_page_shows_tasks_and_queries_together() -> None:
-    jobs = compared(sides([]), ["grep"], warm=0, pairs=2)
-    queries = compared(sides([]), ["tpch 1", "tpch 2"], warm=0, pairs=2)
+    jobs = compared(sides([]), ["grep"], warm=0, pairs=2, seconds=60)
+    queries = compared(sides([]), ["tpch 1", "tpch 2"], warm=0, pairs=2, seconds=60)
     row = Row(
         {
             "benchmark": "against",
@@ -96,6 +101,6 @@ def test_the_page_shows_tasks_and_queries_together() -> None:
     assert "def" in shown[0]
     ratio = "0.500 (0.500 to 0.500)"
     assert shown[-2:] == [
-        f"| grep | 2 | 1 | {ratio} | 1 | 0.5 | {ratio} |",
-        f"| traces of 2 queries |  |  | {ratio} |  |  | {ratio} |",
+        f"| grep | 2 | 2 | 1 | {ratio} | 1 | 0.5 | {ratio} |",
+        f"| traces of 2 queries | 2 |  |  | {ratio} |  |  | {ratio} |",
     ]
