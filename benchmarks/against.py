@@ -300,8 +300,10 @@ def main() -> int:
     asked = arguments_of()
     # As Ctrl-C does: the other revision's files are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Of what is loaded now, whatever is committed meanwhile.
+    about = provenance()
     try:
-        row = measured(asked) | {"provenance": provenance()}
+        row = measured(asked) | {"provenance": about}
     except RunError as problem:
         print(problem, file=sys.stderr)
         return 1
