@@ -442,6 +442,26 @@ def test_a_record_behind_others_that_nobody_counted_has_no_number() -> None:
     assert items(graph, "/gone/a#11") == {"0#1": [1]}
 
 
+def test_links_on_the_way_to_a_file_are_followed_once_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    followed = list[str]()
+
+    def counted(path: str) -> str:
+        followed.append(path)
+        return path
+
+    monkeypatch.setattr("lineage_store.locations.canonical", counted)
+    graph = source_of(split(0, "/gone/a", rows=3), split(1, "/gone/a", 40, rows=3))
+    places = Locations(graph, RowReader())
+    places.rows_of("0#0", Region.from_positions([1]))
+    first = len(followed)
+    places.rows_of("0#1", Region.from_positions([0, 2]))
+    assert len(followed) == first
+    places.as_now().rows_of("0#1", Region.from_positions([0]))
+    assert len(followed) == first + 1
+
+
 def test_a_partition_of_whole_files_has_an_item_each() -> None:
     graph = source_of(
         split(0, "/gone/b", row=1, unit="file", rows=1),
