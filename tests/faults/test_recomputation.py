@@ -118,6 +118,8 @@ spark.app.name job
 spark.task.maxFailures 4
 spark.stage.maxConsecutiveAttempts 8
 spark.speculation false
+spark.shuffle.io.maxRetries 1
+spark.shuffle.io.retryWait 200ms
 """
 LOGGING = """
 rootLogger.level = fatal

@@ -1,4 +1,4 @@
-"""Everyday idioms (`tests.frame_idioms`), traced for every row that they give, against the truth that the rows tell themselves.
+"""Everyday idioms (`tests.frame_idioms`), traced for some rows that they give (the profile ``deep``: all), against the truth that the rows tell themselves.
 
 Whatever is said, *exact* must be the truth and *superset* must hold it.
 """
@@ -32,6 +32,7 @@ from tests.frame_idioms import (
     Idiom,
     Truth,
 )
+from tests.oracle.budget import examples
 
 pytestmark = pytest.mark.integration
 
@@ -82,6 +83,8 @@ def test_an_idiom(name: str, given: Given) -> None:
     rows = list({str(row): row for row in frame.collect()}.values())
     recipe = carried(frame)
     assert rows
+    # Those at both ends: what ties or is missing lies there in most of them.
+    rows = [*rows[: examples(1)], *rows[examples(1) :][-1:]]
     with ThreadPoolExecutor(4) as pool:
         classes = set(pool.map(lambda row: class_of(one, given, recipe, row), rows))
     assert classes <= set(one.classes)
