@@ -91,6 +91,11 @@ hunt: setup ## Try programs nobody wrote under harm, and hold their lineage to w
 	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/python -m tests.hunt --seed $(SEED) --seconds $(SECONDS) $(ARGS)
 
+# Others, longer, or a part: make fuzz SEED=7 SECONDS=7200 ARGS='--only recipe plan'
+.PHONY: fuzz
+fuzz: setup ## Put decoders, recipes, plans and requests through mutations (five minutes)
+	@$(BIN)/python -m tests.fuzz --seed $(SEED) --seconds $(SECONDS) $(ARGS)
+
 # A part, or fewer programs: make same ARGS='methods --only DataFrame. --draw 50 --seed 3'
 .PHONY: same
 same: setup ## Run calls of all public methods plainly and captured, and compare

@@ -26,6 +26,7 @@ from lineage_core.recipe_plan import (
     PythonRows,
     Subquery,
     expressions_of,
+    fits,
     inputs_of,
     within,
 )
@@ -225,16 +226,22 @@ class Recipe:
         """See that the plan hangs together.
 
         Raises:
-            RecipeError: it is empty, or a node names a later node, or a source or function that is not there.
+            RecipeError: it is empty, or a node names a later node, or a source or function that is not there, or
+            has another number of columns than values.
         """
         if not self.plan:
             raise RecipeError("the plan has no node", where="plan")
         for place, node in enumerate(self.plan):
             named = [*inputs_of(node)]
             for expression in expressions_of(node):
-                named += [one.node for one in within(expression) if isinstance(one, Subquery)]
+                read = [one.node for one in within(expression) if isinstance(one, Subquery)]
+                named += read
+                if any(0 <= one < place and not self.plan[one].columns for one in read):
+                    raise RecipeError("a subquery has no column", where=f"plan[{place}]")
             if any(not 0 <= one < place for one in named):
                 raise RecipeError("a node must stand after those it names", where=f"plan[{place}]")
+            if not fits(self.plan, node):
+                raise RecipeError("another number of columns than values", where=f"plan[{place}]")
             called = [one for expression in expressions_of(node) for one in within(expression)]
             codes = [one.code for one in called if isinstance(one, PythonCall)]
             if any(not 0 <= one < len(self.functions) for one in codes):

@@ -7,6 +7,7 @@ inputs before their users, and name each other by their place in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
@@ -303,6 +304,30 @@ def inputs_of(node: Node) -> tuple[int, ...]:
     if isinstance(node, Union | PythonRows | OpaqueNode):
         return node.inputs
     return (node.input,)
+
+
+def fits(plan: Sequence[Node], node: Node) -> bool:
+    """Whether ``node``, which stands behind its inputs in ``plan``, has as many columns as it says values of."""
+    wide = len(node.columns)
+    match node:
+        case Scan():
+            return len(node.fields) == wide
+        case Values():
+            return all(len(row) == wide for row in node.rows)
+        case Range():
+            return wide > 0 and node.step != 0
+        case Project() | Aggregate():
+            return len(node.expressions) == wide
+        case Window():
+            return len(node.expressions) <= wide
+        case Expand():
+            return all(len(row) == wide for row in node.projections)
+        case Union():
+            return bool(node.inputs) and all(len(plan[n].columns) == wide for n in node.inputs)
+        case Join():
+            return wide > 0 or node.how != "exists"
+        case _:
+            return True
 
 
 def expressions_of(node: Node) -> tuple[Expression, ...]:

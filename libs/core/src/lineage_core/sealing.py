@@ -9,6 +9,7 @@ tell which blocks need not be loaded (docs/adr/0002).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,8 +17,10 @@ from hashlib import blake2b
 
 from lineage_core.address import SpaceKind, parse_space
 from lineage_core.block import BlockId
+from lineage_core.errors import ContractError
 
 _WHOLE = 1 << 64
+_TEXT = re.compile(r"([0-9]{1,19}) ([0-9]{1,19}) ([0-9a-f]{16})")
 _CONSUMES = 0x9E3779B97F4A7C15
 """Odd: what a block counts for as a consumer, so that it is not taken for itself as a producer."""
 
@@ -45,8 +48,17 @@ class Seal:
 
     @classmethod
     def from_text(cls, space: str, text: str) -> Seal:
-        """Read what :meth:`to_text` gave."""
-        producers, consumers, digest = text.split()
+        """Read what :meth:`to_text` gave.
+
+        Raises:
+            ContractError: it did not.
+        """
+        read = _TEXT.fullmatch(text)
+        if read is None:
+            raise ContractError(
+                f"{text!r:.80} is not a seal (like 12 7 00ff00ff00ff00ff)", where=space
+            )
+        producers, consumers, digest = read.groups()
         return cls(space, int(producers), int(consumers), int(digest, 16))
 
 

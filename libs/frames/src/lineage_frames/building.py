@@ -90,6 +90,7 @@ from lineage_frames.numbering import (
     tied_otherwise,
 )
 from lineage_frames.orders import is_unsteady, neighbours_that_tie, unsteady_columns
+from lineage_frames.shapes import LEAVES_MAX, TOO_DEEP, check_calls
 from lineage_frames.sources import FILE, ROW, plain_name, view_name
 from lineage_frames.windows import depends_on_ties, overs, running, window_keys
 
@@ -139,10 +140,22 @@ class Builder:
         """
         key = (place, ids, top)
         if key not in self._made:
-            node = self.recipe.plan[place]
-            rule = getattr(self, f"_{type(node).__name__.lower()}")
-            self._made[key] = rule(place, node, ids, top)
+            self._made[key] = self._built(place, ids, top)
         return self._made[key]
+
+    def _built(self, place: int, ids: bool, top: bool) -> Built:
+        node = self.recipe.plan[place]
+        check_calls(node)
+        rule = getattr(self, f"_{type(node).__name__.lower()}")
+        try:
+            built: Built = rule(place, node, ids, top)
+        except RecursionError as problem:
+            raise RefusedError(TOO_DEEP) from problem
+        if len(built.leaves) > LEAVES_MAX:
+            raise RefusedError(
+                f"the plan names rows of more than {LEAVES_MAX} of its places at once"
+            )
+        return built
 
     def _name(self, place: int, text: str, ids: bool, top: bool) -> str:
         name = f"{'t' if top else 'a' if ids else 'o'}{place}"

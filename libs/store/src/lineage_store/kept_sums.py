@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 import threading
 import zipfile
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,15 +18,24 @@ from typing import Any
 import numpy as np
 
 from lineage_core.private_files import private_folder
+from lineage_core.row_sums import BLOCK_ROWS
 from lineage_store.paths import FileState
 
 KEPT_MAX = 1 << 12
 """Splits of files whose checksums are kept in memory: of 128 MB of text about 10 kB each."""
 SAVED_MAX = 512
 """Splits of one file whose checksums are kept between processes."""
+SAVED_BYTES_MAX = 64 << 20
+"""Of the checksums of one file that are read: `SAVED_MAX` splits of 10 GB of text each take less."""
 SAVE_BYTES_MIN = 1 << 20
 """What is known of smaller files is found out again in less time than it is looked up."""
 _WHOLE = "whole"
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<>](?:i8|U[1-9]\d{0,4}))', 'fortran_order': False, 'shape': \((\d{1,12}),\), \} *\n",
+    re.DOTALL,
+)
+"""What numpy writes before an array of integers or texts in one dimension. Reading it as numpy does evaluates it, and
+makes room for as much as it says."""
 
 
 def digest_of(parts: Iterable[bytes]) -> str:
@@ -99,13 +110,11 @@ class KeptSums:
         """What is kept of a file between processes, by name; nothing of another state of it."""
         if self._folder is None or state.stamp is None:
             return {}
-        try:
-            with np.load(self._file(path), allow_pickle=False) as saved:
-                if saved["of"].tolist() != _named(path, state):
-                    return {}
-                return {name: saved[name] for name in saved.files if name != "of"}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        saved = saved_columns(self._file(path), SAVED_BYTES_MAX)
+        of = saved.pop("of", None)
+        if of is None or of.tolist() != _named(path, state):
             return {}
+        return {name: column for name, column in saved.items() if _are_sums(name, column)}
 
     def _file(self, path: str) -> Path:
         assert self._folder is not None
@@ -114,6 +123,51 @@ class KeptSums:
 
 def _named(path: str, state: FileState) -> list[str]:
     return [path, str(state.size), str(state.stamp)]
+
+
+def _are_sums(name: str, column: Any) -> bool:
+    """Whether a column holds checksums, as many as its name says."""
+    if column.dtype.kind != "U":
+        return False
+    if name == _WHOLE:
+        return len(column) == 1
+    first, _, rows = name.partition(".")
+    return first.isdecimal() and rows.isdecimal() and len(column) == -(-int(rows) // BLOCK_ROWS)
+
+
+def saved_columns(file: Path, bytes_max: int) -> dict[str, Any]:
+    """The arrays, all of one dimension, of a file that :func:`save_columns` wrote; none where it is no such file.
+
+    ``bytes_max``: of all arrays. What takes more is not unpacked, whatever it says of itself.
+    """
+    found: dict[str, Any] = {}
+    try:
+        with zipfile.ZipFile(file) as archive:
+            for member in archive.namelist():
+                with archive.open(member) as opened:
+                    content = opened.read(bytes_max + 1)
+                bytes_max -= len(content)
+                if bytes_max < 0:
+                    return {}
+                found[member.removesuffix(".npy")] = _column(content)
+    except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        return {}
+    return found
+
+
+def _column(content: bytes) -> Any:
+    """An array of one dimension, whose length is that of its bytes.
+
+    Raises:
+        ValueError: it is none.
+    """
+    header = _HEADER.match(content)
+    if header is None:
+        raise ValueError("an array of another form")
+    dtype, length, raw = np.dtype(header[1].decode()), int(header[2]), content[header.end() :]
+    if length * dtype.itemsize != len(raw):
+        raise ValueError("an array of another length")
+    return np.frombuffer(raw, dtype) if raw else np.empty(0, dtype)
 
 
 def save_columns(file: Path, columns: Mapping[str, Any]) -> None:

@@ -6,19 +6,25 @@ import contextlib
 import hashlib
 import os
 import re
-import zipfile
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from lineage_core.block import I64, U64
 from lineage_core.row_sums import BLOCK_ROWS, sum_of
-from lineage_store.kept_sums import SAVE_BYTES_MIN, KeptSums, digest_of, save_columns
+from lineage_store.kept_sums import (
+    SAVE_BYTES_MIN,
+    KeptSums,
+    digest_of,
+    save_columns,
+    saved_columns,
+)
 from lineage_store.line_index import BOM, STRIDE, LineIndex, build, ends_in, stride_of
 from lineage_store.parquet_rows import is_parquet, texts_of
 from lineage_store.paths import (
@@ -39,6 +45,10 @@ SUMMED_AT_ONCE = 64
 """Blocks of rows that are summed together: some MB."""
 SUMMED_STRIDES_MAX = 4096
 """A block of rows that is longer (64 MiB) is not summed."""
+EXPANDS_MAX = 1100
+"""Bytes of text in a byte of a compressed file, at most: deflate's bound is 1,032. More are indexed anew each time."""
+HEADERS_BYTES = 1 << 16
+"""Of a kept index, what is no counts: names and forms of columns, the path of the file."""
 OPEN_INDEXES = 256
 """Indexes kept in memory (about 100 kB for a file of 100 MB)."""
 
@@ -257,16 +267,15 @@ class RowReader:
     def _saved(self, path: str, state: FileState) -> LineIndex | None:
         if self._folder is None:
             return None
-        try:
-            with np.load(self._folder / self._file_of(path), allow_pickle=False) as saved:
-                if saved["of"].tolist() != _named(path, state):
-                    return None
-                size, bom, closed, closed_line = saved["facts"].tolist()
-                line_ends = saved["line_ends"]
-                row_ends = saved.get("row_ends", line_ends)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        # Of a compressed file the size of the text is not known before.
+        text_max = state.size * (EXPANDS_MAX if is_compressed(path) else 1)
+        bytes_max = 2 * 8 * (text_max // STRIDE + 2) + 4 * HEADERS_BYTES
+        saved = saved_columns(self._folder / self._file_of(path), bytes_max)
+        of = saved.get("of")
+        if of is None or of.tolist() != _named(path, state):
             return None
-        return LineIndex(size, bool(bom), bool(closed), bool(closed_line), row_ends, line_ends)
+        index = _index_of(saved)
+        return index if is_compressed(path) or (index and index.size == state.size) else None
 
     @staticmethod
     def _file_of(path: str) -> str:
@@ -312,6 +321,28 @@ class RootedReader(RowReader):
 def _named(path: str, state: FileState) -> list[str]:
     """What an index is of: it is never used for another state of the file."""
     return [path, str(state.size), str(state.mtime), str(state.stamp), str(STRIDE)]
+
+
+def _index_of(saved: dict[str, Any]) -> LineIndex | None:
+    """The index that some columns hold; None where they hold none."""
+    if not {"facts", "line_ends"} <= set(saved) or len(saved["facts"]) != 4:
+        return None
+    facts, line_ends = saved["facts"], saved["line_ends"]
+    row_ends = saved.get("row_ends", line_ends)
+    size, bom, closed, closed_line = facts.tolist()
+    fits = (
+        isinstance(size, int) and size >= 0 and line_ends.dtype.kind == row_ends.dtype.kind == "i"
+    )
+    if not (fits and all(_are_counts(one, size) for one in (line_ends, row_ends))):
+        return None
+    return LineIndex(size, bool(bom), bool(closed), bool(closed_line), row_ends, line_ends)
+
+
+def _are_counts(ends: I64, size: int) -> bool:
+    """Whether these may be how many ends lie before each stride of a file."""
+    steps = np.diff(ends)
+    strides = -(-size // STRIDE)
+    return len(steps) == strides and ends[0] == 0 and bool(((steps >= 0) & (steps <= STRIDE)).all())
 
 
 def _save(folder: Path, name: str, path: str, state: FileState, index: LineIndex) -> None:

@@ -55,8 +55,8 @@ def read_notes(path: Path) -> RunNotes:
     kafka: dict[str, str] = {}
     reasons: dict[str, None] = {}
     with contextlib.suppress(OSError):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValueError, KeyError, TypeError):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
                 fact = json.loads(line)
                 if "uncaptured" in fact:
                     reasons[fact["uncaptured"]] = None

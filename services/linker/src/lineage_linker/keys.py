@@ -5,13 +5,17 @@ All keys of an application hold the hash tag ``{<app>}``: in a cluster they shar
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
 from lineage_core.block import BlockId
+from lineage_core.errors import AddressError
 from lineage_core.linking import TaskId
 
 PREFIX = "lm:"
+_TASK = re.compile(r"(.*)#([0-9]{1,19})\.([0-9]{1,19})", re.DOTALL)
+_BLOCK = re.compile(r"(.*)#([0-9]{1,19})\.([0-9]{1,19})#([0-9]{1,19})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +109,27 @@ def task_name(task: TaskId) -> str:
 
 
 def parse_task(text: str) -> TaskId:
-    """Read what :func:`task_name` wrote."""
-    node, _, rest = text.rpartition("#")
-    partition, _, attempt = rest.partition(".")
+    """Read what :func:`task_name` wrote.
+
+    Raises:
+        AddressError: it did not.
+    """
+    read = _TASK.fullmatch(text)
+    if read is None:
+        raise AddressError(f"{text!r:.80} does not name a task (like 4#0.17)")
+    node, partition, attempt = read.groups()
     return TaskId(node, int(partition), int(attempt))
 
 
 @lru_cache(maxsize=1 << 16)
 def parse_block(name: bytes) -> BlockId:
-    """Read the text of a block id."""
-    task, _, seq = name.decode().rpartition("#")
-    return BlockId(*parse_task(task), int(seq))
+    """Read the text of a block id.
+
+    Raises:
+        AddressError: it is none.
+    """
+    read = _BLOCK.fullmatch(name.decode("utf-8", "replace"))
+    if read is None:
+        raise AddressError(f"{name!r:.80} does not name a block (like 4#0.17#2)")
+    node, *numbers = read.groups()
+    return BlockId(node, *map(int, numbers))

@@ -80,10 +80,13 @@ class Mark:
         Raises:
             BlockError: they are not such.
         """
+        if not columns:
+            raise BlockError("ends too early", where="columns")
         flags = columns[0]
         content = columns[1:]
         if flags & _ZSTD:
-            content = decompress(content, COLUMNS_MAX)
+            # Three columns of full width, and the head of each: what says that it holds more is not unpacked.
+            content = decompress(content, min(COLUMNS_MAX, 3 * (8 * self.runs + 32)))
         first, rest = unpack_numbers(memoryview(content), self.runs, "first")
         last = first
         if not flags & _POINTS:
@@ -161,16 +164,47 @@ def pack_waiting(entry: Waiting) -> bytes:
 
 
 def unpack_waiting(packed: bytes) -> Waiting:
-    """What :func:`pack_waiting` packed."""
+    """What :func:`pack_waiting` packed.
+
+    Raises:
+        BlockError: it did not.
+        FrameError: its head can't be decompressed.
+    """
+    if len(packed) < _ENTRY.size:
+        raise BlockError("ends too early", where="waiting")
     (size,) = _ENTRY.unpack_from(packed)
     at = _ENTRY.size + size
-    head = json.loads(decompress(packed[_ENTRY.size : at], HEAD_MAX))
+    head = _read_head(decompress(packed[_ENTRY.size : at], HEAD_MAX))
+    if at + sum(head.sizes) != len(packed) or len(head.sizes) != len(head.out) + head.inputs:
+        raise BlockError("marks of other lengths than noted", where="waiting")
     marks: list[bytes] = []
-    for mark_size in head["sizes"]:
+    for mark_size in head.sizes:
         marks.append(packed[at : at + mark_size])
         at += mark_size
-    inputs = marks.pop(0) if head["inputs"] else None
-    return Waiting(head["in"], inputs, dict(zip(head["out"], marks, strict=True)))
+    inputs = marks.pop(0) if head.inputs else None
+    return Waiting(head.in_space, inputs, dict(zip(head.out, marks, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    in_space: str
+    out: list[str]
+    inputs: bool
+    sizes: list[int]
+
+
+def _read_head(text: bytes) -> _Head:
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BlockError(f"not JSON: {error}", where="waiting") from error
+    match fields:
+        case {"in": str(space), "out": list(out), "inputs": bool(inputs), "sizes": list(sizes)} if (
+            all(isinstance(one, str) for one in out)
+            and all(type(n) is int and n >= 0 for n in sizes)
+        ):
+            return _Head(space, out, inputs, sizes)
+    raise BlockError("its head has other fields", where="waiting")
 
 
 def _pack_columns(side: Side) -> bytes:
