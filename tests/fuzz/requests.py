@@ -43,13 +43,15 @@ class Client:
         # Lines of the log would be kept without end.
         structlog.configure(processors=[_dropped])
         self._folder = tempfile.TemporaryDirectory(prefix="lineage-fuzz-")
-        atexit.register(self._folder.cleanup)
+        atexit.register(self._close)
         url = f"sqlite:///{self._folder.name}/lineage.db"
         store_run(url, Path(self._folder.name))
         store = open_store(url)
         app = create_app(
             store,
-            read_settings(store=url, api_roots=self._folder.name, api_rate="1000000000/second"),
+            read_settings(
+                store=url, api_roots=self._folder.name, api_open=True, api_rate="1000000000/second"
+            ),
         )
         self._loop = asyncio.new_event_loop()
         transport = httpx.ASGITransport(app, raise_app_exceptions=True)
@@ -60,6 +62,10 @@ class Client:
         made = self.ask("POST", "/v1/applications/app-1/traces", json=BODIES[0])
         trace = json.loads(made.content)["trace"]
         self.there = {"app": "app-1", "node": "read", "trace": trace}
+
+    def _close(self) -> None:
+        self._loop.close()
+        self._folder.cleanup()
 
     def ask(self, method: str, path: str, **given: object) -> httpx.Response:
         """One answer."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lineage_core.dead_letter import parse_place
 from lineage_core.errors import ContractError, RecipeError
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import (
@@ -66,6 +67,14 @@ def test_what_names_no_block_in_redis_is_refused(name: bytes) -> None:
         parse_block(name)
     with pytest.raises(ContractError):
         parse_task(name.decode("latin-1"))
+
+
+@pytest.mark.parametrize(
+    "text", ["t/0/" + "9" * 5_000, "t/0/٣", "t/0/-1", "/0/1"], ids=lambda text: text[:8]
+)
+def test_a_place_in_kafka_with_numbers_that_are_none_is_refused(text: str) -> None:
+    with pytest.raises(ContractError):
+        parse_place(text)
 
 
 WAITING = {"in": "4@3", "out": ["2#0"], "inputs": False, "sizes": [1]}

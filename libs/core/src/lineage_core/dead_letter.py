@@ -7,6 +7,7 @@ the same place was replayed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -17,6 +18,7 @@ from lineage_core.message import DeadLetter
 REASON_MAX = 2_000
 """Characters of a reason that are kept."""
 APP_MAX = 512
+_PLACE = re.compile(r"(.+)/([0-9]{1,19})/([0-9]{1,19})", re.DOTALL)
 Headers: TypeAlias = list[tuple[str, bytes]]
 
 
@@ -113,10 +115,11 @@ def parse_place(text: str) -> Place:
     Raises:
         ContractError: it is not of this form.
     """
-    parts = text.rsplit("/", 2)
-    if len(parts) != 3 or not (parts[0] and parts[1].isdecimal() and parts[2].isdecimal()):
+    read = _PLACE.fullmatch(text)
+    if read is None:
         raise ContractError(f"{text!r:.80} is not TOPIC/PARTITION/OFFSET", where="place")
-    return Place(parts[0], int(parts[1]), int(parts[2]))
+    topic, partition, offset = read.groups()
+    return Place(topic, int(partition), int(offset))
 
 
 def app_of_key(key: bytes | None) -> str:
