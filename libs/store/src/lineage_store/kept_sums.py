@@ -26,7 +26,7 @@ KEPT_MAX = 1 << 12
 SAVED_MAX = 512
 """Splits of one file whose checksums are kept between processes."""
 SAVED_BYTES_MAX = 64 << 20
-"""Of the checksums of one file that are read: `SAVED_MAX` splits of 10 GB of text each take less."""
+"""Of the checksums of one file that are read: those of a billion rows. More are taken anew each time."""
 SAVE_BYTES_MIN = 1 << 20
 """What is known of smaller files is found out again in less time than it is looked up."""
 _WHOLE = "whole"
