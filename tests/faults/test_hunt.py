@@ -17,12 +17,16 @@ SECONDS = "120"
 """Bounds a busy machine: the draw is over after so many programs."""
 
 
-@pytest.mark.parametrize(("kind", "programs"), [("blocks", "100"), ("plain", "12")])
-def test_programs_nobody_wrote(kind: str, programs: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kinds", "programs"),
+    [(("calm", "blocks"), "80"), (("plain",), "12")],
+    ids=["made-up", "plain"],
+)
+def test_programs_nobody_wrote(kinds: tuple[str, ...], programs: str, tmp_path: Path) -> None:
     log = tmp_path / "hunt.jsonl"
     bounds = ("--seed", "1", "--seconds", SECONDS, "--programs", programs, "--log", str(log))
     done = subprocess.run(
-        [sys.executable, "-m", "tests.hunt", *bounds, "--only", kind],
+        [sys.executable, "-m", "tests.hunt", *bounds, "--only", *kinds],
         cwd=ROOT,
         env=environment(),
         capture_output=True,
@@ -31,3 +35,5 @@ def test_programs_nobody_wrote(kind: str, programs: str, tmp_path: Path) -> None
     )
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     assert log.read_text()
+    assert "hunted: " in done.stdout
+    assert done.stdout.endswith("; 0 found\n")

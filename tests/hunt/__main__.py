@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.hunt.hunting import Hunt, Tally, hunt
+from tests.hunt.hunting import Hunt, Tally, hunt, summary
 from tests.hunt.kinds import KINDS
 
 
 def main() -> int:
     """Hunt for violations; 1 where there were any."""
+    # As Ctrl-C does: what was started is stopped.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     given = _arguments()
     kinds = [kind for kind in KINDS if not given.only or kind.name in given.only]
     given.log.parent.mkdir(parents=True, exist_ok=True)
@@ -25,6 +28,7 @@ def main() -> int:
             bounds = Hunt(given.seed, given.seconds / len(kinds), log, given.shrink, given.programs)
             tallies.append(hunt(kind, bounds, Path(folder, kind.name)))
             _report(tallies[-1])
+    sys.stdout.write(summary(tallies) + "\n")
     return 1 if any(tally.found for tally in tallies) else 0
 
 

@@ -78,9 +78,11 @@ class Application:
         except Exception as problem:
             # A harmed job may fail; what it was is in the log, and the next one begins anew.
             self._settle()
-            return Finding(complete=False, note=_first_line(problem))
+            failed = Finding(complete=False, programs=0, note=_first_line(problem))
+            return failed.harmed_by(attempt.harm.at_home(home).struck)
         self._settle()
-        return self._held(attempt.program, outcomes)
+        finding = self._held(attempt.program, outcomes)
+        return finding.harmed_by(attempt.harm.at_home(home).struck)
 
     def _actions(self, attempt: Attempt, home: Path) -> list[Outcome]:
         program = attempt.program

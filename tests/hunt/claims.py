@@ -6,6 +6,7 @@ output is without lineage.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -36,11 +37,17 @@ class Claim:
 
 @dataclass
 class Finding:
-    """What came of one program. ``faults``: broken sentences; none where all is well."""
+    """What came of an example. ``faults``: broken sentences; none where all is well.
+
+    ``programs``: of the example, and ``harmed``: how many of them something happened to. ``struck``: what did, by name.
+    """
 
     complete: bool
     rows: int = 0
     exact: int = 0
+    programs: int = 1
+    harmed: int = 0
+    struck: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     note: str = ""
 
@@ -56,6 +63,12 @@ class Finding:
         """An output without lineage: a fault only where lineage is said to be complete."""
         if self.complete:
             self.faults.append(f"complete, and {what}")
+        return self
+
+    def harmed_by(self, struck: Counter[str]) -> Finding:
+        """Say what happened to the example's programs; nothing where all counts are 0."""
+        self.struck.update(+struck)
+        self.harmed = self.programs if self.struck.total() else 0
         return self
 
     @property

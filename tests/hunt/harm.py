@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,6 +60,14 @@ class Harm:
     def has_struck(self) -> bool:
         """Whether it came to its place."""
         return Path(self.home, "struck").exists()
+
+    @property
+    def struck(self) -> Counter[str]:
+        """Harm that did come, by name."""
+        struck = Counter({NAMES[self.strike]: 1} if self.has_struck else {})
+        struck["keys are others in each attempt"] += self.unsteady
+        struck["cache evicted"] += self.evict
+        return struck
 
     def __str__(self) -> str:
         struck = f"{self.strike} behind operator {self.operator} at record {self.record}"
@@ -122,6 +131,15 @@ STRIKES: dict[str, Callable[[Harm], None]] = {
     "files": _files,
     "kill": _kill,
 }
+
+
+NAMES = {
+    "raise": "a task failed",
+    "exit": "a worker ended",
+    "files": "files of shuffles were deleted",
+    "kill": "an executor was killed",
+}
+"""What was done, for the tally."""
 
 
 def _attempt() -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 from tests.hunt.claims import Finding, ViolationError
+from tests.hunt.striking import is_emptied, is_kill
 
 FAULTS_SHOWN = 3
 
@@ -45,20 +46,51 @@ class Tally:
 
     kind: str
     programs: int = 0
+    harmed: int = 0
     rows: int = 0
     exact: int = 0
+    struck: Counter[str] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
     found: list[dict[str, Any]] = field(default_factory=list)
     again: int = 0
     seconds: float = 0.0
 
+    def add(self, finding: Finding) -> None:
+        """Count what came of an example."""
+        self.programs += finding.programs
+        self.harmed += finding.harmed
+        self.rows += finding.rows
+        self.exact += finding.exact
+        self.struck += finding.struck
+        self.verdicts[finding.verdict] += finding.programs
+
     def __str__(self) -> str:
         verdicts = ", ".join(f"{count:,} {name}" for name, count in sorted(self.verdicts.items()))
         rate = self.programs / max(self.seconds, 0.001)
-        return (
-            f"{self.kind}: {self.programs:,} programs in {self.seconds:.0f} s ({rate:.1f} a second), {verdicts}; "
-            f"{self.exact:,} of {self.rows:,} rows exact; {len(self.found)} found"
-        )
+        lines = [
+            f"{self.kind}: {self.programs:,} programs in {self.seconds:.0f} s ({rate:.1f} a second), "
+            f"{self.programs - self.harmed:,} without harm and {self.harmed:,} with; {verdicts or 'no verdicts'}; "
+            f"{self.rows:,} claims, {self.exact:,} exact and {self.rows - self.exact:,} superset; "
+            f"{len(self.found)} found"
+        ]
+        lines += [f"  {count:,} x {name}" for name, count in sorted(self.struck.items())]
+        return "\n".join(lines)
+
+
+def summary(tallies: Sequence[Tally]) -> str:
+    """The whole of a run in one line: what was tried, what was claimed, what struck, and what broke a sentence."""
+    programs, harmed = (
+        sum(getattr(one, name) for one in tallies) for name in ("programs", "harmed")
+    )
+    rows, exact = (sum(getattr(one, name) for one in tallies) for name in ("rows", "exact"))
+    struck: Counter[str] = sum((one.struck for one in tallies), Counter())
+    kills = sum(count for name, count in struck.items() if is_kill(name))
+    emptied = sum(count for name, count in struck.items() if is_emptied(name))
+    return (
+        f"hunted: {programs - harmed:,} programs without harm and {harmed:,} with; "
+        f"{rows:,} claims, {exact:,} exact and {rows - exact:,} superset; "
+        f"{kills:,} kills, {emptied:,} states emptied or put back; {sum(len(one.found) for one in tallies)} found"
+    )
 
 
 @dataclass
@@ -145,10 +177,7 @@ class _Batch:
         before = time.monotonic()
         finding = self._finding(example)
         if not self.failed:
-            self.tally.programs += 1
-            self.tally.rows += finding.rows
-            self.tally.exact += finding.exact
-            self.tally.verdicts[finding.verdict] += 1
+            self.tally.add(finding)
         self.bounds.note(self._line(finding, text, time.monotonic() - before))
         return finding
 
@@ -164,6 +193,9 @@ class _Batch:
             "kind": self.kind.name,
             "seed": self.number,
             "verdict": finding.verdict,
+            "programs": finding.programs,
+            "harmed": finding.harmed,
+            "struck": dict(finding.struck),
             "rows": finding.rows,
             "exact": finding.exact,
             "seconds": round(seconds, 3),

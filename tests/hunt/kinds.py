@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.hunt.calm_kind import CALM_KINDS
 from tests.hunt.frame_kind import FRAME_KINDS
 from tests.hunt.hunting import Kind
 from tests.hunt.pure_kinds import PURE_KINDS
@@ -10,6 +11,7 @@ from tests.hunt.source_kind import SOURCE_KINDS
 from tests.hunt.spark_kinds import SPARK_KINDS
 
 KINDS: tuple[Kind, ...] = (
+    *CALM_KINDS,
     *PURE_KINDS,
     *SOURCE_KINDS,
     *FRAME_KINDS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -68,6 +69,11 @@ class Ingested:
     order: tuple[int, ...]
     cuts: tuple[int, ...]
 
+    @property
+    def struck(self) -> Counter[str]:
+        """Harm, by name: map tasks that ran twice."""
+        return Counter({"a map task ran twice": sum(len(task.keys) - 1 for task in self.job.maps)})
+
 
 @st.composite
 def ingested(draw: st.DrawFn) -> Ingested:
@@ -110,7 +116,7 @@ def ingesting(folder: Path) -> Iterator[Callable[[Ingested], Finding]]:
         store, spool = next_store(), Spool(folder / "spool", named.job.app)
         try:
             _ingest(store, spool, named)
-            return held(store, named.job)
+            return held(store, named.job).harmed_by(one.struck)
         finally:
             shutil.rmtree(spool.folder, ignore_errors=True)
 
@@ -145,8 +151,22 @@ class Streamed:
     losses: tuple[tuple[int, str], ...]
     expired: tuple[int, int] = (0, 0)
 
+    @property
+    def struck(self) -> Counter[str]:
+        """Harm, by name."""
+        struck = Counter(LOSS_NAMES[how] for _, how in self.losses)
+        struck["records came twice"] += len(self.order) > len(set(self.order))
+        struck["retention passed"] += self.expired[0] < self.expired[1]
+        return struck
 
-LOSSES = ("flush", "older", "again", "killed")
+
+LOSS_NAMES = {
+    "flush": "state emptied (in memory)",
+    "older": "state is an older one (in memory)",
+    "again": "all records came again",
+    "killed": "batch was done again",
+}
+LOSSES = tuple(LOSS_NAMES)
 
 
 @st.composite
@@ -246,9 +266,10 @@ def streaming(folder: Path) -> Iterator[Callable[[Streamed], Finding]]:
         store = next_store()
         store_received(store, linked(named), named.job)
         try:
-            return held(store, named.job)
+            return held(store, named.job).harmed_by(one.struck)
         except KeyError:
-            return Finding(complete=False, note="the store knows no such application")
+            unknown = Finding(complete=False, note="the store knows no such application")
+            return unknown.harmed_by(one.struck)
 
     with stores(folder) as next_store:
         yield run

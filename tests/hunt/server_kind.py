@@ -1,13 +1,17 @@
 """The pipeline as it runs: Kafka, Redis and Neo4j, a linker and a writer as processes, and all of them harmed.
 
-Records of made-up jobs are sent; between any two of them something is killed, emptied, or put back to an older state,
-or all that was sent comes again. When linker and writer have taken all there is, the rows are traced in Neo4j.
+Records of several made-up jobs are sent, mixed; between any two of them something is killed, emptied, or put back to an
+older state, or all that was sent comes again. Mostly nobody waits until the pipeline has done what it has, so a harm
+meets it at work, or while it gets over the one before. When linker and writer have taken all there is, the rows of all
+jobs are traced in Neo4j. The harms themselves are in `striking`.
 """
 
 from __future__ import annotations
 
 import itertools
+import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -15,153 +19,120 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from hypothesis import strategies as st
-from redis.exceptions import RedisError
+from neo4j.exceptions import DriverError, Neo4jError
 
 from benchmarks.kafka import committed
 from lineage_core.frame import MAGIC
 from lineage_core.message import Commit, parse_message
 from lineage_core.topics import app_partition, flow_partition
+from lineage_store.errors import StoreError
 from lineage_store.neo4j.store import Neo4jStore
 from tests.hunt.claims import Finding
 from tests.hunt.hunting import Kind
 from tests.hunt.pure_kinds import held, orders
 from tests.hunt.simulated import Simulated, jobs
+from tests.hunt.striking import OFTEN, STRIKES, Victims
 from tests.linker_job import frame_of, value_of
-from tests.pipeline import Pipeline, ServiceUnderTest, pipeline
+from tests.pipeline import Pipeline, pipeline
 from tests.servers import guarded
 from tests.stores import address_of
 from tests.writer_process import ends
 
-PATIENCE_S = 90.0
-POLL_S = 0.1
+PATIENCE_S = 120.0
+POLL_S = 0.2
+JOBS = 6
+HARMS = 8
+AGAIN = "all records come again"
 Sent = tuple[str, int, bytes]
 """Topic, partition, value."""
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """A job, the order of its records, and what happens before which of them."""
+    """Jobs, each with the order of its records; ``mixed``: seed of how those of several jobs mix.
 
-    job: Simulated
-    order: tuple[int, ...]
-    harms: tuple[tuple[int, str], ...]
+    ``harms``: before which of all records, what, and whether the pipeline has done all it has by then.
+    """
+
+    jobs: tuple[tuple[Simulated, tuple[int, ...]], ...]
+    mixed: int
+    harms: tuple[tuple[int, str, bool], ...]
+
+    @property
+    def struck(self) -> Counter[str]:
+        """Harm, by name."""
+        return Counter(name for _, name, _ in self.harms)
+
+
+@st.composite
+def delivered(draw: st.DrawFn) -> Delivered:
+    """Some jobs with some harms."""
+    made = []
+    for _ in range(draw(st.integers(1, JOBS) | st.just(JOBS))):
+        job = draw(jobs(twice=False))
+        made.append((job, draw(orders(job))))
+    many = sum(len(order) for _, order in made)
+    harm = st.tuples(
+        st.integers(1, many),
+        st.sampled_from((*STRIKES, *OFTEN, *OFTEN, AGAIN)),
+        st.integers(0, 3).map(lambda n: n == 1),
+    )
+    least = HARMS // 2 if len(made) == JOBS else 1
+    harms = draw(st.lists(harm, min_size=least, max_size=HARMS))
+    return Delivered(tuple(made), draw(st.integers(0, 2**16)), tuple(sorted(harms)))
 
 
 @dataclass
 class Servers:
-    """The pipeline, and what was sent to it so far. ``older``: what Redis held at the harm before."""
+    """The pipeline and what was sent to it so far."""
 
     whole: Pipeline
     producer: Producer
     store: Neo4jStore
+    victims: Victims
+    counts: dict[str, int] = field(default_factory=dict)
     sent: int = 0
-    older: dict[bytes, bytes] = field(default_factory=dict)
 
-    def put(self, app: str, records: list[Sent]) -> None:
-        """Send records, and wait until Kafka has them."""
-        for topic, partition, value in records:
+    def put(self, records: list[tuple[str, Sent]]) -> None:
+        """Send records (by application), and wait until Kafka has them."""
+        for app, (topic, partition, value) in records:
             self.producer.produce(topic, value, app, partition)
-        self.producer.flush(PATIENCE_S)
+        left = self.producer.flush(PATIENCE_S)
+        assert not left, f"Kafka did not take {left} records"
         self.sent += len(records)
 
-    def service(self, kind: str) -> ServiceUnderTest:
-        return next(one for one in self.whole.services if one.name.startswith(kind))
-
-    def settle(self) -> bool:
+    def settle(self, patience_s: float = PATIENCE_S) -> bool:
         """Wait until linker and writer have taken everything; False when they do not in time."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            with suppress(KafkaException):
-                if self._linked() >= self.sent and self._written():
-                    return True
-            time.sleep(POLL_S)
-        return False
+        for service in self.whole.services:
+            service.start()  # Nothing where it runs: one that gave up is started again, as in a cluster.
+        return _becomes(lambda: self._linked() >= self.sent and self._written(), patience_s)
 
     def _linked(self) -> int:
-        topics, counts = self.whole.topics, self._partitions()
+        topics = self.whole.topics
         places = [
             TopicPartition(topic, part)
             for topic in (topics.flow, topics.node)
-            for part in range(counts[topic])
+            for part in range(self.counts[topic])
         ]
         group = self.whole.settings["LINEAGE_LINKER_GROUP"]
         return sum(max(one, 0) for one in committed(self.whole.kafka.bootstrap, group, places))
 
     def _written(self) -> bool:
         edge, group = self.whole.topics.edge, self.whole.settings["LINEAGE_WRITER_GROUP"]
-        last = ends(self.whole.kafka, edge, self._partitions()[edge])
+        last = ends(self.whole.kafka, edge, self.counts[edge])
         stored = [self.store.offset(group, edge, part) or 0 for part in range(len(last))]
         return stored == last
 
-    def _partitions(self) -> dict[str, int]:
-        known = self.whole.kafka.admin().list_topics(timeout=30).topics
-        return {name: len(known[name].partitions) for name in self.whole.topics.all()}
 
-
-# Harm ---------------------------------------------------------------------------------------------
-
-
-def _flush(servers: Servers) -> None:
-    servers.whole.redis.clear()
-
-
-def _lose_redis(servers: Servers) -> None:
-    """Killed, and its volume is gone."""
-    servers.whole.redis.kill()
-    servers.whole.redis.start()
-    servers.whole.redis.clear()
-
-
-def _older_redis(servers: Servers) -> None:
-    """Back to what it held at the harm before, as after a fail-over to a replica that lagged."""
-    with servers.whole.redis.client() as redis:
-        now = {key: redis.dump(key) for key in redis.scan_iter()}
-        redis.flushall()
-        for key, value in servers.older.items():
-            with suppress(RedisError):
-                redis.restore(key, 0, value)
-        servers.older = {key: value for key, value in now.items() if value is not None}
-
-
-def _restart(kind: str) -> Callable[[Servers], None]:
-    def strike(servers: Servers) -> None:
-        servers.service(kind).kill()
-        servers.service(kind).start()
-
-    return strike
-
-
-def _restart_server(name: str) -> Callable[[Servers], None]:
-    def strike(servers: Servers) -> None:
-        server = getattr(servers.whole, name)
-        server.kill()
-        server.start()
-
-    return strike
-
-
-HARMS: dict[str, Callable[[Servers], None]] = {
-    "redis is emptied": _flush,
-    "redis is killed, its volume lost": _lose_redis,
-    "redis is as it was before": _older_redis,
-    "linker is killed": _restart("linker"),
-    "writer is killed": _restart("writer"),
-    "redis is killed": _restart_server("redis"),
-    "kafka is killed": _restart_server("kafka"),
-    "neo4j is killed": _restart_server("neo4j"),
-}
-OFTEN = ("redis is emptied", "redis is as it was before", "redis is killed, its volume lost")
-AGAIN = "all records come again"
-
-
-@st.composite
-def delivered(draw: st.DrawFn) -> Delivered:
-    """Jobs in any order, with one to three harms."""
-    job = draw(jobs(twice=False))
-    order = draw(orders(job))
-    harm = st.sampled_from((*HARMS, *OFTEN, AGAIN))
-    places = draw(st.lists(st.integers(1, len(order)), min_size=1, max_size=3))
-    return Delivered(job, order, tuple((place, draw(harm)) for place in sorted(places)))
+def _becomes(true: Callable[[], bool], patience_s: float) -> bool:
+    """Ask until it is so; servers that are away for a moment are asked again."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        with suppress(KafkaException, Neo4jError, DriverError, StoreError):
+            if true():
+                return True
+        time.sleep(POLL_S)
+    return False
 
 
 def records_of(job: Simulated) -> list[tuple[int | None, bytes]]:
@@ -177,7 +148,7 @@ def records_of(job: Simulated) -> list[tuple[int | None, bytes]]:
 
 def _addressed(servers: Servers, app: str, record: tuple[int | None, bytes]) -> Sent:
     part, value = record
-    topics, counts = servers.whole.topics, servers._partitions()
+    topics, counts = servers.whole.topics, servers.counts
     if part is None:
         assert not value.startswith(MAGIC)
         assert not isinstance(parse_message(value), Commit)
@@ -185,23 +156,58 @@ def _addressed(servers: Servers, app: str, record: tuple[int | None, bytes]) -> 
     return topics.flow, flow_partition(app, part, counts[topics.flow]), value
 
 
+def _mixed(servers: Servers, one: Delivered) -> list[tuple[str, Sent]]:
+    """The records of all jobs, each job's in its order."""
+    waiting = []
+    for job, order in one.jobs:
+        records = records_of(job)
+        waiting.append([(job.app, _addressed(servers, job.app, records[n])) for n in order])
+    turns = [n for n, records in enumerate(waiting) for _ in records]
+    random.Random(one.mixed).shuffle(turns)
+    left = [iter(records) for records in waiting]
+    return [next(left[n]) for n in turns]
+
+
 def tried(servers: Servers, one: Delivered) -> Finding:
-    """Send a job's records, do the harm, and hold what Neo4j says against the truth."""
-    app = one.job.app
-    records = [_addressed(servers, app, record) for record in records_of(one.job)]
-    ordered, at = [records[n] for n in one.order], 0
-    for place, harm in one.harms:
-        servers.put(app, ordered[at:place])
+    """Send the jobs' records, do the harm, and hold what Neo4j says against the truth."""
+    records, at = _mixed(servers, one), 0
+    for place, harm, waits in one.harms:
+        servers.put(records[at:place])
         at = place
-        servers.settle()
+        if waits:
+            servers.settle()
         if harm == AGAIN:
-            servers.put(app, ordered[:place])
+            servers.put(records[:place])
         else:
-            HARMS[harm](servers)
-    servers.put(app, ordered[at:])
-    if not servers.settle():
-        return Finding(complete=False, note="linker and writer did not take all in time")
-    return held(servers.store, one.job, time.time())
+            STRIKES[harm](servers.victims)
+    servers.put(records[at:])
+    servers.settle()
+    finding = Finding(complete=True, programs=len(one.jobs))
+    for job, _ in one.jobs:
+        _hold(servers, job, finding)
+    finding.harmed_by(one.struck)
+    return finding
+
+
+def _hold(servers: Servers, job: Simulated, finding: Finding) -> None:
+    """What is said at once, while linker and writer may still get over a harm, and what is said in the end."""
+    said: list[Finding] = []
+
+    def is_complete() -> bool:
+        with suppress(KeyError):  # not there yet
+            said.append(held(servers.store, job, time.time()))
+        return bool(said) and (said[-1].complete or bool(said[-1].faults))
+
+    _becomes(is_complete, PATIENCE_S)
+    if not said:
+        finding.complete, finding.note = False, "Neo4j knows nothing of an application"
+        return
+    for fault in {fault for one in said for fault in one.faults}:
+        finding.faults.append(f"{job.app}: {fault}")
+    finding.rows += said[-1].rows
+    finding.exact += said[-1].exact
+    if not said[-1].complete:
+        finding.complete, finding.note = False, said[-1].note
 
 
 @contextmanager
@@ -216,11 +222,13 @@ def delivering(folder: Path) -> Iterator[Callable[[Delivered], Finding]]:
             Neo4jStore(address_of(neo4j)) as store,
         ):
             producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 5})
-            servers = Servers(whole, producer, store)
+            known = kafka.admin().list_topics(timeout=30).topics
+            counts = {name: len(known[name].partitions) for name in whole.topics.all()}
+            servers = Servers(whole, producer, store, Victims(whole), counts)
 
             def run(one: Delivered) -> Finding:
-                job = replace(one.job, app=f"app-{next(numbers)}")
-                return tried(servers, replace(one, job=job))
+                named = ((replace(job, app=f"app-{next(numbers)}"), at) for job, at in one.jobs)
+                return tried(servers, replace(one, jobs=tuple(named)))
 
             yield run
 

@@ -10,6 +10,7 @@ import csv
 import io
 import itertools
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -246,7 +247,8 @@ def asking(folder: Path) -> Iterator[Callable[[Asked], Finding]]:
             stored = store_run(url, home, app, summed=True)
             index = home / "index"
             asker = Asker(store, RowReader(index))
-            return held(Run(app, stored.source, store, client, asker, index), asked)
+            finding = held(Run(app, stored.source, store, client, asker, index), asked)
+            return finding.harmed_by(Counter(f"source: {change}" for change, _ in asked.turns))
 
         yield run
 
