@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lineage_core.message import RecordFiles, RecordSplits, SinkFiles, Splits, Unknown
 from lineage_store.errors import StoreError
 from lineage_store.locations import Locations
-from lineage_store.paths import MTIME_TOLERANCE_S, canonical
+from lineage_store.paths import MTIME_TOLERANCE_S, Spellings, canonical
 from lineage_store.port import GraphStore
 from lineage_store.records import FILES, SPLITS
 from lineage_store.rows import RowReader
@@ -115,12 +115,10 @@ def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> 
 
 def _uses(store: GraphStore, reader: RowReader, app: str, path: str, state: Seen) -> list[FileUse]:
     found: dict[tuple[str, bool], set[tuple[int, float]]] = {}
-    spelled: dict[str, bool] = {}
+    spellings = Spellings()
 
     def is_it(noted: str) -> bool:
-        if noted not in spelled:
-            spelled[noted] = canonical(noted) == path
-        return spelled[noted]
+        return spellings.of(noted) == path
 
     for message in store.messages(app, *SPLITS):
         if isinstance(message, Splits | RecordSplits):

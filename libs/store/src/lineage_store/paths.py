@@ -83,6 +83,30 @@ def canonical(path: str, base: str | None = None) -> str:
     return os.path.realpath(absolute)
 
 
+class Spellings:
+    """Canonical paths of many files for one answer: the links on the way to a folder are followed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        self._folders: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        """As :func:`canonical`."""
+        if path not in self._known:
+            self._known[path] = self._find(path)
+        return self._known[path]
+
+    def _find(self, path: str) -> str:
+        scheme, rest = split_scheme(path)
+        head, _, name = rest.rpartition("/")
+        if scheme != "file" or rest[:1] != "/" or "%" in rest or name in {"", ".", ".."}:
+            return canonical(path)
+        if head not in self._folders:
+            self._folders[head] = canonical(head or "/")
+        there = os.path.join(self._folders[head], name)
+        return canonical(there) if os.path.islink(there) else there
+
+
 def plain_path(path: str) -> str:
     """A path as people write it: without ``file:``."""
     scheme, rest = split_scheme(path)
