@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -66,12 +67,13 @@ class RowReader:
     """Reads rows of files that are named by canonical paths.
 
     ``index_folder`` keeps the indexes of large files between processes; it may be missing or not
-    writable (then each process builds its own).
+    writable (then each process builds its own). Several threads may read at once.
     """
 
     def __init__(self, index_folder: Path | None = None) -> None:
         self._folder = index_folder
         self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._lock = threading.Lock()
         self._sums = KeptSums(index_folder)
 
     def state(self, path: str) -> FileState | None:
@@ -99,14 +101,19 @@ class RowReader:
         state = self.state(path)
         if state is None:
             raise RowsError(f"{path}: no such file")
-        known = self._known.get(path)
-        if known is None or known.state != state:
-            index = self._saved(path, state) or self._build(path, state)
-            known = self._known[path] = _Known(state, index)
-        self._known.move_to_end(path)
-        if len(self._known) > OPEN_INDEXES:
-            self._known.popitem(last=False)
-        return known.index
+        with self._lock:
+            known = self._known.get(path)
+            if known is not None and known.state == state:
+                self._known.move_to_end(path)
+                return known.index
+        # Not under the lock: other files are read meanwhile. Two threads may build the same.
+        index = self._saved(path, state) or self._build(path, state)
+        with self._lock:
+            self._known[path] = _Known(state, index)
+            self._known.move_to_end(path)
+            if len(self._known) > OPEN_INDEXES:
+                self._known.popitem(last=False)
+        return index
 
     def rows(self, path: str, rows: U64) -> list[str | None]:
         """The text of rows (from 0, in ascending order) as Hadoop reads them; None: no such row.
