@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lineage_core.block import BlockId
 from lineage_core.linking import TaskId
 from lineage_store.parts import in_parts
 from lineage_store.port import GraphStore
@@ -20,7 +21,11 @@ def copy_application(source: GraphStore, target: GraphStore, app: str) -> None:
         StoreError: a store can't be read or written.
     """
     graph = source.graph(app)
+    # Read first: the edges of what they are of are there, and are read below. One that the source takes
+    # meanwhile is of edges that may come behind what is read.
+    seals = graph.seals()
     target.write(app, source.messages(app))
+    copied: list[BlockId] = []
     for refs in in_parts(graph.blocks(), BLOCKS_AT_ONCE):
         loaded = graph.load(ref.block_id for ref in refs)
         tasks = {
@@ -30,7 +35,11 @@ def copy_application(source: GraphStore, target: GraphStore, app: str) -> None:
         unmatched = {ref.block_id: ref.unmatched for ref in refs}
         blocks = [loaded[ref.block_id] for ref in refs]
         target.write(app, blocks=blocks, tasks=tasks, unmatched=unmatched)
-    for refs in in_parts(graph.blocks(), BLOCKS_AT_ONCE):
-        target.write(app, edges=graph.edges_into(ref.block_id for ref in refs))
-    # Last: what they are of has all of its edges now.
-    target.write(app, seals=graph.seals())
+        copied += tasks
+    known = set(copied)
+    for consumers in in_parts(copied, BLOCKS_AT_ONCE):
+        # Not of blocks that have come since.
+        edges = [edge for edge in graph.edges_into(consumers) if edge.producer in known]
+        target.write(app, edges=edges)
+    # Written last: what they are of has all of its edges now.
+    target.write(app, seals=seals)
