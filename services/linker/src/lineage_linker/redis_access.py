@@ -36,6 +36,11 @@ _PASSING = re.compile(
     r"|WRONGPASS|NOPERM)\b"
 )
 PROBLEM_MAX = 200
+NO_EVICTION = "noeviction"
+_EVICTS = (
+    "it drops keys when it is full (maxmemory-policy {policy}), and lineage with them: set maxmemory-policy "
+    "to noeviction, in its configuration and by redis-cli config set"
+)
 _ADVICE = (
     (
         re.compile(r"(?i)certificate.verify.failed"),
@@ -115,11 +120,20 @@ class RedisAccess:
         self._told = ""
 
     def run(self) -> RedisRun:
-        """Which process answers."""
+        """Which process answers.
+
+        Raises:
+            StateUnavailableError: also where it evicts keys: nothing is linked until it does not.
+        """
         with unavailable_or_broken(), self.redis.pipeline(transaction=False) as pipe:
             pipe.info("server")
             pipe.info("persistence")
-            server, persistence = cast("list[dict[str, Any]]", pipe.execute())
+            pipe.info("memory")
+            server, persistence, memory = cast("list[dict[str, Any]]", pipe.execute())
+        policy = memory.get("maxmemory_policy", NO_EVICTION)
+        if policy != NO_EVICTION:
+            # A key that is gone while others stay is noticed by nobody.
+            raise StateUnavailableError(_EVICTS.format(policy=policy))
         numbers = re.findall(r"\d+", str(server["redis_version"]))
         found = RedisRun(
             str(server["run_id"]),
