@@ -15,6 +15,9 @@ class Topology:
         self.by_id = {node.node: node for node in nodes}
         self._above: dict[str, list[str]] = {node: [] for node in self.by_id}
         self._below: dict[str, list[str]] = {node: [] for node in self.by_id}
+        # Also from nodes whose registration is lost: what they put out has not begun in the node that they lead to.
+        self._led_to = {link.dest for link in links if link.src != link.dest}
+        self._led_on = {link.src for link in links if link.src != link.dest}
         for link in links:
             if link.src in self.by_id and link.dest in self.by_id and link.src != link.dest:
                 self._above[link.dest].append(link.src)
@@ -62,8 +65,12 @@ class Topology:
         if record is None:
             return False
         if record.kind == "operator":
-            return not (self._above if upstream else self._below)[node]
+            return not self._leads(node, upstream=upstream)
         return record.kind == ("source" if upstream else "sink")
+
+    def _leads(self, node: str, *, upstream: bool) -> bool:
+        """Whether a link leads to the node (from it), from (to) a registered node or not."""
+        return node in (self._led_to if upstream else self._led_on)
 
     def is_source(self, node: str) -> bool:
         """Whether the node is registered as a source."""
@@ -83,7 +90,8 @@ class Topology:
             return ends[0], True
         if upstream and len(near) == 1:
             return near[0], False
-        return node, bool(ends) or not near or self.is_end(node, upstream=upstream)
+        is_alone = not self._leads(node, upstream=upstream)
+        return node, bool(ends) or is_alone or self.is_end(node, upstream=upstream)
 
     def owners_above(self, node: str, owns: Callable[[NodeRecord], bool]) -> list[str]:
         """The nearest nodes upstream of ``node`` that own items."""
