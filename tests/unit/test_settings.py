@@ -33,6 +33,7 @@ OTHER_VALUES = {
     "redact": ("a:b", "a:b"),
     "granularity": ("key", "key"),
     "rules": ("rules.toml", "rules.toml"),
+    "secret_words": ("pin, code", "pin, code"),
     "rows_mb": ("0", 0),
     "rows_folder": ("/a/rows", "/a/rows"),
     "kafka": ("there:9092", "there:9092"),

@@ -41,6 +41,7 @@ from lineage_core.message import (
     Totals,
     Unknown,
 )
+from lineage_core.redaction import redacted
 from lineage_emitter.dispatch.opening import open_driver
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.linking import BackgroundLinker
@@ -101,7 +102,7 @@ class LineageApi:
             spark_version=spark_version,
             user=_user(),
             cwd=os.getcwd(),
-            argv=tuple(sys.argv),
+            argv=redacted(sys.argv, _words(self.settings.secret_words)),
             earlier=_earlier(self.app, self.settings),
         )
         self.ending: End | None = None
@@ -389,6 +390,10 @@ def _check_name(node: str) -> None:
         raise AddressError(
             f"{node[:80]!r} can't name a node: 1 to {NODE_MAX} letters, digits and _ . : - of ASCII"
         )
+
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(word.strip().lower() for word in listed.split(",") if word.strip())
 
 
 def _user() -> str:

@@ -86,6 +86,13 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
         "or JSON itself",
     )
 
+    secret_words: str = Field(
+        "",
+        pattern=r"^([A-Za-z0-9]+(\s*,\s*[A-Za-z0-9]+)*)?$",
+        description="further words, with commas: arguments of the program whose name holds one are secret, "
+        "as with password or token, and are kept as ***",
+    )
+
     rows_mb: int = Field(
         32,
         ge=0,

@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from lineage_query_api import problems
 from lineage_query_api.auth import Gate, LocalGate, Oidc, OpenGate, TokenGate
@@ -105,6 +106,8 @@ def create_app(
     app.add_middleware(
         Shell, rate=settings.api_rate, body_bytes=settings.api_body_bytes, registry=registry
     )
+    if settings.api_proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.api_proxies))
     return app
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
 import jwt
+import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lineage_query_api.errors import ProblemError, SettingsError
@@ -128,7 +129,14 @@ class TokenGate:
         credentials = _bearer(authorization)
         if not credentials:
             raise _unauthorized("this server asks for a token", "")
-        self._look()
+        try:
+            self._look()
+        except SettingsError as error:
+            # Nobody's token can be told from a wrong one by now: that is not the caller's fault.
+            structlog.get_logger().error("tokens_unreadable", reason=str(error))
+            raise ProblemError(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "the server can't read its file of tokens"
+            ) from error
         token = self._find(credentials)
         if token is not None:
             return Principal(token.name, token.role, token.rows or token.role == "admin", "token")
@@ -192,6 +200,11 @@ class Oidc:
             raise ProblemError(
                 HTTPStatus.SERVICE_UNAVAILABLE, "the issuer of tokens does not answer"
             ) from error
+        except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+            # What the issuer answers is no set of keys.
+            raise ProblemError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "the issuer of tokens does not give its keys"
+            ) from error
         except jwt.PyJWTError as error:
             raise _unauthorized(f"this token is not valid: {error}", "invalid_token") from error
         return self._with_role(claims)
@@ -200,9 +213,8 @@ class Oidc:
         given: Any = claims
         for part in self._role_claim.split("."):
             given = given.get(part, ()) if isinstance(given, dict) else ()
-        roles = (
-            {given} if isinstance(given, str) else {one for one in given if isinstance(one, str)}
-        )
+        listed = given if isinstance(given, list) else [given]
+        roles = {one for one in listed if isinstance(one, str)}
         name = str(claims.get("preferred_username") or claims["sub"])
         if "lineage-admin" in roles:
             return Principal(name, "admin", rows=True, auth="oidc")
@@ -228,7 +240,7 @@ class Oidc:
         try:
             with urllib.request.urlopen(address, timeout=10) as answer:
                 found = json.load(answer)["jwks_uri"]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise ProblemError(
                 HTTPStatus.SERVICE_UNAVAILABLE, "the issuer of tokens does not answer"
             ) from error

@@ -47,7 +47,19 @@ def serve_page(app: FastAPI) -> None:
                 f"there is nothing at /{path}",
                 hint="/openapi.json describes the API; `make page` builds the page",
             )
-        wanted = (FOLDER / path).resolve() if "\0" not in path else FOLDER
-        if wanted.is_relative_to(FOLDER.resolve()) and wanted.is_file():
+        wanted = _file_of(path)
+        if wanted is not None:
             return FileResponse(wanted, headers=LASTING if "/assets/" in f"/{path}" else FRESH)
         return FileResponse(FOLDER / "index.html", headers=FRESH)
+
+
+def _file_of(path: str) -> Path | None:
+    """The file of the page that a path names; None: there is none."""
+    if "\0" in path:
+        return None
+    try:
+        wanted = (FOLDER / path).resolve()
+        return wanted if wanted.is_relative_to(FOLDER.resolve()) and wanted.is_file() else None
+    except OSError:
+        # A name that is longer than a file system takes.
+        return None

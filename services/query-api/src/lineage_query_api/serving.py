@@ -45,6 +45,8 @@ def serve(
             log_config=None,
             access_log=False,
             server_header=False,
+            # Whose word is taken for who calls is a setting of ours: see create_app.
+            proxy_headers=False,
             timeout_graceful_shutdown=5,
         )
         url = f"http://{shown}:{chosen}"

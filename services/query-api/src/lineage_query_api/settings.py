@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -50,6 +51,10 @@ class QueryApiSettings(BaseSettings):
         "roles", description="claim that lists lineage-reader, -rows, -admin"
     )
     api_rate: str = Field("1200/minute", description="requests of one caller")
+    api_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="addresses or networks, with commas, of proxies whose X-Forwarded-For says who calls",
+    )
     api_query_s: float = Field(30.0, gt=0, le=600, description="seconds that one question may take")
     api_query_blocks: int = Field(200_000, ge=1, description="blocks that one question may load")
     api_parallel: int = Field(4, ge=1, le=64, description="questions that are traced at once")
@@ -71,11 +76,18 @@ class QueryApiSettings(BaseSettings):
         "info", description="least important events that are logged"
     )
 
-    @field_validator("api_hosts", "api_roots", mode="before")
+    @field_validator("api_hosts", "api_proxies", "api_roots", mode="before")
     @classmethod
     def _split(cls, given: object) -> object:
         if isinstance(given, str):
             return tuple(part.strip() for part in given.split(",") if part.strip())
+        return given
+
+    @field_validator("api_proxies")
+    @classmethod
+    def _are_networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for one in given:
+            ip_network(one)
         return given
 
     @field_validator("api_rate")

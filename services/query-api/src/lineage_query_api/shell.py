@@ -32,6 +32,8 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 UNEXPECTED = "something went wrong here; the server's log has it under the request id"
+PATH_MAX = 32_768
+"""Ids of traces stand in paths."""
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 """A service that is not ready yet says so many times: none of these is an error of an answer."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -122,6 +124,8 @@ class Shell:
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > self._body_bytes:
             return problem(request_id, 413, f"a body has at most {self._body_bytes} bytes")
+        if len(scope["path"]) > PATH_MAX:
+            return problem(request_id, 414, f"a path has at most {PATH_MAX:,} signs")
         if not scope["path"].startswith("/v1/"):
             return None
         caller = (scope.get("client") or ("unknown",))[0]

@@ -1,0 +1,83 @@
+"""What callers send is never an error of the server, and what the server lacks never an error of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from fastapi.testclient import TestClient
+
+from lineage_query_api.app import create_app
+from lineage_query_api.auth import Oidc, new_token
+from lineage_query_api.errors import ProblemError
+from lineage_query_api.settings import read_settings
+from lineage_store.sqlite import SqliteStore
+
+pytestmark = pytest.mark.security
+HOST = "http://127.0.0.1:8484"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        yield store
+
+
+def client(store: SqliteStore, address: str = "127.0.0.1", **given: Any) -> TestClient:
+    app = create_app(store, read_settings(**given))
+    return TestClient(app, base_url=HOST, client=(address, 4711), raise_server_exceptions=False)
+
+
+def statuses(browser: TestClient, *forwarded: str) -> list[int]:
+    return [
+        browser.get("/v1/me", headers={"X-Forwarded-For": one}).status_code for one in forwarded
+    ]
+
+
+def test_a_caller_has_one_limit_whatever_address_they_claim(store: SqliteStore) -> None:
+    given = {"api_open": True, "api_rate": "2/minute", "api_proxies": "10.0.0.0/8"}
+    claimed = ("192.0.2.1", "192.0.2.2", "192.0.2.3")
+    assert statuses(client(store, **given), *claimed) == [200, 200, 429]
+    proxy = client(store, "10.1.2.3", **given)
+    # What a caller wrote before the proxy did does not count.
+    same = ("198.51.100.1, 192.0.2.1", "198.51.100.2, 192.0.2.1", "192.0.2.1", "192.0.2.2")
+    assert statuses(proxy, *same) == [200, 200, 429, 200]
+
+
+def test_a_broken_file_of_tokens_is_no_fault_of_callers(store: SqliteStore, tmp_path: Path) -> None:
+    file = tmp_path / "tokens.toml"
+    token, lines = new_token("ann", "admin", rows=True)
+    file.write_text(lines)
+    server = client(store, api_tokens=file)
+    headers = {"Authorization": f"Bearer {token}"}
+    assert server.get("/v1/me", headers=headers).status_code == 200
+    file.write_text("[[token")
+    broken = server.get("/v1/me", headers=headers)
+    assert broken.status_code == 500
+    assert str(file) not in broken.text
+    file.unlink()
+    assert server.get("/v1/me", headers=headers).status_code == 500
+    file.write_text(lines + "\n")
+    assert server.get("/v1/me", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "roles", [7, True, None, {"lineage-admin": True}, [["lineage-admin"]], 1.5]
+)
+def test_roles_of_another_type_give_no_role(roles: object) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    claims = {"iss": "https://i", "aud": "a", "sub": "s", "exp": 1 << 33, "roles": roles}
+    keys = SimpleNamespace(get_signing_key_from_jwt=lambda _: SimpleNamespace(key=key.public_key()))
+    with pytest.raises(ProblemError) as refused:
+        Oidc("https://i", "a", "roles", keys).principal(jwt.encode(claims, key, "ES256"))
+    assert refused.value.status == 403
+
+
+@pytest.mark.parametrize("path", ["/" + "a" * 300, "/v1/" + "a" * 300, "/" + "a" * 40_000])
+def test_a_path_of_any_length_is_no_error_of_the_server(store: SqliteStore, path: str) -> None:
+    assert client(store).get(path).status_code in (200, 401, 404, 414)
