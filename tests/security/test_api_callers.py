@@ -40,7 +40,7 @@ def statuses(browser: TestClient, *forwarded: str) -> list[int]:
 
 
 def test_a_caller_has_one_limit_whatever_address_they_claim(store: SqliteStore) -> None:
-    given = {"api_open": True, "api_rate": "2/minute", "api_proxies": "10.0.0.0/8"}
+    given: dict[str, Any] = {"api_open": True, "api_rate": "2/minute", "api_proxies": "10.0.0.0/8"}
     claimed = ("192.0.2.1", "192.0.2.2", "192.0.2.3")
     assert statuses(client(store, **given), *claimed) == [200, 200, 429]
     proxy = client(store, "10.1.2.3", **given)
