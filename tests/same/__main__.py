@@ -19,7 +19,7 @@ def main() -> int:
     with given.log.open("w") as log, tempfile.TemporaryDirectory(prefix="same-") as folder:
         for part in given.parts or PARTS:
             names = PARTS[part].draw(given.seed, given.draw, given.only)
-            found = PARTS[part].compare(names, Path(folder, part))
+            found = PARTS[part].compare(names, Path(folder, part)) if names else []
             new = [one for one in found if not one.known]
             unknown += len(new)
             for one in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +23,8 @@ NEW_TEXT_INPUT = f"{HADOOP}.mapreduce.lib.input.TextInputFormat"
 TEXT_OUTPUT = f"{HADOOP}.mapred.TextOutputFormat"
 NEW_TEXT_OUTPUT = f"{HADOOP}.mapreduce.lib.output.TextOutputFormat"
 TEXT, LONG = f"{HADOOP}.io.Text", f"{HADOOP}.io.LongWritable"
-IDENTITY = "org.apache.spark.api.python.WritableToJavaConverter"
+FROM_WRITABLE = "org.apache.spark.api.python.WritableToJavaConverter"
+TO_WRITABLE = "org.apache.spark.api.python.JavaToWritableConverter"
 
 
 @dataclass
@@ -36,7 +36,6 @@ class Scene:
     folder: Path
     kinds: Accumulator[set[Any]] = field(init=False)
     calls: Accumulator[int] = field(init=False)
-    counter: itertools.count[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
         self.kinds = self.sc.accumulator(set(), Sets())
@@ -70,6 +69,10 @@ class Scene:
     def path(self, name: str) -> str:
         """A file or folder of the shared ones."""
         return str(self.shared / name)
+
+    def unused(self, kind: str) -> str:
+        """A name of a table or view that no other call has."""
+        return f"{kind}_{self.folder.name.replace('-', '_')}"
 
 
 Maker = Callable[[Scene], Any]
@@ -175,8 +178,8 @@ ARGUMENTS: dict[str, Maker] = {
     "prefetchPartitions": _is(True),
     "depth": _is(3),
     "profile": lambda scene: ResourceProfileBuilder().require(TaskResourceRequests().cpus(1)).build,
-    "keyConverter": _is(None),
-    "valueConverter": _is(None),
+    "keyConverter": _is(TO_WRITABLE),
+    "valueConverter": _is(TO_WRITABLE),
     "keyClass": _is(TEXT),
     "valueClass": _is(f"{HADOOP}.io.IntWritable"),
     "outputFormatClass": _is(TEXT_OUTPUT),
@@ -271,8 +274,8 @@ ARGUMENTS: dict[str, Maker] = {
             "path": lambda scene: scene.path("lines.txt"),
             "keyClass": _is(LONG),
             "valueClass": _is(TEXT),
-            "keyConverter": _is(IDENTITY),
-            "valueConverter": _is(IDENTITY),
+            "keyConverter": _is(FROM_WRITABLE),
+            "valueConverter": _is(FROM_WRITABLE),
             "conf": _is({"a": "b"}),
         }.items()
     },
@@ -282,8 +285,8 @@ ARGUMENTS: dict[str, Maker] = {
         for what, maker in {
             "keyClass": _is(LONG),
             "valueClass": _is(TEXT),
-            "keyConverter": _is(IDENTITY),
-            "valueConverter": _is(IDENTITY),
+            "keyConverter": _is(FROM_WRITABLE),
+            "valueConverter": _is(FROM_WRITABLE),
             "conf": lambda scene: {INPUT_FOLDER: scene.path("lines.txt")},
         }.items()
     },
@@ -372,7 +375,7 @@ ARGUMENTS: dict[str, Maker] = {
     "DataFrame.sample.withReplacement": _is(False),
     "DataFrame.freqItems.cols": _is(["k"]),
     "DataFrame.colRegex.colName": _is("`k`"),
-    "DataFrame.createTempView.name": lambda scene: f"view_{next(scene.counter)}",
+    "DataFrame.createTempView.name": lambda scene: scene.unused("view"),
     # DataFrameReader, DataFrameWriter
     "source": _is("json"),
     "tableName": _is("a_table"),
@@ -403,7 +406,7 @@ ARGUMENTS: dict[str, Maker] = {
     "DataFrameWriter.sortBy.col": _is("k"),
     "DataFrameWriter.sortBy.cols": _is(("id",)),
     "DataFrameWriter.bucketBy.cols": _is(("id",)),
-    "DataFrameWriter.saveAsTable.name": lambda scene: f"saved_{scene.folder.name}",
+    "DataFrameWriter.saveAsTable.name": lambda scene: scene.unused("saved"),
     "DataFrameWriter.format.source": _is("json"),
     "DataFrameWriter.orc.compression": _is("zlib"),
     # Options that are keywords of readers and writers.

@@ -7,7 +7,8 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,18 @@ from typing import Any
 from lineage_core.verdict import judge
 from lineage_store.opening import open_store
 from tests.job_runs import STORE, environment
+from tests.same import documented, shipped
 from tests.same.calls import calls
-from tests.same.known import known
+from tests.same.known import expected, known
 from tests.same.scenery import write_shared
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 CAPTURING = ("-m", "lineage_emitter.autorun")
+SETTINGS = {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "PYTHONHASHSEED": "0"}
+WAYS = ("plain", "captured")
+Outcomes = dict[str, dict[str, Any]]
+"""By the program's name what a user saw of it, by field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +47,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Part:
-    """``names``: of all programs. ``compare``: runs some of them twice, below a folder that it makes."""
+    """``names``: of all programs. ``program``: a file of this folder that runs some of them.
+
+    ``prepare``: writes what they read into the program's folder.
+    """
 
     names: Callable[[], list[str]]
-    compare: Callable[[Sequence[str], Path], list[Difference]]
+    program: str
+    prepare: Callable[[Path], None] = lambda work: None
 
     def draw(self, seed: int, count: int | None, only: str | None) -> list[str]:
         """Some of the names, or all."""
@@ -54,70 +64,81 @@ class Part:
         drawn = set(random.Random(seed).sample(names, count))
         return [name for name in names if name in drawn]
 
+    def compare(self, names: Sequence[str], folder: Path) -> list[Difference]:
+        """Run them both ways at once, below a folder that is made, and tell what differs."""
+        with ThreadPoolExecutor(len(WAYS)) as pool:
+            plain, captured = pool.map(lambda way: self._run(names, folder / way), WAYS)
+        return [
+            *differences(plain, captured),
+            *nothing_compared(plain, captured),
+            *of_the_verdict(folder / "captured"),
+        ]
 
-def run(
-    folder: Path, words: Iterable[str], *, captured: bool, timeout_s: float | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a program of Python in ``folder``, which is made."""
-    folder.mkdir(parents=True, exist_ok=True)
-    env = environment({"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable})
-    return subprocess.run(
-        [sys.executable, *(CAPTURING if captured else ()), *words],
-        cwd=folder,
-        env=env,
-        text=True,
-        capture_output=True,
-        timeout=timeout_s,
-        check=False,
-    )
-
-
-def both(folder: Path, words: Callable[[Path], list[str]], out: str) -> Iterator[dict[str, Any]]:
-    """What a program wrote into the file ``out`` of its folder, plainly and then captured.
-
-    Raises:
-        RuntimeError: it failed.
-    """
-    for way in ("plain", "captured"):
-        ended = run(folder / way, words(folder / way), captured=way == "captured")
+    def _run(self, names: Sequence[str], work: Path) -> Outcomes:
+        work.mkdir(parents=True)
+        self.prepare(work)
+        (work / "names.json").write_text(json.dumps(names))
+        capturing = CAPTURING if work.name == "captured" else ()
+        ended = subprocess.run(
+            [
+                sys.executable,
+                *capturing,
+                str(HERE / self.program),
+                str(work),
+                "outcomes.jsonl",
+                "names.json",
+            ],
+            cwd=work,
+            env=environment(SETTINGS),
+            text=True,
+            capture_output=True,
+            check=False,
+        )
         if ended.returncode:
-            raise RuntimeError(f"{way}: exit code {ended.returncode}: {ended.stderr[-2000:]}")
-        lines = (folder / way / out).read_text().splitlines()
-        yield dict(json.loads(line) for line in lines)
+            raise RuntimeError(f"{work.name}: exit code {ended.returncode}: {ended.stderr[-2000:]}")
+        return dict(json.loads(line) for line in (work / "outcomes.jsonl").read_text().splitlines())
 
 
-def differences(plain: dict[str, Any], captured: dict[str, Any]) -> Iterator[Difference]:
+def differences(plain: Outcomes, captured: Outcomes) -> Iterator[Difference]:
     """What differs between the outcomes, by program and field."""
-    for name, outcome in plain.items():
-        other = captured.get(name, {})
-        for what in sorted(outcome.keys() | other.keys()):
-            one, two = outcome.get(what), other.get(what)
-            if what == "unknown" and "error" in other:
+    for name in [*plain, *(captured.keys() - plain.keys())]:
+        ours, theirs = plain.get(name, {}), captured.get(name, {})
+        for what in sorted(ours.keys() | theirs.keys()):
+            if what == "unknown" and "error" in theirs:
                 # An action that failed is named.
                 continue
-            if one != two:
-                yield Difference(name, what, one, two, known(name, what))
+            if ours.get(what) != theirs.get(what):
+                yield Difference(name, what, ours.get(what), theirs.get(what), known(name, what))
+
+
+def nothing_compared(plain: Outcomes, captured: Outcomes) -> Iterator[Difference]:
+    """Programs that fail in both ways, unless that is what is expected of them: they compare nothing."""
+    for name, outcome in plain.items():
+        theirs = captured.get(name, {})
+        if "error" in outcome and "error" in theirs:
+            reason = expected(name, outcome["error"])
+            yield Difference(name, "fails in both ways", outcome["error"], theirs["error"], reason)
 
 
 def of_the_verdict(folder: Path) -> Iterator[Difference]:
     """What the verdict says beside the parts that it does not know, which calls tell themselves."""
     with open_store(f"sqlite:///{folder / STORE}") as store:
-        for record in store.applications():
+        applications = list(store.applications())
+        if not applications:
+            yield Difference(folder.name, "verdict", [], "nothing was captured")
+        for record in applications:
             verdict = judge(store.messages(record.app), store.counts(record.app), now=time.time())
             reasons = [one for one in verdict.reasons if not one.startswith("unknown part")]
             if reasons:
                 yield Difference(record.app, "verdict", [], reasons, known("verdict", reasons[0]))
 
 
-def _compare_calls(names: Sequence[str], folder: Path) -> list[Difference]:
-    def words(work: Path) -> list[str]:
-        work.mkdir(parents=True)
-        write_shared(work / "shared")
-        (work / "names.json").write_text(json.dumps(names))
-        return [str(HERE / "running.py"), str(work), "outcomes.jsonl", "names.json"]
-
-    plain, captured = both(folder, words, "outcomes.jsonl")
-    return [*differences(plain, captured), *of_the_verdict(folder / "captured")]
-
-
-PARTS = {"methods": Part(lambda: [call.name for call in calls()], _compare_calls)}
+PARTS = {
+    "methods": Part(
+        lambda: [call.name for call in calls()],
+        "running.py",
+        lambda work: write_shared(work / "shared"),
+    ),
+    "doctests": Part(documented.names, "documented.py"),
+    "examples": Part(shipped.names, "shipped.py"),
+}

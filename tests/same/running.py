@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import sys
 import warnings
@@ -13,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.same import arguments
 from tests.same.arguments import Scene
 from tests.same.calls import Call, calls
-from tests.same.showing import failed, files, shown
+from tests.same.showing import failed, files, same_text, shown
 
 BY_CHANCE = {"sample", "sampleByKey", "takeSample", "randomSplit", "sampleBy"}
 """Methods whose rows are a matter of chance without a seed."""
@@ -60,12 +62,15 @@ def _session(work: Path) -> SparkSession:
 def _outcome(spark: SparkSession, call: Call, shared: Path, folder: Path) -> dict[str, Any]:
     scene = Scene(spark, shared, folder)
     before = _Captured()
+    printed = io.StringIO()
     outcome: dict[str, Any] = {}
     latest = _latest_job(spark)
     try:
-        outcome["result"] = _shown(call, _called(scene, call), folder)
+        with contextlib.redirect_stdout(printed):
+            outcome["result"] = _shown(call, _called(scene, call), folder)
     except Exception as problem:
         outcome["error"] = failed(problem, folder)
+    outcome["printed"] = same_text(printed.getvalue(), folder)
     outcome["files"] = files(folder)
     outcome["given"] = sorted(map(str, scene.kinds.value))
     outcome["calls"] = scene.calls.value
@@ -132,19 +137,18 @@ class _Captured:
 
     def __init__(self) -> None:
         self._module = sys.modules.get("lineage_emitter.session")
-        self._before = len(self._all())
+        for session in self._sessions():
+            # What is known by its name and line is not noted again; all calls stand in one line here.
+            session._noted.clear()
 
-    def _all(self) -> list[tuple[str, str]]:
-        if self._module is None:
-            return []
-        return [one for session in self._module.open_sessions() for one in session._noted]
+    def _sessions(self) -> list[Any]:
+        return [] if self._module is None else list(self._module.open_sessions())
 
     def unknown_since(self) -> list[str]:
         """What it could not capture, by the operator's name."""
-        if self._module is not None:
-            for session in self._module.open_sessions():
-                session.frames.settle()
-        return sorted({what for what, _ in self._all()[self._before :]})
+        for session in self._sessions():
+            session.frames.settle()
+        return sorted({what for session in self._sessions() for what, _ in session._noted})
 
 
 if __name__ == "__main__":

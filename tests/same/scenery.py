@@ -41,8 +41,8 @@ def write_shared(folder: Path) -> None:
 
 def _sequence_files(folder: Path) -> None:
     """Records as `saveAsPickleFile` and `saveAsSequenceFile` write them."""
-    pickled = [pickle.dumps(one, 2) for one in ([1, 2, 3], ["a", "b"])]
-    batches = [(b"", len(one).to_bytes(4, "big") + one) for one in pickled]
+    pickled = _byte_arrays([pickle.dumps(one, 2) for one in ([1, 2, 3], ["a", "b"])])
+    batches = [(b"", len(pickled).to_bytes(4, "big") + pickled)]
     texts = [(b"\1" + key, b"\1" + value) for key, value in ((b"a", b"1"), (b"b", b"2"))]
     for name, kinds, pairs in (
         ("pickled", ("NullWritable", "BytesWritable"), batches),
@@ -60,4 +60,15 @@ def _sequence_file(kinds: tuple[str, str], pairs: list[tuple[bytes, bytes]]) -> 
     for key, value in pairs:
         size = (len(key) + len(value)).to_bytes(4, "big")
         parts += [size, len(key).to_bytes(4, "big"), key, value]
+    return b"".join(parts)
+
+
+def _byte_arrays(arrays: list[bytes]) -> bytes:
+    """As Java serialises a ``byte[][]``: the class of its elements is described once, then referred to."""
+    outer = b"\x72\0\x03[[B\x4b\xfd\x19\x15\x67\x67\xdb\x37\x02\0\0\x78\x70"
+    inner = b"\x72\0\x02[B\xac\xf3\x17\xf8\x06\x08\x54\xe0\x02\0\0\x78\x70"
+    parts = [b"\xac\xed\0\x05\x75", outer, len(arrays).to_bytes(4, "big")]
+    for number, one in enumerate(arrays):
+        parts += [b"\x75", b"\x71\0\x7e\0\x02" if number else inner]
+        parts += [len(one).to_bytes(4, "big"), one]
     return b"".join(parts)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pyspark import RDD
+from pyspark import RDD, RDDBarrier
 from pyspark.resultiterable import ResultIterable
 from pyspark.sql import DataFrame, GroupedData, Row
 
@@ -16,6 +16,7 @@ _DIFFERENT = (
     (re.compile(r"0x[0-9a-f]+"), "0x"),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\b(?:o|calling )\d+\b"), "object"),
+    (re.compile(r"(Accumulator<id=)\d+"), r"\1"),
     (re.compile(r"(RDD)\[\d+\]"), r"\1[]"),
     (re.compile(r"([a-z]\w*)#\d+L?"), r"\1#"),
     (re.compile(r"attempt_\w+|_temporary/\S+"), "attempt"),
@@ -25,16 +26,18 @@ _DIFFERENT = (
 
 def same_text(text: str, folder: Path) -> str:
     """The text without what differs from run to run."""
-    text = text.replace(str(folder), "FOLDER")
+    text = text.replace(str(folder), "FOLDER").replace(str(folder.parent), "WORK")
     for pattern, instead in _DIFFERENT:
         text = pattern.sub(instead, text)
     return text[:TEXT_MAX]
 
 
 def shown(value: Any, folder: Path) -> Any:
-    """A value as JSON has it. RDDs and DataFrames are computed."""
+    """A value as JSON has it. RDDs and DataFrames are computed, and shown as such, of whatever subclass they are."""
     if isinstance(value, RDD):
         return ["RDD", value.getNumPartitions(), shown(value.glom().collect(), folder)]
+    if isinstance(value, RDDBarrier):
+        return ["RDDBarrier", shown(value.mapPartitions(list), folder)]
     if isinstance(value, DataFrame):
         kind = value.schema.simpleString()
         return ["DataFrame", kind, shown([tuple(row) for row in value.collect()], folder)]
