@@ -710,22 +710,14 @@ def first_letter(record: Any) -> str:
 
 
 ACTIONS: dict[str, Callable[[Any], Any]] = {
-    "collect": lambda rdd: rdd.collect(),
-    "max": lambda rdd: (rdd.max(first_letter), rdd.min(key=as_text)),
+    # The others: test_same_calls.py.
     "top": lambda rdd: (rdd.top(9, first_letter), rdd.top(999, as_text)),
     "takeOrdered": lambda rdd: [rdd.takeOrdered(n, first_letter) for n in (0, 9)],
     "takeSample": lambda rdd: [rdd.takeSample(n > 8, n, seed=3) for n in (5, 9)],
-    "toLocalIterator": lambda rdd: [list(rdd.toLocalIterator(ahead)) for ahead in (False, True)],
-    "collectWithJobGroup": lambda rdd: rdd.collectWithJobGroup("group", "described"),
     "take": lambda rdd: [rdd.take(n) for n in (0, 1, 7, 40, 1000)],
-    "first": lambda rdd: rdd.first(),
-    "count": lambda rdd: rdd.count(),
-    "reduce": lambda rdd: rdd.reduce(max),
 }
 
 
-# collectWithJobGroup is deprecated.
-@pytest.mark.filterwarnings("ignore:Deprecated in 3.1:FutureWarning")
 @pytest.mark.parametrize("action", ACTIONS)
 def test_same_results_of_actions(action: str, lc: LineageContext, files: Files) -> None:
     plain, captured = (
