@@ -145,6 +145,8 @@ def linked(redis: Redis, values: list[bytes]) -> dict[str, Any]:
             batch.handle(Incoming(Place("flow", 0, start + at), APP.encode(), value, 1.0))
         batch.settle()
         batch.send_links("")
+        batch.seal()
+        batch.send_seals("")
         peak = max(peak, memory_of(redis) - empty)
         batch.finish()
         cpu += time.process_time() - cpu_began

@@ -97,7 +97,8 @@ def word_count_log(
             )
         ]
         _task(log, linker, TaskId("6", partition, 100 + partition), made)
-    seals = linker.settle()
+    linker.settle()
+    seals = linker.seal()
     log.unmatched = {one: count for one, count in state.counts.items() if count}
     log.records += pack_links(Links(app, unmatched=list(state.counts.items()), seals=seals))
     totals = Totals(tasks=maps + reduces, blocks=len(log.blocks))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 
 from lineage_core.block import BlockId
 from lineage_core.dead_letter import Place
 from lineage_core.edge_message import Links, PackedEdge, StoredBlock, parse_edge_frame
-from lineage_core.linking import MemoryState, TaskId
+from lineage_core.joining import JoinEntry
+from lineage_core.linking import Members, MemoryState, TaskId
 from lineage_core.message import Message, Totals, parse_message
 from lineage_core.sealing import Seal
 from lineage_core.topics import Topics
@@ -22,16 +24,37 @@ LAYOUT = Layout(TOPICS, 4, 1)
 
 
 class MemoryAppState(MemoryState):
-    """Implements :class:`lineage_linker.app_state.AppState` for one process that never dies."""
+    """Implements :class:`lineage_linker.app_state.AppState`; each batch has a view of its own."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._visible: set[BlockId] = set()
+        self._matched: set[BlockId] = set()
+        self._shown: set[BlockId] = set()
         self.uses: dict[str, Use] = {}
         self.totals: Totals | None = None
         self._promises: dict[TaskId, Promise] = {}
         self._promised: dict[TaskId, Promise] = {}
         self._held: dict[TaskId, dict[BlockId, bytes]] = {}
         self._counted: dict[BlockId, int] = {}
+
+    def of_batch(self) -> MemoryAppState:
+        """The same state for a batch that begins."""
+        view = copy.copy(self)
+        view._shown, view._counted, view._promises = set(), {}, {}
+        return view
+
+    def is_visible(self, block: BlockId) -> bool:
+        return block in self._shown or block in self._visible
+
+    def add(self, entry: JoinEntry) -> None:
+        super().add(entry)
+        self._shown.add(entry.block_id)
+
+    def members(self, spaces: Collection[str]) -> Iterator[Members | None]:
+        for blocks in super().members(spaces):
+            whole = blocks is not None and self._visible.issuperset({*blocks[0], *blocks[1]})
+            yield blocks if whole else None
 
     def use_of(self, node: str) -> Use | None:
         return self.uses.get(node)
@@ -58,15 +81,21 @@ class MemoryAppState(MemoryState):
     def end(self, totals: Totals) -> None:
         self.totals = totals
 
+    def unmatched(self, block: BlockId) -> int:
+        return self._counted.get(block, 0 if block in self._matched else 1)
+
     def set_unmatched(self, block: BlockId, positions: int) -> None:
-        super().set_unmatched(block, positions)
-        self._counted[block] = positions
+        self._counted[block] = min(positions, self._counted.get(block, positions))
 
     def counts(self) -> Sequence[tuple[BlockId, int]]:
         return list(self._counted.items())
 
+    def show(self) -> None:
+        self._matched |= {block for block, count in self._counted.items() if count == 0}
+        self._matched |= self._shown - self._counted.keys()
+        self._visible |= self._shown
+
     def finish(self) -> bool:
-        self._counted.clear()
         return False
 
 
@@ -156,15 +185,28 @@ class MemoryLinker:
 
     def batch(self, values: Iterable[bytes | None]) -> Batch:
         """One batch, finished."""
-        batch = Batch(LAYOUT, lambda app: self.states.setdefault(app, MemoryAppState()), 5.0)
+        batch = self.handled(values)
+        batch.send_links("")
+        self._send(batch.outgoing)
+        batch.seal()
+        self._send(batch.send_seals(""))
+        batch.finish()
+        return batch
+
+    def handled(self, values: Iterable[bytes | None]) -> Batch:
+        """A batch of which nothing is sent yet."""
+        batch = Batch(LAYOUT, self._state_of, 5.0)
         for offset, value in enumerate(values):
             batch.handle(incoming(value, offset))
         batch.settle()
-        batch.send_links("")
-        for record in batch.outgoing:
+        return batch
+
+    def _state_of(self, app: str) -> MemoryAppState:
+        return self.states.setdefault(app, MemoryAppState()).of_batch()
+
+    def _send(self, records: Iterable[Outgoing]) -> None:
+        for record in records:
             if record.topic == TOPICS.dead_letter:
                 self.dead.append(record)
             else:
                 self.received.value(record.value)
-        batch.finish()
-        return batch

@@ -142,7 +142,8 @@ class Streamed:
     """A job through the linker. ``order``: of its records, some twice. ``losses``: what happens after how many.
 
     A loss: "flush" (the state is gone), "older" (it is as it was at the loss before, or gone), "again" (all records
-    so far come once more) or "killed" (the batch since the last loss was sent and is done again). ``expired``: from
+    so far come once more), "killed" (the batch since the last loss was sent and is done again) or "slow" (another
+    worker has all records so far once more, and has not sent anything of it in the end). ``expired``: from
     which to before which of the records that the linker sent the writer never saw, as their retention had passed.
     """
 
@@ -165,6 +166,7 @@ LOSS_NAMES = {
     "older": "state is an older one (in memory)",
     "again": "all records came again",
     "killed": "batch was done again",
+    "slow": "another worker had not sent its batch",
 }
 LOSSES = tuple(LOSS_NAMES)
 
@@ -172,12 +174,13 @@ LOSSES = tuple(LOSS_NAMES)
 @st.composite
 def streamed(draw: st.DrawFn) -> Streamed:
     """Jobs whose records come in some order while the linker's state is lost."""
-    job = draw(jobs(twice=False))
+    job = draw(jobs(twice=draw(st.booleans())))
     order = list(draw(orders(job)))
     many = len(order)
     order += draw(st.lists(st.sampled_from(order), max_size=2))
     places = draw(st.lists(st.integers(0, many), max_size=2))
-    losses = tuple((place, draw(st.sampled_from(LOSSES))) for place in sorted(places))
+    hows = draw(st.just(("flush", "slow")) | st.tuples(*2 * [st.sampled_from(LOSSES)]))
+    losses = tuple(zip(sorted(places), hows, strict=False))
     first = draw(st.integers(0, many))
     expired = (first, first + draw(st.sampled_from((0, 0, 0, 1, 4))))
     return Streamed(job, tuple(order), losses, expired)
@@ -252,6 +255,8 @@ def linked(one: Streamed) -> LosingLinker:
                 linker.batch(records[:place])
             case "killed":
                 linker.batch(records[since:place])
+            case "slow":
+                linker.handled(records[:place])
         since = place
     return linker
 

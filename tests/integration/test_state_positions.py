@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lineage_core.dead_letter import Place
-from lineage_linker.errors import StateLostError
+from lineage_linker.errors import StateLostError, StateUnavailableError
 from lineage_linker.records import Incoming
+from lineage_linker.redis_access import RedisAccess
 from lineage_linker.state_positions import StatePositions
 from tests.servers import RedisUnderTest
 
@@ -49,6 +50,37 @@ def test_a_partition_goes_to_another_worker_before_kafka_has_the_last_acks(
         # The old worker's last batch is over: what it moves is done, too.
         assert handle(old, records(150, 155, 1))
         assert new.check().behind == 0
+
+
+def test_nothing_is_linked_over_a_redis_that_evicts(redis_server: RedisUnderTest) -> None:
+    """A single key that is dropped is noticed by nobody."""
+    with redis_server.client() as client:
+        access = RedisAccess(client)
+        client.config_set("maxmemory-policy", "volatile-lru")
+        try:
+            with pytest.raises(StateUnavailableError, match=r"volatile-lru.*noeviction"):
+                access.run()
+        finally:
+            client.config_set("maxmemory-policy", "noeviction")
+        assert access.run().run_id
+
+
+def test_the_first_start_of_workers_one_by_one_has_one_epoch(redis_server: RedisUnderTest) -> None:
+    """Workers of a version that kept no positions are replaced while others of it still read: nothing is lost."""
+    redis_server.clear()
+    other = (FLOW[0], 1)
+    with redis_server.client() as client:
+        first, second = StatePositions(client, "group"), StatePositions(client, "group")
+        assert first.locate(1, {FLOW: 100}) == {FLOW: 0}
+        epoch = first.check().epoch
+        assert second.locate(2, {other: 70}) == {other: 0}
+        assert second.check().epoch == epoch
+        # Read again all the same: of what that version linked there are no seals.
+        assert second.check().behind == 70
+        # From here on a loss is one.
+        client.hset("lm:positions:group", f"{other[0]}/1", 10)
+        assert first.locate(3, {FLOW: 0, other: 80}) == {FLOW: 0, other: 10}
+        assert first.check().epoch != epoch
 
 
 def test_what_the_state_lost_is_read_again_under_an_epoch_of_its_own(

@@ -86,6 +86,9 @@ def test_batches_given_up_lose_nothing(redis_server: RedisUnderTest, seed: int) 
         for sent in batch.outgoing:
             assert sent.topic == LAYOUT.topics.edge
             received.value(sent.value)
+        batch.seal()
+        for sent in batch.send_seals(""):
+            received.value(sent.value)
         batch.finish()
         failing.pause()  # all of it is done, and done again
 
@@ -108,3 +111,4 @@ def test_batches_given_up_lose_nothing(redis_server: RedisUnderTest, seed: int) 
                 queues[part].popleft()
     client.close()
     assert received.linked() == expected.received.linked()
+    assert received.apps[job.app].seals == expected.seen.seals

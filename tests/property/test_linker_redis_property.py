@@ -23,11 +23,13 @@ from redis.exceptions import OutOfMemoryError
 from lineage_core.block import BlockId
 from lineage_core.edge_message import Links, packed_edge
 from lineage_core.joining import JoinEntry, Side, entry_of
-from lineage_core.linking import Linked, Linker, LinkState, TaskId
+from lineage_core.linking import Linked, Linker, TaskId
+from lineage_core.sealing import Seal, is_sealed, seal_of
 from lineage_linker.redis_state import RedisState
 from lineage_linker.side_cache import SideCache
 from tests.linker_memory import MemoryAppState, Seen
 from tests.property.test_linking_property import Case, brute_unmatched, brute_visible, cases
+from tests.property.test_lost_state_property import seal_among
 from tests.servers import RedisUnderTest
 
 pytestmark = pytest.mark.property
@@ -108,9 +110,8 @@ class PausingRedis(Redis):
         )
 
 
-def link(state: LinkState, events: list[Event]) -> tuple[list[BlockId], list[Linked]]:
+def link(linker: Linker, events: list[Event]) -> tuple[list[BlockId], list[Linked]]:
     """One batch, up to what is to be sent."""
-    linker = Linker(state)
     linked = [
         linker.commit(event) if isinstance(event, TaskId) else linker.receive(*event)
         for event in events
@@ -119,8 +120,8 @@ def link(state: LinkState, events: list[Event]) -> tuple[list[BlockId], list[Lin
     return [block for one in linked for block in one.visible], linked
 
 
-def links_of(state: Any, events: list[Event]) -> Links:
-    visible, linked = link(state, events)
+def links_of(state: Any, events: list[Event], linker: Linker | None = None) -> Links:
+    visible, linked = link(linker or Linker(state), events)
     edges = [packed_edge(edge) for one in linked for edge in one.edges]
     return Links("app", visible, state.counts(), edges)
 
@@ -172,9 +173,14 @@ def test_two_workers_killed_at_will_link_the_same(
     ) -> Callable[[], None]:
         def run() -> None:
             state = RedisState(client, app, cache)
-            links = links_of(state, [events[at] for at in batch])
+            linker = Linker(state)
+            links = links_of(state, [events[at] for at in batch], linker)
             worker.pause()
             seen.links(links)
+            state.show()
+            seals = linker.seal()
+            worker.pause()
+            seen.links(Links("app", seals=seals))
             state.finish()
 
         return run
@@ -197,6 +203,9 @@ def test_two_workers_killed_at_will_link_the_same(
         client.connection_pool.pause = lambda: None  # type: ignore[attr-defined]
         client.close()
     assert seen.linked() == expected(case, events).linked()
+    visible = [block for _, block in case.blocks if block.block_id in seen.visible]
+    read = {block.in_space for block in visible if len(block.in_first)}
+    assert seen.seals == {space: seal_among(space, visible) for space in read if is_sealed(space)}
 
 
 @settings(max_examples=40, deadline=None)
@@ -212,6 +221,7 @@ def test_nothing_is_done_twice_where_nobody_is_killed(
         for at in [*order, *order]:
             state = RedisState(client, app, SideCache(1 << 20))
             links = links_of(state, [events[at]])
+            state.show()
             assert not set(links.visible) & seen.visible
             assert not {(one.producer, one.consumer) for one in links.edges} & set(seen.edges)
             seen.links(links)
@@ -245,6 +255,7 @@ def test_a_count_that_was_not_sent_is_counted_again(redis_server: RedisUnderTest
             state = RedisState(client, app, SideCache(0))
             links = links_of(state, [(task, entry), task])
             if finished:
+                state.show()
                 state.finish()
             return links
 
@@ -255,6 +266,41 @@ def test_a_count_that_was_not_sent_is_counted_again(redis_server: RedisUnderTest
             assert [edge.pairs for edge in links.edges] == [10]
         links = batch(tasks[1], producer, finished=True)
         assert (links.visible, links.unmatched, links.edges) == ([], [], [])
+
+
+def task_of(block: BlockId) -> TaskId:
+    return TaskId(block.node, block.partition, block.attempt)
+
+
+def test_what_lost_its_columns_is_in_no_seal(redis_server: RedisUnderTest) -> None:
+    """They expire before the marks, and single keys may be deleted: what comes then was not joined with them."""
+    keys = np.unique(np.random.default_rng(1).integers(0, 1 << 20, 2000).astype(np.uint64))
+    rows = np.arange(len(keys), dtype=np.uint32)
+    side = Side(keys, keys, rows, int(keys[0]), int(keys[-1]))
+    end = 1 << 20
+    lost = JoinEntry(BlockId("2", 0, 1, 0), "1#0", None, {"2@0": side})
+    there = JoinEntry(BlockId("2", 1, 2, 0), "1#1", None, {"2@0": positions(end, end + 9)})
+    reader = JoinEntry(BlockId("3", 0, 3, 0), "2@0", positions(0, end + 9), {})
+    late = JoinEntry(BlockId("3", 1, 4, 0), "2@0", positions(end, end + 9), {})
+    with redis_server.client() as client:
+        app = f"app-{next(_apps)}"
+
+        def batch(entry: JoinEntry) -> list[Seal]:
+            state = RedisState(client, app, SideCache(0))
+            linker = Linker(state)
+            task = task_of(entry.block_id)
+            links_of(state, [(task, entry), task], linker)
+            state.show()
+            seals = linker.seal()
+            state.finish()
+            return seals
+
+        assert (batch(lost), batch(there)) == ([], [])
+        assert client.delete(f"lm:{{{app}}}:out+:2@0") == 1
+        # Both read only where the second one puts out, or over all of it.
+        for entries in ([reader], [reader, late]):
+            readers = [entry.block_id for entry in entries]
+            assert batch(entries[-1]) == [seal_of("2@0", [there.block_id], readers)]
 
 
 def test_a_full_redis_deletes_nothing_that_waits(redis_server: RedisUnderTest) -> None:
@@ -269,6 +315,7 @@ def test_a_full_redis_deletes_nothing_that_waits(redis_server: RedisUnderTest) -
 
         waits = state()
         assert links_of(waits, [(task, block)]).visible == []
+        waits.show()
         waits.finish()
         refused = state()
         assert links_of(refused, [task]).visible == [block.block_id]
@@ -276,11 +323,12 @@ def test_a_full_redis_deletes_nothing_that_waits(redis_server: RedisUnderTest) -
         client.config_set("maxmemory", "1mb")
         try:
             with pytest.raises(OutOfMemoryError):
-                refused.finish()
+                refused.show()
         finally:
             client.config_set("maxmemory", before)
         again = state()
         assert links_of(again, [task]).visible == [block.block_id]
+        again.show()
         again.finish()
         assert all(client.ttl(key) > 0 for key in client.keys(f"*{app}*"))
         assert links_of(state(), [task]).visible == []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from lineage_core.linking import Linked, Linker, MemoryState, TaskId
 from lineage_core.region import Region
 from lineage_core.sealing import Seal, is_sealed, seal_of
 from lineage_core.tracing import Direction, trace
+from lineage_linker.app_state import Promise
 from tests.linker_job import keyed
+from tests.linker_memory import MemoryAppState
 from tests.memory_graph import MemoryGraph, node
 from tests.property.test_linking_property import Case, brute_pairs, cases, pairs_of
 
@@ -46,10 +49,11 @@ class Stored:
     def sealed(self, blocks: Iterable[FlowBlock]) -> set[str]:
         """Spaces whose seal is of just the visible blocks that there are."""
         visible = [block for block in blocks if block.block_id in self.visible]
-        return {space for space, seal in self.seals.items() if seal == _seal(space, visible)}
+        return {space for space, seal in self.seals.items() if seal == seal_among(space, visible)}
 
 
-def _seal(space: str, visible: Sequence[FlowBlock]) -> Seal:
+def seal_among(space: str, visible: Sequence[FlowBlock]) -> Seal:
+    """The seal of a space over some blocks."""
     return seal_of(
         space,
         [b.block_id for b in visible if space in entry_of(b).outputs],
@@ -61,7 +65,8 @@ def check(case: Case, stored: Stored) -> None:
     """Whatever happened: of a space whose seal holds, all edges are stored."""
     visible = {b.block_id: b for _, b in case.blocks if b.block_id in stored.visible}
     sealed = stored.sealed(visible.values())
-    known = set().union(*(pairs_of(edge, visible) for edge in stored.edges.values()))
+    edges = [edge for ends, edge in stored.edges.items() if visible.keys() >= {*ends}]
+    known = set().union(*(pairs_of(edge, visible) for edge in edges))
     for pair in brute_pairs(visible):
         assert visible[pair[2]].in_space not in sealed or pair in known
 
@@ -80,7 +85,8 @@ def test_a_seal_that_holds_has_all_edges_whatever_was_lost(case: Case, data: st.
             linked = linker.commit(event)
         else:
             linked = linker.receive(event[0], entry_of(event[1]))
-        stored.take(linked, linker.settle())
+        linker.settle()
+        stored.take(linked, linker.seal())
 
     for at in order:
         match data.draw(st.sampled_from(["on", "on", "copy", "restore"])):
@@ -99,6 +105,89 @@ def test_a_seal_that_holds_has_all_edges_whatever_was_lost(case: Case, data: st.
     visible = [b for _, b in case.blocks if b.block_id in stored.visible]
     read = {b.in_space for b in visible if len(b.in_first)}
     assert stored.sealed(visible) == {space for space in read if is_sealed(space)}
+
+
+Batches = Sequence[int]
+
+
+class Workers:
+    """Over one state, which may be lost; each batch is of some tasks, each a block and its commit."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._state = MemoryAppState()
+        self.stored = Stored()
+
+    def lose(self) -> None:
+        self._state = MemoryAppState()
+
+    def link(self, tasks: Batches, *, sent: bool = True) -> None:
+        """One batch; where it is not ``sent``, its worker is killed, or slow, before it sends anything."""
+        view = self._state.of_batch()
+        linker, linked = Linker(view), []
+        for at in tasks:
+            task, block = self._case.blocks[at]
+            view.promise(task, Promise(1, None, True))
+            linked += [linker.receive(task, entry_of(block)), linker.commit(task)]
+        linker.settle()
+        if sent:
+            for found in linked:
+                self.stored.take(found)
+            view.show()
+            self.stored.take(Linked(), linker.seal())
+        check(self._case, self.stored)
+
+
+def at_one_key() -> Case:
+    """Two tasks that write a key, and two that read it."""
+    tasks = [TaskId("2", 0, 0), TaskId("2", 1, 1), TaskId("3", 0, 9), TaskId("3", 1, 10)]
+    blocks = [
+        keyed("app-1", BlockId(*task, 0), f"1#{task.partition}", [("2@0", [7])], [[0]])
+        if task.node == "2"
+        else keyed("app-1", BlockId(*task, 0), "2@0", [(f"3#{task.partition}", [0])], [[7]])
+        for task in tasks
+    ]
+    blocks = [replace(block, in_last=block.in_first) for block in blocks]
+    return Case(tuple(zip(tasks, blocks, strict=True)), tuple(tasks))
+
+
+@pytest.mark.parametrize(("early", "late"), [(1, 2), (1, 3), (2, 3)])
+def test_a_seal_waits_for_edges_that_another_worker_has_under_way(early: int, late: int) -> None:
+    """The store has all blocks of before a loss: a seal must not count those that are linked again just now."""
+    case = at_one_key()
+    for order in itertools.permutations(range(4)):
+        workers = Workers(case)
+        workers.link(order[:early])
+        workers.lose()
+        workers.link(order[early:late])
+        workers.link(order[:early], sent=False)
+        workers.link(order[late:])
+        assert not workers.stored.sealed(block for _, block in case.blocks)
+        # Whoever takes over has them again.
+        workers.link(order[:early])
+        assert workers.stored.sealed(block for _, block in case.blocks) == {"2@0"}
+
+
+def test_what_was_not_sealed_is_sealed_when_it_comes_again() -> None:
+    """A worker is killed between the moment its blocks are visible and its seals."""
+    case = at_one_key()
+    for part in ("block", "commit"):
+        state, stored = MemoryAppState(), Stored()
+        view = state.of_batch()
+        linker = Linker(view)
+        for task, block in case.blocks:
+            view.promise(task, Promise(1, None, True))
+            stored.take(linker.receive(task, entry_of(block)))
+            stored.take(linker.commit(task))
+        view.show()
+        view = state.of_batch()
+        again = Linker(view)
+        task, block = case.blocks[0]
+        view.promise(task, Promise(1, None, True))
+        found = again.receive(task, entry_of(block)) if part == "block" else again.commit(task)
+        assert found == Linked()
+        stored.take(found, again.seal())
+        assert stored.sealed(block for _, block in case.blocks) == {"2@0"}
 
 
 class StoredGraph(MemoryGraph):
@@ -138,7 +227,8 @@ def test_a_trace_names_what_was_linked_after_a_loss() -> None:
             task = TaskId(block.block_id.node, block.block_id.partition, block.block_id.attempt)
             linker.receive(task, entry_of(block))
             graph.stored.take(linker.commit(task))
-        graph.stored.take(Linked(), linker.settle())
+        linker.settle()
+        graph.stored.take(Linked(), linker.seal())
 
     def inputs() -> int:
         start = {"3#0": Region(np.array([0], np.uint64))}

@@ -14,6 +14,7 @@ from lineage_core.message import Heartbeat, SinkFile, SinkFiles, Split, Splits
 from lineage_store import ingest as ingest_module
 from lineage_store.ingest import IngestReport, ingest, ingest_all
 from lineage_store.sqlite import SqliteStore
+from tests.hunt.simulated import MapTask, Simulated
 from tests.spool_builder import APP, Spool, block, contents, verdict_of, word_count
 
 pytestmark = pytest.mark.unit
@@ -466,3 +467,37 @@ def test_sides_of_blocks_from_earlier_calls_are_read_again(
         (producer, consumer): 4 for producer in range(3) for consumer in range(3)
     }
     assert store.counts(APP).unmatched == 0
+
+
+def test_copied_blocks_whose_edges_were_lost_are_in_no_seal(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    """A copy of a store that lacks edges: what is ingested later knows nothing of that."""
+    job = Simulated(tuple(MapTask(((0,),)) for _ in range(3)), ((0, 0, 0),))
+    spool = Spool(tmp_path / "spool", job.app)
+    spool.send(*job.head())
+    *maps, (reading, _, read) = job.tasks()
+    for _, _, blocks in maps[:2]:
+        store.write(job.app, blocks=blocks)
+    store.write(job.app, blocks=read, tasks={read[0].block_id: reading})
+    task, commit, blocks = maps[2]
+    spool.file(task.node, task.partition, task.attempt, blocks)
+    spool.send(commit, *job.tail())
+    ingest(store, spool.folder)
+    graph = store.graph(job.app)
+    assert len(graph.edges_into([read[0].block_id])) == 1
+    assert (graph.sealed(["2@0"]), graph.seals()) == ([], [])
+
+
+def test_a_space_stays_sealed_from_call_to_call(store: SqliteStore, tmp_path: Path) -> None:
+    job = Simulated(tuple(MapTask(((0,),)) for _ in range(3)), ((0, 0, 0),))
+    spool = Spool(tmp_path / "spool", job.app)
+    spool.send(*job.head())
+    *maps, last = job.tasks()
+    sealed = []
+    for task, commit, blocks in [maps[0], last, *maps[1:]]:
+        spool.file(task.node, task.partition, task.attempt, blocks)
+        spool.send(commit)
+        ingest(store, spool.folder)
+        sealed.append(list(store.graph(job.app).sealed(["2@0"])))
+    assert sealed == [[], ["2@0"], ["2@0"], ["2@0"]]

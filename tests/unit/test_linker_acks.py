@@ -289,7 +289,7 @@ class MemoryProcessor(Processor):
         self.states: dict[str, MemoryAppState] = {}
 
     def _state_of(self, app: str) -> Any:
-        return self.states.setdefault(app, MemoryAppState())
+        return self.states.setdefault(app, MemoryAppState()).of_batch()
 
 
 def value_of(metrics: Metrics, name: str) -> float:
@@ -339,7 +339,7 @@ def test_a_batch_waits_for_its_servers() -> None:
     assert not processor.health.problems
     assert value_of(processor.metrics, "lineage_linker_retries_total") == 3
     assert value_of(processor.metrics, "lineage_linker_edges_total") == 133
-    assert value_of(processor.metrics, "lineage_linker_sent_messages_total") == 31
+    assert value_of(processor.metrics, "lineage_linker_sent_messages_total") == 32
     processor.close()
 
 
@@ -359,7 +359,7 @@ def test_a_batch_is_done_again_when_redis_was_restarted_meanwhile() -> None:
     run = asyncio.run(processor.process(job_records()))
     assert run.run_id == "b"
     assert received(sender).linked() == expected().received.linked()
-    assert len(sender.sent) == 2 * 31
+    assert len(sender.sent) == 2 * 32
     processor.close()
 
 

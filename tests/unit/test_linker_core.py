@@ -375,6 +375,7 @@ def test_a_shuffle_of_1000_by_1000_is_few_records(monkeypatch: pytest.MonkeyPatc
             else:
                 kinds["others"] += 1
         edges += batch.counts.edge_batches
+        batch.seal()
         batch.finish()
     assert edges == size * size
     assert kinds["others"] == 4 * size  # each block and each commit goes on as one record

@@ -54,11 +54,12 @@ class LinkState(Protocol):
     def consumers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
         """Inputs in ``space`` of visible blocks that may lie in ``first..last``."""
 
-    def is_read(self, space: str) -> bool:
-        """Whether a visible block reads the space; asked after :meth:`add` of a block that puts out into it."""
+    def members(self, spaces: Collection[str]) -> Iterator[Members | None]:
+        """Of each space all blocks that were added under it, at one moment.
 
-    def members(self, spaces: Collection[str]) -> Iterator[Members]:
-        """Of each space all visible blocks that put out into it, and all that read it, at one moment."""
+        None where no block reads the space, or :meth:`is_visible` is not true of each of them for every
+        process: edges of one that is not may still be under way.
+        """
 
     def unmatched(self, block: BlockId) -> int:
         """What :meth:`set_unmatched` was given for the block: 0 only where all is matched.
@@ -105,8 +106,8 @@ class Linked:
 class Linker:
     """The state machine over a :class:`LinkState`.
 
-    After a batch of events :meth:`settle` brings the counts of unmatched positions up to date and
-    seals the spaces that were written; it belongs in the same transaction.
+    After a batch of events :meth:`settle` brings the counts of unmatched positions up to date; it belongs in
+    the same transaction. :meth:`seal` comes once all that was linked is safe.
     """
 
     def __init__(self, state: LinkState) -> None:
@@ -118,6 +119,7 @@ class Linker:
         """A block of ``task`` arrived. It waits until the task is committed or the block claimed."""
         linked = Linked()
         if self._state.is_visible(entry.block_id):
+            self._show([entry], linked)
             return linked
         # Waiting first: a commit or claim that comes between the two lines finds the block.
         self._state.wait(task, entry)
@@ -132,52 +134,54 @@ class Linker:
         self._show(self._state.waiting_of(task), linked)
         return linked
 
-    def settle(self) -> list[Seal]:
-        """Count again what is unmatched of the blocks that producers came for since the last call.
-
-        Returns:
-            Seals of the spaces that blocks were added to and that are read. They hold once all that
-            was linked before is stored.
-        """
+    def settle(self) -> None:
+        """Count again what is unmatched of the blocks that producers came for since the last call."""
         for block_id, (space, inputs) in self._unsettled.items():
             coverage = Coverage(inputs)
             for producer, outputs in self._state.producers(space, inputs.low, inputs.high):
                 coverage.add_producer(producer, outputs)
             self._state.set_unmatched(block_id, coverage.unmatched())
         self._unsettled.clear()
+
+    def seal(self) -> list[Seal]:
+        """Seal the spaces of all blocks that came since the last call.
+
+        Call it when what was linked since is safe and its blocks count as visible, and before anything is
+        forgotten by which an event that comes again would find them.
+
+        Returns:
+            Seals of the spaces all of whose blocks are visible, and that are read. Of other spaces the
+            process that makes the last of their blocks visible makes the seal.
+        """
         spaces = list(self._unsealed)
-        members = self._state.members(spaces)
-        seals = [seal_of(space, *blocks) for space, blocks in zip(spaces, members, strict=True)]
+        members = zip(spaces, self._state.members(spaces), strict=True)
+        seals = [seal_of(space, *blocks) for space, blocks in members if blocks is not None]
         self._unsealed.clear()
         return seals
 
     def _show(self, entries: Collection[JoinEntry], linked: Linked) -> None:
-        """Make blocks visible, and those that they claim."""
+        """Make blocks visible, and those that they claim.
+
+        What follows from a block that is visible is done again where it changes nothing: whoever made it
+        so may have been killed before it got there.
+        """
         stack = list(entries)
         shown: set[BlockId] = set()
         while stack:
             entry = stack.pop()
-            if entry.block_id in shown or self._state.is_visible(entry.block_id):
+            if entry.block_id in shown:
                 continue
             shown.add(entry.block_id)
-            self._state.add(entry)
-            linked.visible.append(entry.block_id)
-            linked.edges.extend(self._edges_of(entry))
-            self._unsealed |= dict.fromkeys(self._spaces_to_seal(entry))
+            if not self._state.is_visible(entry.block_id):
+                self._state.add(entry)
+                linked.visible.append(entry.block_id)
+                linked.edges.extend(self._edges_of(entry))
+            self._unsealed |= dict.fromkeys(_spaces_to_seal(entry))
             if claimable(entry.in_space):
                 if not self._state.is_claimed(entry.in_space):
                     self._state.claim(entry.in_space)
                     linked.claims.append(entry.in_space)
-                # Also when it is claimed: whoever did so may have been killed before it got here.
                 stack.extend(self._state.waiting_into(entry.in_space))
-
-    def _spaces_to_seal(self, entry: JoinEntry) -> Iterator[str]:
-        """Spaces of a block that was just added; those that nobody reads are sealed by who comes to read."""
-        if entry.inputs is not None and is_sealed(entry.in_space):
-            yield entry.in_space
-        for space in entry.outputs:
-            if is_sealed(space) and self._state.is_read(space):
-                yield space
 
     def _edges_of(self, entry: JoinEntry) -> Iterator[EdgeBatch]:
         """Edges of a block that was just added, to and from all that are visible."""
@@ -208,6 +212,13 @@ class Linker:
         if space != OPAQUE_SPACE:  # any of those may be a root
             self._state.set_unmatched(consumer, coverage.unmatched())
         yield from edges
+
+
+def _spaces_to_seal(entry: JoinEntry) -> Iterator[str]:
+    """Spaces of a block of which seals are made once they are read."""
+    if entry.inputs is not None and is_sealed(entry.in_space):
+        yield entry.in_space
+    yield from filter(is_sealed, entry.outputs)
 
 
 @lru_cache(maxsize=1 << 16)  # asked for every output space of every block
@@ -252,12 +263,10 @@ class MemoryState:
             if side is not None and side.low <= last and side.high >= first:
                 yield entry.block_id, side
 
-    def is_read(self, space: str) -> bool:
-        return bool(self._by_in.get(space))
-
-    def members(self, spaces: Collection[str]) -> Iterator[Members]:
+    def members(self, spaces: Collection[str]) -> Iterator[Members | None]:
         for space in spaces:
-            yield list(self._by_out.get(space, ())), list(self._by_in.get(space, ()))
+            readers = list(self._by_in.get(space, ()))
+            yield (list(self._by_out.get(space, ())), readers) if readers else None
 
     def unmatched(self, block: BlockId) -> int:
         return self._unmatched.get(block, 0)

@@ -14,7 +14,8 @@ from lineage_core.joining import JoinEntry, Side, entry_of
 from lineage_core.linking import Members, TaskId
 from lineage_core.packing import PackedBlock
 from lineage_core.region import Region
-from lineage_store.sealed_spaces import members_of
+from lineage_core.sealing import seal_of
+from lineage_store.sealed_spaces import is_read, members_of
 from lineage_store.signed import BIAS
 from lineage_store.writing import Writer
 
@@ -42,9 +43,10 @@ class SqliteLinkState:
         self._offered: dict[BlockId, tuple[PackedBlock, int | None]] = {}
         self._spread_out: set[int] = set()
         """Row ids of blocks whose sides are in the temporary table."""
+        self._added: set[BlockId] = set()
+        """Since :meth:`settled`: each was joined with all that there was."""
         self._committed: set[TaskId] = set()
         self._claimed: dict[str, bool] = {}
-        self._read: set[str] = set()
         connection.execute("DROP TABLE IF EXISTS temp.side")
         connection.execute(
             "CREATE TEMP TABLE side (space INTEGER, role INTEGER, block INTEGER, low INTEGER, "
@@ -64,6 +66,7 @@ class SqliteLinkState:
         packed, task_row = self._offered.pop(entry.block_id)
         row_id = self._writer.block(packed, task_row)
         if row_id is not None:
+            self._added.add(entry.block_id)
             self._spread(row_id, entry)
 
     def producers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
@@ -76,12 +79,30 @@ class SqliteLinkState:
             _CONSUMER, "SELECT id FROM block WHERE in_space = ?", space, first, last
         )
 
-    def is_read(self, space: str) -> bool:
-        return space in self._read
-
-    def members(self, spaces: Collection[str]) -> Iterator[Members]:
+    def members(self, spaces: Collection[str]) -> Iterator[Members | None]:
         for space in spaces:
-            yield members_of(self._rows, self._writer.space(space))
+            row_id = self._writer.space(space)
+            if not is_read(self._rows, row_id):
+                yield None  # asked first: a space of many map tasks' outputs has many producers
+                continue
+            found = members_of(self._rows, row_id)
+            yield found if self._was_whole(space, found) else None
+
+    def settled(self) -> None:
+        """What was added is sealed: the last act in a transaction."""
+        self._added.clear()
+
+    def _was_whole(self, space: str, members: Members) -> bool:
+        """Whether the blocks that were there before are joined with each other.
+
+        Those that :meth:`SqliteStore.write` stored, copies of a store that had lost some edges, need not be.
+        """
+        before = [[one for one in side if one not in self._added] for side in members]
+        if not all(before):
+            return True
+        seal = seal_of(space, *before)
+        ((text,),) = self._rows("SELECT seal FROM space WHERE id = ?", self._writer.space(space))
+        return bool(text == seal.to_text())
 
     def unmatched(self, block: BlockId) -> int:
         row_id = self._writer.block_row(block)
@@ -129,8 +150,6 @@ class SqliteLinkState:
     ) -> Iterator[tuple[BlockId, Side]]:
         space_row = self._writer.space(space)
         found = self._db.execute(blocks, (space_row,)).fetchall()
-        if role == _CONSUMER and found:
-            self._read.add(space)
         for (row_id,) in found:
             if row_id not in self._spread_out:
                 self._spread_stored(row_id)

@@ -208,8 +208,10 @@ class Loader:
         return file.path if done and size >= 0 else None
 
     def settle(self) -> None:
-        """Bring counts up to date: the last act in a transaction."""
-        self._writer.seals(self._linker.settle())
+        """Bring counts and seals up to date: the last act in a transaction."""
+        self._linker.settle()
+        self._writer.seals(self._linker.seal())
+        self._state.settled()
         self._db.execute(
             "UPDATE application SET spool_bytes = ? WHERE id = ?",
             (self.offset, self._writer.app_id),

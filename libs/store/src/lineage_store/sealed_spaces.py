@@ -29,6 +29,11 @@ def members_of(query: Query, space_row: int) -> Members:
     return producers, consumers
 
 
+def is_read(query: Query, space_row: int) -> bool:
+    """Whether a stored block reads a space."""
+    return bool(query(f"{_CONSUMERS} LIMIT 1", space_row))
+
+
 def is_intact(query: Query, space_row: int, seal: Seal) -> bool:
     """Whether a space holds just the blocks that its seal is of."""
     return seal_of(seal.space, *members_of(query, space_row)) == seal

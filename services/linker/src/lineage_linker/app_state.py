@@ -54,8 +54,8 @@ class AppState(LinkState, Protocol):
     """The state of one application during one batch of events.
 
     Writes are done when a method returns, except for visibility, counts and what waits: those
-    change in :meth:`finish`, when what they stand for has been sent. A batch that is given up before
-    may be done again by another object, from its beginning.
+    change in :meth:`show` and :meth:`finish`, when what they stand for has been sent. A batch that is given
+    up before may be done again by another object, from its beginning.
     """
 
     def use_of(self, node: str) -> Use | None:
@@ -82,8 +82,11 @@ class AppState(LinkState, Protocol):
     def counts(self) -> Sequence[tuple[BlockId, int]]:
         """Unmatched positions of blocks that were counted in this batch."""
 
+    def show(self) -> None:
+        """All that the batch linked is safe: its blocks are visible. They still wait."""
+
     def finish(self) -> bool:
-        """All that the batch brought about is safe: blocks are visible, nothing of them waits.
+        """All that the batch brought about is safe, seals among it: nothing of its blocks waits.
 
         True when the application has ended and all that it announced is linked: its state is then
         given up, after a while.

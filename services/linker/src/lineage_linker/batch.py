@@ -92,14 +92,14 @@ class Batch:
         self._message(record, event)
 
     def settle(self) -> None:
-        """After the last record: count what is unmatched, and seal what was linked."""
+        """After the last record: count what is unmatched."""
         for app in self._apps.values():
-            app.seals = app.linker.settle()
+            app.linker.settle()
 
     def send_links(self, epoch: str) -> None:
         """Say what was linked, all of it by the state of ``epoch``."""
         for name, app in self._apps.items():
-            links = Links(name, app.visible, app.state.counts(), app.edges, app.seals, epoch)
+            links = Links(name, app.visible, app.state.counts(), app.edges, epoch=epoch)
             frames = pack_links(links)
             partition = self._app_partition(name)
             for value in frames.edges:
@@ -107,8 +107,25 @@ class Batch:
             for value in frames.last:
                 self._send(name, value, partition, app.timestamp, after=bool(frames.edges))
 
+    def seal(self) -> None:
+        """All links are sent and safe: their blocks are visible, and what is whole by them is sealed."""
+        for app in self._apps.values():
+            app.state.show()
+        for app in self._apps.values():
+            app.seals += app.linker.seal()
+
+    def send_seals(self, epoch: str) -> list[Outgoing]:
+        """Say what is sealed; the records are in :attr:`outgoing`, too."""
+        sent = len(self.outgoing)
+        for name, app in self._apps.items():
+            frames = pack_links(Links(name, seals=app.seals, epoch=epoch)) if app.seals else None
+            for value in () if frames is None else frames.last:
+                self._send(name, value, self._app_partition(name), app.timestamp)
+            app.seals.clear()
+        return self.outgoing[sent:]
+
     def finish(self) -> None:
-        """All that was sent is safe."""
+        """All that was sent is safe, seals among it."""
         self.complete = [name for name, app in self._apps.items() if app.state.finish()]
         self.counts.complete = len(self.complete)
 

@@ -1,4 +1,4 @@
-"""One batch from beginning to end: handled, sent, acknowledged, finished, on disk.
+"""One batch from beginning to end: handled, sent, acknowledged, sealed, finished, on disk.
 
 Whatever server is away, the batch waits for it. Nothing of it is given up: when Redis has forgotten
 what it was told meanwhile, the batch is done again, which makes the same of it.
@@ -87,6 +87,7 @@ class Processor:
             layout = await self._health.patiently(self._sender.layout)
             run, batch = await self._patiently(partial(self._handle, layout, records))
             await self._send(batch)
+            await self._send_all(batch, await self._patiently(partial(self._seal, batch)))
             moved = await self._patiently(partial(self._finish, batch, records))
             if await self._patiently(partial(self._is_kept, run)):
                 self._positions.confirm(moved)
@@ -160,6 +161,16 @@ class Processor:
         self._access.guarded(work)
         return run, batch
 
+    def _seal(self, batch: Batch) -> list[Outgoing]:
+        """What says which spaces are sealed."""
+
+        def work() -> list[Outgoing]:
+            batch.seal()
+            # After all that was asked of the state, before anything is said of it.
+            return batch.send_seals(self._positions.check().epoch)
+
+        return self._access.guarded(work)
+
     def _finish(self, batch: Batch, records: Sequence[Incoming]) -> dict[Partition, int]:
         def work() -> dict[Partition, int]:
             batch.finish()
@@ -180,7 +191,7 @@ class Processor:
     async def _send(self, batch: Batch) -> None:
         first = [record for record in batch.outgoing if not record.after]
         await self._send_all(batch, first)
-        # What calls blocks visible, and spaces sealed: their edges have arrived.
+        # What calls blocks visible: their edges have arrived.
         await self._send_all(batch, [record for record in batch.outgoing if record.after])
 
     async def _send_all(self, batch: Batch, records: Sequence[Outgoing]) -> None:

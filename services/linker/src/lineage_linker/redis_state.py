@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias, cast
 
+import structlog
 from redis import Redis
 from redis.client import Pipeline
 
@@ -26,9 +27,13 @@ from lineage_linker.keys import Keys, keys_of, parse_block, parse_task, task_nam
 from lineage_linker.side_cache import SideCache
 from lineage_linker.sides import Mark, Waiting, pack_side, pack_waiting, read_mark, unpack_waiting
 
+log = structlog.get_logger(__name__)
+
 IN, OUT = "in", "out"
 PART = 500
 """Blocks in one command: a long one would hold up every other client."""
+SPACES = 50
+"""Spaces whose blocks are looked for in one command: each may have thousands."""
 RUNS_AHEAD = 4 << 20
 """Runs that are read at once: 80 MiB of columns."""
 
@@ -41,16 +46,42 @@ for at = 1, #ARGV, 2 do
 end
 """
 
-# Of spaces, two keys each, the blocks of both sides, with nothing lost in between.
+# Of spaces, two keys each, the blocks of both sides, with nothing lost in between; false where nobody reads
+# the space, or a block is not in the first key, `visible`.
 _MEMBERS = """
+local function visible(blocks)
+  for _, block in ipairs(blocks) do
+    if redis.call('SISMEMBER', KEYS[1], block) == 0 then return false end
+  end
+  return true
+end
 local found = {}
-for at = 1, #KEYS do found[at] = redis.call('HKEYS', KEYS[at]) end
+for at = 2, #KEYS, 2 do
+  local members = false
+  if redis.call('HLEN', KEYS[at + 1]) > 0 then
+    local out, into = redis.call('HKEYS', KEYS[at]), redis.call('HKEYS', KEYS[at + 1])
+    members = visible(into) and visible(out) and {out, into}
+  end
+  found[#found + 1] = members
+end
 return found
+"""
+
+# Of a block that is visible, the mark of a side whose columns are gone (expired, deleted): it is of no use
+# any more, and a seal that counted it would say that others were joined with it. One that is not visible is
+# added again.
+_DROP = """
+if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1 and not redis.call('HGET', KEYS[2], ARGV[1]) then
+  return redis.call('HDEL', KEYS[3], ARGV[1])
+end
+return 0
 """
 
 Place: TypeAlias = tuple[str, str]
 """Role and space."""
 Marks: TypeAlias = dict[BlockId, Mark]
+_Names: TypeAlias = tuple[Sequence[bytes], Sequence[bytes]]
+"""Blocks that put out into a space, and blocks that read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +134,6 @@ class RedisState:
         self._not_visible: set[BlockId] = set()
         self._shown: dict[BlockId, _Shown] = {}
         self._counts: dict[BlockId, int] = {}
-        self._read: set[str] = set()
         # Answers that came with the last write; each is good for the one question that follows.
         self._waiting: dict[TaskId, dict[bytes, bytes]] = {}
         self._held: dict[TaskId, dict[bytes, bytes]] = {}
@@ -326,9 +356,6 @@ class RedisState:
             self.set_unmatched(entry.block_id, 0)
         found = replies[len(replies) - len(reads) :]
         self._ahead = {place: _marks(one) for place, one in zip(reads, found, strict=True)}
-        self._read |= {
-            space for (role, space), marks in self._ahead.items() if role == IN and marks
-        }
         self._look_ahead(entry)
         self._shown[entry.block_id] = _Shown(
             waited.task,
@@ -341,15 +368,13 @@ class RedisState:
     def consumers(self, space: str, first: int, last: int) -> Iterator[tuple[BlockId, Side]]:
         return self._sides((IN, space), first, last)
 
-    def is_read(self, space: str) -> bool:
-        return space in self._read
-
-    def members(self, spaces: Collection[str]) -> Iterator[Members]:
-        for part in _parts(list(spaces)):
-            keys = [self._keys.marks(role, space) for space in part for role in (OUT, IN)]
-            names = cast("list[list[bytes]]", self._redis.eval(_MEMBERS, len(keys), *keys))
-            blocks = [list(map(parse_block, some)) for some in names]
-            yield from zip(blocks[::2], blocks[1::2], strict=True)
+    def members(self, spaces: Collection[str]) -> Iterator[Members | None]:
+        for part in _parts(list(spaces), SPACES):
+            marks = [self._keys.marks(role, space) for space in part for role in (OUT, IN)]
+            keys = [self._keys.visible, *marks]
+            found = cast("list[_Names | None]", self._redis.eval(_MEMBERS, len(keys), *keys))
+            for names in found:
+                yield None if names is None else _members(*names)
 
     def unmatched(self, block: BlockId) -> int:
         if block in self._counts:
@@ -440,17 +465,24 @@ class RedisState:
             for (block, mark), one in zip(missing, columns, strict=True):
                 # None: its writer was stopped between the two. It adds the block again, and reads
                 # this side then.
-                if one is not None:
+                if one is None:
+                    self._drop_mark(place, block)
+                else:
                     found[block] = mark.with_columns(one)
                     self._cache.put(self._app, *place, block, found[block])
         for block, _ in marks:
             if block in found:
                 yield block, found[block]
 
+    def _drop_mark(self, place: Place, block: BlockId) -> None:
+        keys = self._keys.visible, self._keys.columns(*place), self._keys.marks(*place)
+        if self._redis.eval(_DROP, len(keys), *keys, str(block)):
+            log.error("columns_lost", app=self._app, block=str(block), space=place[1])
+
     # -- the end of a batch ------------------------------------------------------------------
 
-    def finish(self) -> bool:
-        # What is known of a block first, that it is visible second, what waits for that last:
+    def show(self) -> None:
+        # What is known of a block first, that it is visible second, what waits for that last (`finish`):
         # cut at any point, it is either done again or done.
         self._touched.clear()  # where it is done again, the keys may not have been there before
         with self._pipeline() as pipe:
@@ -464,8 +496,10 @@ class RedisState:
                 pipe.eval(_FINISH, 2, self._keys.visible, self._keys.finished, *words)
                 self._touch(pipe, self._keys.visible)
                 self._touch(pipe, self._keys.finished)
-            # A Redis that is full refuses these, and would still delete what comes behind them.
             pipe.execute()
+
+    def finish(self) -> bool:
+        with self._pipeline() as pipe:
             for key, names in self._done_waiting().items():
                 for part in _parts(names):
                     pipe.hdel(key, *part)
@@ -559,6 +593,10 @@ def _within(marks: Marks, first: int, last: int) -> Iterable[tuple[BlockId, Mark
     return [item for item in marks.items() if item[1].low <= last and item[1].high >= first]
 
 
-def _parts(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(items), PART):
-        yield items[start : start + PART]
+def _members(producers: Sequence[bytes], consumers: Sequence[bytes]) -> Members:
+    return list(map(parse_block, producers)), list(map(parse_block, consumers))
+
+
+def _parts(items: Sequence[Any], size: int = PART) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -104,9 +104,11 @@ class StatePositions:
             if stands < (acked or 0):
                 log.error("state_is_behind", partition=partition, state=stands, committed=acked)
                 if stored.get(_BEHIND + name) != str(acked):
-                    # Of links that were made before, this state knows nothing: they say so by the epoch.
-                    changed[EPOCH] = _new_epoch()
                     changed[_BEHIND + name] = str(acked)
+                    # Of links that were made before, this state knows nothing: they say so by the epoch. A
+                    # partition without a position was read by a version that kept none, and nothing is lost.
+                    if name in stored:
+                        changed[EPOCH] = _new_epoch()
         if EPOCH not in stored:
             changed[EPOCH] = _new_epoch()
         if changed:
