@@ -255,13 +255,13 @@ class Neo4jGraph:
 
     def sealed(self, spaces: Iterable[str]) -> Collection[str]:
         asked = [key(self._app, space) for space in spaces]
-        rows = self._connection.read(_SEALED, app=self._app, spaces=asked) if asked else []
-        return [
-            space
-            for space, text, producers, consumers in rows
-            if seal_of(space, map(block_of, producers), map(block_of, consumers))
-            == Seal.from_text(space, text)
-        ]
+        return [one for part in in_parts(asked, SPACES_AT_ONCE) for one in self._sealed(part)]
+
+    def _sealed(self, keys: Sequence[str]) -> Iterator[str]:
+        for space, text, *sides in self._connection.read(_SEALED, app=self._app, spaces=keys):
+            producers, consumers = (map(block_of, side) for side in sides)
+            if seal_of(space, producers, consumers) == Seal.from_text(space, text):
+                yield space
 
     def unsealed(self) -> int:
         """How many spaces have a seal that does not hold, where several states of linking made them.
@@ -272,7 +272,7 @@ class Neo4jGraph:
         if epochs < 2:
             return 0
         spaces = [seal.space for seal in self.seals()]
-        return sum(len(part) - len(self.sealed(part)) for part in in_parts(spaces, SPACES_AT_ONCE))
+        return len(spaces) - len(self.sealed(spaces))
 
     def _edges(self, query: LiteralString, blocks: Iterable[BlockId]) -> list[EdgeBatch]:
         ids = [key(self._app, block_id) for block_id in dict.fromkeys(blocks)]

@@ -52,15 +52,16 @@ _VERSION_3: Sequence[LiteralString] = (
 """For recipes of DataFrames: such messages have ``packed`` (compressed) instead of ``body``."""
 
 _VERSION_4: Sequence[LiteralString] = (
-    "MATCH (t:Task) WHERE size(t.attempts) > 1 "
-    "MATCH (b:FlowBlock) USING INDEX b:FlowBlock(task) "
-    "WHERE b.task = t.id AND b.exact AND b.attempt IN t.attempts "
-    "AND (size(t.digests) > 1 OR b.in_space =~ '.*#[0-9]+[.][0-9]+') AND EXISTS { "
-    "MATCH (s:FlowSection {app: b.app}) WHERE s.block = b.id AND s.space =~ '[^*].*@[0-9]+' } "
-    "SET b.exact = false, b.merges = true, b.reason = 'recomputed differently'",
+    "MATCH (s:FlowSection) WHERE s.space =~ '[^*].*@[0-9]+' "
+    "CALL (s) { MATCH (b:FlowBlock {id: s.block}) WHERE b.exact "
+    "MATCH (t:Task {id: b.task}) WHERE size(t.attempts) > 1 AND b.attempt IN t.attempts "
+    "AND (size(t.digests) > 1 OR b.in_space =~ '.*#[0-9]+[.][0-9]+') "
+    "SET b.exact = false, b.merges = true, b.reason = 'recomputed differently' "
+    "} IN TRANSACTIONS OF 5000 ROWS",
 )
 """Flows by key of partitions that were computed twice: nobody noted which attempt's were read, and rows
-that an attempt numbered were taken for those of every other."""
+that an attempt numbered were taken for those of every other. Once over all sections, as no index finds those
+of a block."""
 
 _VERSION_5: Sequence[LiteralString] = (
     "CREATE CONSTRAINT lineage_space IF NOT EXISTS FOR (n:FlowSpace) REQUIRE n.id IS UNIQUE",
