@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaConnectionError
 from lineage_core.dead_letter import DeadRecord
 from lineage_core.edge_message import Links, StoredBlock
 from lineage_core.message import Message
+from lineage_core.verdict import StoreCounts
 from lineage_store.neo4j.vitals import Vitals
 from lineage_writer.errors import OffsetGoneError
 from lineage_writer.loading import Loading
@@ -81,6 +82,17 @@ class FakeStore:
         for error in self.read_errors:
             raise error
         return self.offsets.get((group, topic, partition))
+
+    def application_ids(self) -> Sequence[str]:
+        messages = [one for one in self.contents if not isinstance(one, StoredBlock | Links)]
+        return list(dict.fromkeys(one.app for one in messages if one is not None))
+
+    def messages(self, app: str, *kinds: str) -> Sequence[Message]:
+        messages = [one for one in self.contents if not isinstance(one, StoredBlock | Links)]
+        return [one for one in messages if one is not None and one.app == app]
+
+    def counts(self, app: str) -> StoreCounts:
+        return StoreCounts(0, 0, 0, 0)
 
     def prepare(self) -> None:
         self.prepared += 1

@@ -13,7 +13,18 @@ from neo4j.exceptions import Neo4jError
 from lineage_core.block import BlockId
 from lineage_core.edge_message import Links, PackedEdge, StoredBlock, pack_links, pack_stored
 from lineage_core.linking import TaskId
-from lineage_core.message import Begin, DeadLetter, Heartbeat, dump_message
+from lineage_core.message import (
+    Begin,
+    DeadLetter,
+    End,
+    Heartbeat,
+    Job,
+    Message,
+    Register,
+    Totals,
+    dump_message,
+)
+from lineage_core.verdict import judge
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_writer import partition as partition_module
 from lineage_writer.errors import SourceLostError
@@ -170,6 +181,26 @@ def test_records_that_kafka_removed_are_passed() -> None:
     rig = Rig(FakeSource(BEATS, start=30), store)
     rig.run()
     assert rig.times == list(range(10))
+
+
+def test_applications_say_that_records_were_removed_before_they_were_stored() -> None:
+    """Of those that are complete none can be missing."""
+    store = FakeStore()
+    store.offsets[KEY] = 7
+    whole: list[Message] = [
+        Begin(app="whole", name="job", started_at=1.0),
+        Register(app="whole", node="1", kind="sink", op="count"),
+        Job(app="whole", job=0, action="count", sink="1"),
+        End(app="whole", ended_at=2.0, status="ok", totals=Totals(nodes=1)),
+    ]
+    store.contents = [*whole, Begin(app="running", name="job", started_at=1.0)]
+    rig = Rig(FakeSource(BEATS, start=30), store)
+    rig.run()
+    lost = [one for one in store.contents if isinstance(one, DeadLetter)]
+    assert [(one.app, one.place) for one in lost] == [("running", "lineage-edge/0/7")]
+    verdict = judge(store.messages("running"), store.counts("running"), now=2.0)
+    assert "before offset 30 before they were stored" in " ".join(verdict.reasons)
+    assert rig.value("lost_messages_total") == 23
 
 
 def test_a_topic_that_was_made_anew_is_read_from_its_beginning() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from lineage_core.dead_letter import Place
 from lineage_core.edge_message import Links, StoredBlock
-from lineage_core.message import Message
+from lineage_core.message import DeadLetter, Message
+from lineage_core.verdict import JUDGED, StoreCounts, judge
 from lineage_store.neo4j.vitals import Vitals
 from lineage_writer.errors import FencedError
 from lineage_writer.records import Batch, Partition
@@ -49,6 +52,15 @@ class Store(Protocol):
     def offset(self, group: str, topic: str, partition: int, /) -> int | None:
         """Where an offset stands; None if it never moved."""
 
+    def application_ids(self) -> Sequence[str]:
+        """All applications."""
+
+    def messages(self, app: str, *kinds: str) -> Sequence[Message]:
+        """What an application said."""
+
+    def counts(self, app: str) -> StoreCounts:
+        """What is stored of an application."""
+
     def prepare(self) -> None:
         """Have constraints and indexes: of a database that was emptied they are gone."""
 
@@ -83,3 +95,22 @@ def store_batch(store: Store, group: str, partition: Partition, batch: Batch) ->
                     loading.message(message)
 
     store.load(work)
+
+
+def note_lost(store: Store, partition: Partition, first: int, kept_from: int) -> None:
+    """Say in each application that is not complete that Kafka has removed records before they were stored.
+
+    They may have been of any of these. May be repeated.
+
+    Raises:
+        StoreError: the store can't be read or written.
+    """
+    reason = f"Kafka removed the records before offset {kept_from} before they were stored"
+    place = str(Place(*partition, first))
+    for app in store.application_ids():
+        if not judge(store.messages(app, *JUDGED), store.counts(app), now=time.time()).complete:
+            _note(store, DeadLetter(app=app, place=place, reason=reason))
+
+
+def _note(store: Store, message: Message) -> None:
+    store.load(lambda loading: loading.message(message))

@@ -40,6 +40,9 @@ class Metrics:
         self.flows = counter("flows", "Flows in these blocks")
         self.edges = counter("edges", "Linked edges (pairs of flows) that were stored")
         self.dead_letters = counter("dead_letters", "Records that could not be used")
+        self.lost_messages = counter(
+            "lost_messages", "Records that Kafka removed before they were stored"
+        )
         self.retries = counter("retries", "Transactions that were tried again", "cause")
         self.batch_messages = histogram("batch_messages", "Records of a transaction", _COUNTS)
         self.batch_bytes = histogram("batch_bytes", "Bytes of a transaction", _BYTES)

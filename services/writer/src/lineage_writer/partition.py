@@ -84,6 +84,7 @@ class BatchStore(Protocol):
 
     async def store_batch(self, partition: Partition, batch: Batch) -> None: ...
     async def offset(self, partition: Partition) -> int | None: ...
+    async def note_lost(self, partition: Partition, first: int, kept_from: int) -> None: ...
     async def prepare(self) -> None: ...
 
 
@@ -114,6 +115,8 @@ class PartitionWriter:
         """Whether the store has no offset of the partition yet."""
         self._lost = False
         """Whether the store was found to be behind :attr:`position`."""
+        self._lost_until = 0
+        """Up to where lost records are counted."""
         self._waiting_since: float | None = None
         """When the oldest record in hand was sent."""
         self._behind_since: float | None = None
@@ -181,7 +184,7 @@ class PartitionWriter:
         low, high = await self._insist("kafka", lambda: tools.source.bounds(partition))
         start = low if stands is None else stands
         if start < low:
-            self._log.error("records_lost", position=start, kept_from=low)
+            await self._pass_lost(start, low)
             start = low
         elif start > high:
             # The topic was made anew. What is stored already does no harm a second time.
@@ -193,6 +196,14 @@ class PartitionWriter:
         self._waiting_since = None
         tools.source.seek(partition, start)
         self._log.info("partition_located", stored=stands, start=start, end=high)
+
+    async def _pass_lost(self, first: int, kept_from: int) -> None:
+        """Kafka removed records before they were stored: no verdict may be complete without them."""
+        tools = self._tools
+        self._log.error("records_lost", position=first, kept_from=kept_from)
+        await self._insist("store", lambda: tools.store.note_lost(self.partition, first, kept_from))
+        tools.metrics.lost_messages.inc(max(0, kept_from - max(first, self._lost_until)))
+        self._lost_until = max(kept_from, self._lost_until)
 
     # -- one batch ---------------------------------------------------------------------------
 

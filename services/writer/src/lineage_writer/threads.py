@@ -8,7 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from lineage_store.neo4j.vitals import Vitals
-from lineage_writer.loading import Store, store_batch
+from lineage_writer.loading import Store, note_lost, store_batch
 from lineage_writer.records import Batch, Partition
 
 T = TypeVar("T")
@@ -35,6 +35,14 @@ class ThreadedStore:
             StoreError: the store can't be read.
         """
         return await self._call(self._reads, self._store.offset, self._group, *partition)
+
+    async def note_lost(self, partition: Partition, first: int, kept_from: int) -> None:
+        """:func:`lineage_writer.loading.note_lost`.
+
+        Raises:
+            StoreError: the store can't be read or written.
+        """
+        await self._call(self._writes, note_lost, self._store, partition, first, kept_from)
 
     async def prepare(self) -> None:
         """See :meth:`lineage_writer.loading.Store.prepare`.
