@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import FunctionType, ModuleType
+from typing import Any, cast
 
 from lineage_emitter.code.values import keeps_nothing
 
@@ -27,7 +28,7 @@ def outer_value(function: FunctionType, name: str) -> object:
         found = function.__globals__[name]
         return found
     # A program may give its functions others than Python's.
-    known: dict[str, object] = function.__builtins__  # type: ignore[attr-defined]
+    known: dict[str, object] = cast(Any, function).__builtins__
     return known.get(name, Missing)
 
 
