@@ -93,7 +93,12 @@ class Jobs:
             source = Path(self.setup["sources"][job])
             output = self.home / job / "out"
             sys.argv = WORKLOADS[job].arguments(source, output, self.setup["partitions"])
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        try:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        except SystemExit as leaving:
+            # A job may end as programs do; the side goes on to the next one.
+            if leaving.code:
+                raise
 
     def _asked(self, job: str) -> list[dict[str, Any]]:
         """Open the store, and ask; as a command does."""

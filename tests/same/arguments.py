@@ -548,4 +548,7 @@ def receiver(scene: Scene, owner: str, method: str) -> Any:
         return scene.sc
     if owner == "DataFrame":
         return scene.frame()
-    return scene.spark.read if owner == "DataFrameReader" else scene.frame().write
+    if owner == "DataFrameReader":
+        return scene.spark.read
+    # A file of text has one column, of strings.
+    return (scene.frame().select("text") if method == "text" else scene.frame()).write

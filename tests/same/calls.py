@@ -50,8 +50,17 @@ class Call:
 
 
 def public(owner: str) -> list[str]:
-    """The public methods and properties of a class."""
-    return [name for name in sorted(dir(OWNERS[owner])) if not name.startswith("_")]
+    """The public methods and properties of a class, but for those that capture adds to it in this process."""
+    return [
+        name
+        for name in sorted(dir(OWNERS[owner]))
+        if not (name.startswith("_") or _is_added(inspect.getattr_static(OWNERS[owner], name)))
+    ]
+
+
+def _is_added(found: object) -> bool:
+    function = found.fget if isinstance(found, property) else found
+    return str(getattr(function, "__module__", "")).startswith("lineage_emitter")
 
 
 def parameters(owner: str, method: str) -> list[inspect.Parameter] | None:
