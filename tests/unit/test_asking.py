@@ -451,7 +451,7 @@ def test_links_on_the_way_to_a_file_are_followed_once_an_answer(
         followed.append(path)
         return path
 
-    monkeypatch.setattr("lineage_store.locations.canonical", counted)
+    monkeypatch.setattr("lineage_store.paths.canonical", counted)
     graph = source_of(split(0, "/gone/a", rows=3), split(1, "/gone/a", 40, rows=3))
     places = Locations(graph, RowReader())
     places.rows_of("0#0", Region.from_positions([1]))

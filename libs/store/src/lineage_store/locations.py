@@ -21,7 +21,7 @@ from lineage_core.graph import FlowGraph, SinkFileRecord, SplitRecord, Unit
 from lineage_core.region import Region
 from lineage_core.row_sums import BLOCK_ROWS, sums_in
 from lineage_store.bound_rows import InFile, Rows
-from lineage_store.paths import RowsError, canonical, plain_path
+from lineage_store.paths import RowsError, Spellings, plain_path
 from lineage_store.places import Location, LocationError
 from lineage_store.rows import RowReader
 from lineage_store.standing import Seen, Standing, by_state, has_changed, seen, worst
@@ -77,14 +77,14 @@ class Locations:
         self._sinks: dict[str, dict[str, SinkFileRecord]] = {}
         self._states: dict[str, Seen] = {}
         self._standings: dict[_FileThen, Standing] = {}
-        self._spelled: dict[str, str] = {}
+        self._spellings = Spellings()
         self._files: dict[str, dict[str, list[SplitRecord | SinkFileRecord]]] = {}
         self._kinds = {node.node: node.kind for node in graph.nodes()}
 
     def as_now(self) -> Locations:
         """The same, which looks at every file anew."""
         now = copy(self)
-        now._states, now._standings, now._spelled = {}, {}, {}
+        now._states, now._standings, now._spellings = {}, {}, Spellings()
         return now
 
     def unit(self, node: str, path: str) -> Unit | None:
@@ -185,7 +185,7 @@ class Locations:
             return "unknown"
 
     def _sink_rows(self, file: SinkFileRecord, rows: U64, *, texts: bool) -> Rows:
-        path = self._canonical(file.path)
+        path = self._spellings.of(file.path)
         if file.unit != "line":
             read, note = self._records(path, file, rows, texts=texts)
             return self._in_file(file).rows(rows, rows, read, note)
@@ -253,7 +253,7 @@ class Locations:
         Raises:
             RowsError: it can't be read.
         """
-        path = self._canonical(of.path)
+        path = self._spellings.of(of.path)
         for _ in range(TRIES):
             standing = self._standing(of)
             texts, checked = read()
@@ -359,18 +359,11 @@ class Locations:
 
     def _standing(self, noted: SplitRecord | SinkFileRecord) -> Standing:
         size = noted.file_size if isinstance(noted, SplitRecord) else noted.size
-        then = (noted.node, self._canonical(noted.path), size, noted.mtime)
+        then = (noted.node, self._spellings.of(noted.path), size, noted.mtime)
         known = self._standings.get(then)
         if known is None:
             known = self._standings[then] = self._compared(*then)
         return known
-
-    def _canonical(self, path: str) -> str:
-        """The canonical path, found once an answer: each link on the way to a file is looked at for it."""
-        found = self._spelled.get(path)
-        if found is None:
-            found = self._spelled[path] = canonical(path)
-        return found
 
     def _compared(self, node: str, path: str, size: int, mtime: float) -> Standing:
         if path not in self._states:
@@ -436,7 +429,7 @@ class Locations:
             files: dict[str, dict[int, list[SplitRecord]]] = {}
             if self._kinds.get(node) == "source":
                 for split in self._graph.splits(node):
-                    parts = files.setdefault(canonical(split.path), {})
+                    parts = files.setdefault(self._spellings.of(split.path), {})
                     parts.setdefault(split.start, []).append(split)
             self._sources[node] = {
                 path: _SourceFile(path, [parts[start] for start in sorted(parts)])
@@ -449,9 +442,9 @@ class Locations:
         if node not in self._files:
             found = self._files[node] = {}
             for split in self._graph.splits(node):
-                found.setdefault(canonical(split.path), []).append(split)
+                found.setdefault(self._spellings.of(split.path), []).append(split)
             for file in self._graph.sink_files(node):
-                found.setdefault(canonical(file.path), []).append(file)
+                found.setdefault(self._spellings.of(file.path), []).append(file)
         return self._files[node]
 
     def _pieces_of(self, node: str) -> dict[int, list[_Piece]]:
@@ -468,7 +461,7 @@ class Locations:
         if node not in self._sinks:
             is_sink = self._kinds.get(node) == "sink"
             files = self._graph.sink_files(node) if is_sink else ()
-            self._sinks[node] = {canonical(file.path): file for file in files}
+            self._sinks[node] = {self._spellings.of(file.path): file for file in files}
         return self._sinks[node]
 
 
