@@ -38,6 +38,7 @@ from benchmarks.generate import parse_size
 from benchmarks.intervals import median_interval
 from benchmarks.pairs import RunError
 from benchmarks.provenance import provenance
+from benchmarks.row import put_out
 from benchmarks.tpc import SUITES, make_tables, queries
 
 BEFORE, AFTER = "before", "after"
@@ -307,11 +308,7 @@ def main() -> int:
     except RunError as problem:
         print(problem, file=sys.stderr)
         return 1
-    line = json.dumps(row)
-    print(line)
-    if asked.json_out is not None:
-        with asked.json_out.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+    put_out(row, asked.json_out)
     return 0
 
 

@@ -33,6 +33,7 @@ from benchmarks.frames_oracle import ParquetTables, rebuilt, rebuilt_apart, same
 from benchmarks.intervals import median_interval
 from benchmarks.meter import cpu_s
 from benchmarks.provenance import provenance
+from benchmarks.row import put_out
 from benchmarks.tpc import SETTINGS, SUITES, make_tables, queries
 
 
@@ -257,11 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     spark.stop()
     about = {"bench": "frames", "suite": asked.suite, "scale": asked.scale, "passes": asked.passes}
     row = {**about, **ran, **summary(found), "queries": found, "provenance": provenance()}
-    line = json.dumps(row)
-    print(line)
-    if asked.json_out is not None:
-        with asked.json_out.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+    put_out(row, asked.json_out)
     return int(any(one["result"] in {"wrong", "failed"} for one in found))
 
 

@@ -9,7 +9,6 @@ the processor time of all processes until everything is noted, which a busy mach
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import statistics
 import sys
@@ -23,6 +22,7 @@ import psutil
 
 from benchmarks.intervals import median_interval
 from benchmarks.provenance import provenance
+from benchmarks.row import put_out
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,11 +121,7 @@ def main() -> int:
     asked = arguments_of()
     with tempfile.TemporaryDirectory() as folder:
         row = measure(asked, Path(folder)) | {"provenance": provenance()}
-    line = json.dumps(row)
-    print(line)
-    if asked.json_out is not None:
-        with asked.json_out.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+    put_out(row, asked.json_out)
     return 0
 
 
