@@ -89,7 +89,8 @@ class Part:
                 "names.json",
             ],
             cwd=work,
-            env=environment(SETTINGS),
+            # Programs may change to folders of their own: the store is where the verdict is looked for.
+            env=environment(SETTINGS) | {"LINEAGE_STORE": f"sqlite:///{work / STORE}"},
             text=True,
             capture_output=True,
             check=False,

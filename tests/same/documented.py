@@ -15,8 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pyspark.sql import SparkSession
-
+from tests.same.session import quiet_session, write_outcomes
 from tests.same.showing import same_text
 
 MODULES = (
@@ -110,33 +109,18 @@ def main() -> None:
     """``python -m tests.same.documented WORK OUTCOMES NAMES``: a file of the docstrings' names."""
     work, outcomes, wanted = (Path(one) for one in sys.argv[1:4])
     chosen = set(json.loads(wanted.read_text()))
-    spark = _session(work)
+    spark = quiet_session("documented", work, {"spark.sql.shuffle.partitions": "4"})
     warnings.simplefilter("ignore")
-    with outcomes.open("w") as out:
-        for module in _modules():
-            for test in _tests(module):
-                if test.name in chosen:
-                    out.write(json.dumps([test.name, _outcome(spark, module, test, work)]) + "\n")
-                    out.flush()
+    tests = ((module, test) for module in _modules() for test in _tests(module))
+    write_outcomes(
+        outcomes,
+        (
+            (test.name, _outcome(spark, module, test, work))
+            for module, test in tests
+            if test.name in chosen
+        ),
+    )
     spark.stop()
-
-
-def _session(work: Path) -> SparkSession:
-    builder: Any = SparkSession.builder
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.warehouse.dir": str(work / "warehouse"),
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark: SparkSession = builder.master("local[2]").appName("documented").getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    spark.sparkContext.setCheckpointDir(str(work / "checkpoints"))
-    return spark
 
 
 def _outcome(spark: Any, module: ModuleType, test: doctest.DocTest, work: Path) -> dict[str, Any]:

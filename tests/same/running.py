@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import warnings
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,48 +16,37 @@ from pyspark.sql import SparkSession
 from tests.same import arguments
 from tests.same.arguments import Scene
 from tests.same.calls import Call, calls
+from tests.same.session import quiet_session, write_outcomes
 from tests.same.showing import failed, files, same_text, shown
 
 BY_CHANCE = {"sample", "sampleByKey", "takeSample", "randomSplit", "sampleBy"}
 """Methods whose rows are a matter of chance without a seed."""
 NOT_EVALUATED = {"countApproxDistinct"}
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.pyspark.plotting.max_rows": "10",
+}
 
 
 def main() -> None:
     """``python -m tests.same.running WORK OUTCOMES NAMES``: files of names, outcomes and the calls' own."""
     work, outcomes, names = (Path(one) for one in sys.argv[1:4])
     wanted = set(json.loads(names.read_text()))
-    spark = _session(work)
+    spark = quiet_session("same", work, SETTINGS)
     warnings.simplefilter("ignore")
-    with outcomes.open("w") as out:
-        for number, call in enumerate(calls()):
-            if call.name in wanted:
-                folder = work / f"call-{number}"
-                folder.mkdir()
-                outcome = _outcome(spark, call, work / "shared", folder)
-                out.write(json.dumps([call.name, outcome]) + "\n")
-                out.flush()
+    write_outcomes(outcomes, _outcomes(spark, work, wanted))
     spark.stop()
 
 
-def _session(work: Path) -> SparkSession:
-    builder: Any = SparkSession.builder
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.warehouse.dir": str(work / "warehouse"),
-        "spark.sql.pyspark.plotting.max_rows": "10",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark: SparkSession = builder.master("local[2]").appName("same").getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    spark.sparkContext.setCheckpointDir(str(work / "checkpoints"))
-    return spark
+def _outcomes(
+    spark: SparkSession, work: Path, wanted: Collection[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, call in enumerate(calls()):
+        if call.name in wanted:
+            folder = work / f"call-{number}"
+            folder.mkdir()
+            yield call.name, _outcome(spark, call, work / "shared", folder)
 
 
 def _outcome(spark: SparkSession, call: Call, shared: Path, folder: Path) -> dict[str, Any]:

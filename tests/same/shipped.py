@@ -10,6 +10,7 @@ import re
 import runpy
 import sys
 import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pyarrow.parquet
 import pyspark
 from pyspark import SparkContext
 
+from tests.same.session import write_outcomes
 from tests.same.showing import failed, same_text
 
 HOME = Path(pyspark.__file__).parent
@@ -110,12 +112,14 @@ def main() -> None:
         f"{' '.join(f'--conf {one}' for one in SETTINGS)} pyspark-shell"
     )
     warnings.simplefilter("ignore")
-    with outcomes.open("w") as out:
-        for number, name in enumerate(json.loads(wanted.read_text())):
-            folder = work / f"program-{number}"
-            write_data(folder)
-            out.write(json.dumps([name, _outcome(name, folder)]) + "\n")
-            out.flush()
+    write_outcomes(outcomes, _outcomes(work, json.loads(wanted.read_text())))
+
+
+def _outcomes(work: Path, names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, name in enumerate(names):
+        folder = work / f"program-{number}"
+        write_data(folder)
+        yield name, _outcome(name, folder)
 
 
 def _outcome(name: str, folder: Path) -> dict[str, Any]:
