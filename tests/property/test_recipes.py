@@ -68,23 +68,35 @@ def deeper(below: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression
 
 
 EXPRESSIONS = st.recursive(LEAVES, deeper, max_leaves=12)
-COLUMNS = st.lists(st.builds(Attribute, IDS, NAMES, NAMES), max_size=3).map(tuple)
-ROWS = st.lists(
-    st.lists(st.builds(Literal, st.none() | NAMES, NAMES), max_size=3).map(tuple), max_size=3
-).map(tuple)
+CONSTANTS = st.builds(Literal, st.none() | NAMES, NAMES)
+HOWS = st.sampled_from(typing.get_args(JoinKind))
+
+
+def tuples(of: st.SearchStrategy[Any], least: int, most: int) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(of, min_size=least, max_size=most).map(tuple)
+
+
+def columns(least: int = 0, most: int = 3) -> st.SearchStrategy[tuple[Attribute, ...]]:
+    return tuples(st.builds(Attribute, IDS, NAMES, NAMES), least, most)
 
 
 @st.composite
 def recipes(draw: st.DrawFn) -> Recipe:
-    plan: list[Node] = [draw(st.builds(Values, COLUMNS, ROWS))]
+    wide = draw(st.integers(0, 3))
+    rows = tuples(tuples(CONSTANTS, wide, wide), 0, 3)
+    plan: list[Node] = [draw(st.builds(Values, columns(wide, wide), rows))]
     for place in range(1, draw(st.integers(1, 5))):
         below = st.integers(0, place - 1)
-        projects = st.builds(Project, COLUMNS, below, st.lists(EXPRESSIONS, max_size=3).map(tuple))
-        hows = st.sampled_from(typing.get_args(JoinKind))
-        joins = st.builds(Join, COLUMNS, below, below, hows, st.none() | EXPRESSIONS)
+        wide = draw(st.integers(0, 3))
+        values = tuples(EXPRESSIONS, wide, wide)
+        projects = st.builds(Project, columns(wide, wide), below, values)
+        how = draw(HOWS)
+        # A join that says whether a row exists has a column of that.
+        named = columns(1 if how == "exists" else 0)
+        joins = st.builds(Join, named, below, below, st.just(how), st.none() | EXPRESSIONS)
         numbers = st.lists(IDS, max_size=2).map(tuple)
         inputs = st.lists(below, max_size=2).map(tuple)
-        made = st.builds(PythonRows, COLUMNS, inputs, NAMES, NAMES, numbers)
+        made = st.builds(PythonRows, columns(), inputs, NAMES, NAMES, numbers)
         plan.append(draw(projects | joins | made))
     settings = draw(st.dictionaries(NAMES, NAMES, max_size=3))
     functions = tuple(draw(st.lists(CODE, min_size=FUNCTIONS, max_size=FUNCTIONS)))
