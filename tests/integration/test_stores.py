@@ -35,12 +35,14 @@ from lineage_core.message import (
     SinkFiles,
     Split,
     Splits,
+    Totals,
 )
 from lineage_core.region import Region
 from lineage_core.sealing import seal_of
 from lineage_core.tracing import Direction, Tracer, trace
 from lineage_store.port import GraphStore
-from lineage_store.recomputing import RECOMPUTED
+from lineage_store.recomputing import RECOMPUTED, UNCOMMITTED
+from lineage_store.records import COMMITS_MISSING
 from lineage_store.sqlite import SqliteStore
 from tests import flow_blocks
 from tests.spool_builder import APP, block, verdict_of
@@ -403,6 +405,61 @@ def test_attempts_that_agree_stay_exact(store: GraphStore) -> None:
         block(BlockId("4", 0, attempt, 0), "1#0", [("4@0", [([1], 5)])]) for attempt in (6, 7)
     ]
     store.write(APP, [commit("4", 6, digest="a"), commit("4", 7, digest="a")], blocks)
+    assert [ref.exact for ref in store.graph(APP).blocks()] == [True, True]
+
+
+@pytest.mark.parametrize("first", [6, 7])
+@pytest.mark.parametrize("digest", ["a", "b"])
+def test_attempts_without_a_commit_may_differ(store: GraphStore, first: int, digest: str) -> None:
+    """A commit may be lost behind what made its blocks visible: nothing tells what they put out."""
+    named = [BlockId("4", 0, attempt, 0) for attempt in (6, 7)]
+    blocks = [block(one, "1#0", [("4@0", [([1], 5)])]) for one in named]
+
+    def reasons() -> list[tuple[bool, str]]:
+        return [(ref.exact, ref.reason) for ref in store.graph(APP).blocks()]
+
+    store.write(APP, [], blocks[:1])
+    assert reasons() == [(True, "")]
+    store.write(APP, [commit("4", first, digest="a")], blocks[1:])
+    assert reasons() == 2 * [(False, UNCOMMITTED)]
+    assert not store.graph(APP).load(named[:1])[named[0]].exact
+    store.write(APP, [commit("4", 13 - first, digest=digest)])
+    assert reasons() == 2 * [(True, "") if digest == "a" else (False, RECOMPUTED)]
+
+
+@pytest.mark.parametrize(("tasks", "named"), [(1, False), (2, True), (2, False)])
+def test_shuffles_are_supersets_while_commits_are_missing(
+    store: GraphStore, tasks: int, named: bool
+) -> None:
+    """An attempt that nothing is known of may be the one that was read."""
+    ended = End(app=APP, ended_at=2.0, status="ok", totals=Totals(tasks=tasks))
+    register = Register(app=APP, node="4", kind="shuffle", op="partitionBy")
+    made = block(BlockId("4", 0, 6, 0), "1#0", [("4@0", [([1], 5)])])
+    reader = block(BlockId("5", 0, 8, 0), "4@0", [("5#0", [([5], 0)])])
+    store.write(APP, [register, commit("4", 6, attempts_named=named)], [made, reader])
+
+    def doubted() -> bool:
+        asked = {"5#0": Region.from_positions([0])}
+        found = Tracer(store.graph(APP)).trace(Direction.BACKWARD, asked)
+        return any(COMMITS_MISSING in reason for reason in found.reasons)
+
+    assert not doubted()
+    store.write(APP, [ended])
+    exact = tasks == 1 or named
+    assert [(one.exact, one.reason) for one in store.graph(APP).nodes()] == [
+        (exact, "" if exact else COMMITS_MISSING)
+    ]
+    assert doubted() != exact
+
+
+def test_an_attempt_without_a_commit_is_named_as_the_others(store: GraphStore) -> None:
+    blocks = [
+        block(BlockId("4", 0, attempt, 0), f"3#0.{attempt}", [("4@0", [([1], 5)])])
+        for attempt in (6, 7)
+    ]
+    store.write(APP, [], blocks)
+    assert [ref.exact for ref in store.graph(APP).blocks()] == [False, False]
+    store.write(APP, [commit("4", 7, digest="a", attempts_named=True)])
     assert [ref.exact for ref in store.graph(APP).blocks()] == [True, True]
 
 

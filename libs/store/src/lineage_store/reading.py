@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -29,6 +29,7 @@ from lineage_store import records
 from lineage_store.counting import count_store
 from lineage_store.errors import StoreError
 from lineage_store.recipes import parse_body, recipe_in
+from lineage_store.recomputing import NAMED
 from lineage_store.sealed_spaces import is_intact
 from lineage_store.signed import BIAS
 
@@ -73,7 +74,16 @@ class SqliteGraph:
             node: records.NodeCounts(blocks, flows, (high << 32) + low)
             for node, blocks, flows, high, low in rows
         }
-        return records.node_records(self.messages("register"), counts)
+        return records.node_records(self.messages("register", "end"), counts, self._committed)
+
+    def _committed(self) -> Mapping[str, records.CommitCounts]:
+        rows = self._all(
+            "SELECT node, count(*), sum(digest <> ?) FROM task WHERE app = ? AND committed "
+            "GROUP BY node",
+            NAMED,
+            self._app_id,
+        )
+        return {node: records.CommitCounts(*found) for node, *found in rows}
 
     def links(self) -> Sequence[LinkRecord]:
         return records.link_records(self.messages("link"))

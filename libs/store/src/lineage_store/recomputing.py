@@ -9,6 +9,8 @@ from lineage_core.message import Commit
 
 RECOMPUTED = "recomputed differently"
 """Reason of flows that two committed attempts at one partition state differently."""
+UNCOMMITTED = "an attempt at the same partition is there, but not its commit"
+"""Reason of flows of two attempts at one partition while what one of them put out is not known."""
 ROW_OF_ATTEMPT = "0#0.0"
 """A space of rows that an attempt numbered."""
 NAMED = "by attempt"

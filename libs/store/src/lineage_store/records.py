@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from lineage_core.graph import LinkRecord, NodeRecord, RowsSummed, SinkFileRecord, SplitRecord
 from lineage_core.message import (
     Commit,
+    End,
     Link,
     Message,
     RecordFiles,
@@ -23,6 +24,9 @@ from lineage_core.message import (
 SPLITS = ("splits", "record_splits")
 FILES = ("sink_files", "record_files")
 """Types of messages that tell of a source's splits and of a sink's files."""
+
+
+COMMITS_MISSING = "commits of tasks are missing: other attempts may have been read"
 
 
 class NodeCounts(NamedTuple):
@@ -40,10 +44,29 @@ class SplitRead(NamedTuple):
     summed: tuple[RowsSummed, ...] = ()
 
 
-def node_records(messages: Iterable[Message], counts: Mapping[str, NodeCounts]) -> list[NodeRecord]:
-    """Nodes in order of creation, as last registered."""
+class CommitCounts(NamedTuple):
+    """Commits of tasks that put out what belongs to one node; ``unnamed``: whose readers don't name attempts."""
+
+    commits: int
+    unnamed: int
+
+
+def node_records(
+    messages: Iterable[Message],
+    counts: Mapping[str, NodeCounts],
+    committed: Callable[[], Mapping[str, CommitCounts]],
+) -> list[NodeRecord]:
+    """Nodes in order of creation, as last registered, by messages of types register and end.
+
+    ``committed`` is called only where the application has ended. While a commit is missing, an attempt may be unknown
+    whose flows by key were read instead of those of another: shuffles whose readers don't name attempts are supersets.
+    """
     found: dict[str, NodeRecord] = {}
+    tasks = 0
     for message in messages:
+        if isinstance(message, End):
+            tasks = max(tasks, message.totals.tasks)
+            continue
         assert isinstance(message, Register)
         known = counts.get(message.node, NodeCounts())
         found[message.node] = NodeRecord(
@@ -63,6 +86,12 @@ def node_records(messages: Iterable[Message], counts: Mapping[str, NodeCounts]) 
             associations=known.associations,
             call_path=message.call_path,
         )
+    stored = committed() if tasks else {}
+    if sum(one.commits for one in stored.values()) < tasks:
+        for node, record in found.items():
+            named = node in stored and not stored[node].unnamed
+            if record.kind == "shuffle" and record.exact and not named:
+                found[node] = replace(record, exact=False, reason=COMMITS_MISSING)
     return list(found.values())
 
 

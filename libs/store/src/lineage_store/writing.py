@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from lineage_core.block import BlockId
@@ -15,8 +15,9 @@ from lineage_core.packing import PackedBlock, pack_edge
 from lineage_core.sealing import Seal
 from lineage_store.recipes import packed_body
 from lineage_store.recomputing import (
+    NAMED,
     RECOMPUTED,
-    ROW_OF_ATTEMPT,
+    UNCOMMITTED,
     digest_of,
     may_differ,
     merges_by_key,
@@ -269,35 +270,64 @@ class Writer:
         self._db.execute("DELETE FROM problem WHERE app = ? AND place = ?", (self.app_id, place))
 
     def mark_recomputed(self, task: TaskId) -> None:
-        """Where committed attempts at a partition may differ, their merged flows are supersets."""
-        found = self._db.execute(
-            "SELECT digest FROM task WHERE app = ? AND node = ? AND partition = ? AND committed",
-            (self.app_id, task.node, task.partition),
-        ).fetchall()
-        digests = {digest for (digest,) in found}
-        # Any row of an attempt tells whether there is something to look for.
-        if not may_differ(len(found), digests, ROW_OF_ATTEMPT):
-            return
-        rows = self._db.execute(
-            "SELECT DISTINCT block.id, origin.text, target.text FROM task "
-            "JOIN block ON block.task = task.id JOIN space origin ON origin.id = block.in_space "
-            "JOIN section ON section.block = block.id JOIN space target "
-            "ON target.id = section.space WHERE task.app = ? AND task.node = ? "
-            "AND task.partition = ? AND task.committed AND block.exact",
-            (self.app_id, task.node, task.partition),
-        ).fetchall()
-        targets: dict[tuple[int, str], list[str]] = {}
-        for row_id, origin, target in rows:
-            targets.setdefault((row_id, origin), []).append(target)
-        merged = [
-            row
-            for (row, origin), outs in targets.items()
-            if may_differ(len(found), digests, origin) and merges_by_key(outs)
-        ]
-        self._db.executemany(
-            "UPDATE block SET exact = 0, reason = ? WHERE id = ?",
-            [(RECOMPUTED, row_id) for row_id in merged],
+        """Where attempts at a partition may differ, their merged flows are supersets.
+
+        Flows of an attempt may be visible although its commit never arrives: then nothing says that it put out the
+        same as another.
+        """
+        place = (self.app_id, task.node, task.partition)
+        known = dict(
+            self._db.execute(
+                "SELECT attempt, CASE WHEN committed THEN digest END FROM task "
+                "WHERE app = ? AND node = ? AND partition = ?",
+                place,
+            ).fetchall()
         )
+        if len(known) < 2:
+            return
+        merged: dict[int, _Merged] = {}
+        rows = self._db.execute(
+            "SELECT block.id, task.attempt, block.exact, block.reason, origin.text, target.text "
+            "FROM task JOIN block ON block.task = task.id JOIN space origin "
+            "ON origin.id = block.in_space JOIN section ON section.block = block.id "
+            "JOIN space target ON target.id = section.space "
+            "WHERE task.app = ? AND task.node = ? AND task.partition = ?",
+            place,
+        )
+        for row_id, attempt, exact, reason, origin, target in rows:
+            if merges_by_key([target]):
+                merged[row_id] = _Merged(attempt, bool(exact), reason, origin)
+        committed = {attempt: digest for attempt, digest in known.items() if digest is not None}
+        digests = set(committed.values())
+        there = {*committed, *(one.attempt for one in merged.values())}
+        unsure = len(there) > 1 and len(there) > len(committed) and digests != {NAMED}
+        self._db.executemany(
+            "UPDATE block SET exact = ?, reason = ? WHERE id = ?",
+            [
+                (not reason, reason, row_id)
+                for row_id, one in merged.items()
+                if one.exact or one.reason == UNCOMMITTED
+                for reason in [_reason(len(committed), digests, one, unsure=unsure)]
+                if reason != one.reason
+            ],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """A stored block whose flows merge with those of other attempts."""
+
+    attempt: int
+    exact: bool
+    reason: str
+    in_space: str
+
+
+def _reason(committed: int, digests: Collection[str], block: _Merged, *, unsure: bool) -> str:
+    """Why flows of a block are a superset; empty where they are not."""
+    if may_differ(committed, digests, block.in_space):
+        return RECOMPUTED
+    return UNCOMMITTED if unsure else ""
 
 
 def _key(block_id: BlockId) -> tuple[str, int, int, int]:

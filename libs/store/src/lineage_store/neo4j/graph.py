@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, LiteralString
 
 from lineage_core.address import SpaceKind, parse_space
@@ -27,6 +27,7 @@ from lineage_store.neo4j.counting import HALF
 from lineage_store.neo4j.keys import app_key, block_of, key, prefix
 from lineage_store.parts import in_parts
 from lineage_store.recipes import parse_body, recipe_in
+from lineage_store.recomputing import NAMED
 from lineage_store.signed import BIAS
 
 REFS_AT_ONCE = 5_000
@@ -137,6 +138,13 @@ WHERE b.id STARTS WITH $prefix AND b.visible AND b.stub IS NULL
 RETURN b.node, count(*), sum(b.rows), sum(b.associations / $half), sum(b.associations % $half)
 """
 
+_COMMITTED: Final[LiteralString] = """
+MATCH (t:Task)
+USING INDEX t:Task(id)
+WHERE t.id STARTS WITH $prefix
+RETURN t.node, sum(size(t.attempts)), sum(CASE WHEN t.digests = $named THEN 0 ELSE size(t.attempts) END)
+"""
+
 _MESSAGES: Final[LiteralString] = """
 MATCH (m:Message)
 USING INDEX m:Message(app, type)
@@ -187,7 +195,11 @@ class Neo4jGraph:
             node: records.NodeCounts(blocks, flows, high * HALF + low)
             for node, blocks, flows, high, low in rows
         }
-        return records.node_records(self.messages("register"), counts)
+        return records.node_records(self.messages("register", "end"), counts, self._committed)
+
+    def _committed(self) -> Mapping[str, records.CommitCounts]:
+        rows = self._connection.read(_COMMITTED, prefix=prefix(self._app), named=[NAMED])
+        return {node: records.CommitCounts(*found) for node, *found in rows}
 
     def links(self) -> Sequence[LinkRecord]:
         return records.link_records(self.messages("link"))

@@ -31,7 +31,7 @@ from lineage_store.neo4j import statements
 from lineage_store.neo4j.keys import app_key, key, task_key
 from lineage_store.neo4j.rows import Row, about, block_properties, offset_key, parts, registered
 from lineage_store.recipes import packed_body
-from lineage_store.recomputing import NAMED, RECOMPUTED, digest_of
+from lineage_store.recomputing import NAMED, RECOMPUTED, UNCOMMITTED, digest_of
 from lineage_store.signed import BIAS, INTEGER_MAX
 
 
@@ -183,7 +183,10 @@ class Loading:
         self._send_edges()
         self._send(statements.SEALS, self._seals)
         # Last, over commits and blocks alike: whichever came later finds the other.
-        self._send(statements.RECOMPUTED, self._tasks, reason=RECOMPUTED, named=[NAMED])
+        tasks = {**self._tasks, **self._uncommitted()}
+        self._send(
+            statements.RECOMPUTED, tasks, reason=RECOMPUTED, unsure=UNCOMMITTED, named=[NAMED]
+        )
         for rows in vars(self).values():
             if isinstance(rows, dict):
                 rows.clear()
@@ -191,6 +194,15 @@ class Loading:
     def _send(self, statement: LiteralString, rows: Mapping[Any, Row], **values: Any) -> None:
         for part in parts(rows[one] for one in sorted(rows)):
             self._transaction.run(statement, rows=part, **values).consume()
+
+    def _uncommitted(self) -> Mapping[str, Row]:
+        """Tasks of visible blocks, among those collected, whose commit is not stored."""
+        shown = self._visible | self._filled
+        found: dict[str, Row] = {}
+        for part in parts({"id": one} for one in sorted(shown)):
+            for (task,) in self._transaction.run(statements.UNCOMMITTED, rows=part):
+                found[task] = {"id": task}
+        return found
 
     def _send_edges(self) -> None:
         """Create the edges that are not there: their ends are locked, so nobody else does.

@@ -147,15 +147,38 @@ MATCH (c:FlowBlock {id: edge.id})
 CREATE (p)-[:FLOW {pairs: edge.pairs, data: edge.data}]->(c)
 """
 
+UNCOMMITTED: Final[LiteralString] = """
+UNWIND $rows AS row
+MATCH (b:FlowBlock {id: row.id})
+WHERE b.visible AND b.merges
+MATCH (t:Task {id: b.task})
+WHERE NOT b.attempt IN t.attempts
+SET t.unsure = true
+RETURN DISTINCT t.id
+"""
+# The commit is under way, or lost. The task is locked: one that stores the commit now sees these blocks, or is seen.
+
 RECOMPUTED: Final[LiteralString] = """
 UNWIND $rows AS row
 MATCH (t:Task {id: row.id})
-WHERE size(t.attempts) > 1 AND t.digests <> $named
+WHERE size(t.attempts) > 1 OR t.unsure
 MATCH (b:FlowBlock)
 USING INDEX b:FlowBlock(task)
-WHERE b.task = t.id AND b.merges AND b.exact AND b.attempt IN t.attempts
-    AND (size(t.digests) > 1 OR b.in_space =~ '.*#[0-9]+[.][0-9]+')
-SET b.exact = false, b.reason = $reason
+WHERE b.task = t.id AND b.merges AND (b.visible OR b.attempt IN t.attempts)
+WITH t, collect(b) AS blocks
+WITH t, blocks, [b IN blocks WHERE NOT b.attempt IN t.attempts | b.attempt] AS unknown,
+    t.digests = $named AS named
+FOREACH (one IN CASE WHEN unknown = [] THEN [t] ELSE [] END | REMOVE one.unsure)
+WITH t, blocks, named, NOT named AND any(one IN unknown WHERE
+    t.attempts <> [] OR one <> unknown[0]) AS unsure
+UNWIND blocks AS b
+WITH b, CASE
+    WHEN NOT named AND size(t.attempts) > 1
+        AND (size(t.digests) > 1 OR b.in_space =~ '.*#[0-9]+[.][0-9]+') THEN $reason
+    WHEN unsure THEN $unsure
+END AS reason
+WHERE (b.exact AND reason IS NOT NULL) OR (b.reason = $unsure AND coalesce(reason, '') <> $unsure)
+SET b.exact = reason IS NULL, b.reason = reason
 """
 
 SEALS: Final[LiteralString] = """
