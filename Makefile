@@ -60,7 +60,12 @@ demo: setup ## Run an example job with lineage and trace its result
 .PHONY: test
 test: setup page $(SPARK_CLASSES) ## Run the tests (gets Maven, Redis, Prometheus and Chromium where missing: they start real servers)
 	@scripts/servers.sh ensure
-	@$(WITH_JAVA) $(BIN)/pytest -q $(TWO_AT_ONCE) $(ARGS)
+	@$(WITH_JAVA) $(BIN)/pytest -q $(TWO_AT_ONCE) -m 'not long' $(ARGS)
+
+.PHONY: test-long
+test-long: setup page $(SPARK_CLASSES) ## Run those that `make test` leaves out: they take minutes and see little that others don't
+	@scripts/servers.sh ensure
+	@$(WITH_JAVA) $(BIN)/pytest -q $(TWO_AT_ONCE) -m long $(ARGS)
 
 # Drivers of tests start a third quicker with it.
 $(SPARK_CLASSES): $(STAMP) tests/jvm.py

@@ -27,6 +27,7 @@ from lineage.stack.ports import LOOPBACK
 from lineage.stack.programs import redis_server
 from lineage.stack.redis_server import Redis
 from lineage.stack.server import NotReady, Say, silent
+from tests.jvm import OPTIONS
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -95,7 +96,7 @@ class SecuredKafka(Kafka):
     """SASL_SSL with PLAIN (admin, emitter) and SCRAM-SHA-512 (the others), and ACLs that deny."""
 
     def __init__(self, folder: Path, port: int, controller_port: int, files: Files) -> None:
-        super().__init__(folder, port, controller_port)
+        super().__init__(folder, port, controller_port, options=OPTIONS.split())
         self._files = files
 
     def prepare(self, say: Say = silent) -> None:
@@ -241,7 +242,7 @@ class SecuredNeo4j(Neo4j):
     """Bolt with TLS only; ``writer`` is a user beside the administrator."""
 
     def __init__(self, folder: Path, port: int, files: Files) -> None:
-        super().__init__(folder, port, heap="768m")
+        super().__init__(folder, port, heap="768m", options=OPTIONS.split())
         self._files = files
 
     @property

@@ -29,6 +29,7 @@ from lineage.stack.ports import LOOPBACK, free_ports
 from lineage.stack.redis_server import Redis
 from lineage.stack.server import NotReady, Server
 from lineage_core.topics import RECORD_BYTES_MAX, Topics
+from tests.jvm import OPTIONS
 
 if TYPE_CHECKING:
     import neo4j
@@ -265,7 +266,7 @@ class ServersOfTheRun:
 
     def kafka(self) -> KafkaUnderTest:
         port, controller_port = free_ports(2)
-        server = Kafka(self.folder / "kafka", port, controller_port)
+        server = Kafka(self.folder / "kafka", port, controller_port, options=OPTIONS.split())
         return KafkaUnderTest(server, self._started(server, _kafka_container))
 
     def redis(self) -> RedisUnderTest:
@@ -273,7 +274,7 @@ class ServersOfTheRun:
         return RedisUnderTest(server, self._started(server, _redis_container))
 
     def neo4j(self) -> Neo4jUnderTest:
-        server = Neo4j(self.folder / "neo4j", *free_ports(1))
+        server = Neo4j(self.folder / "neo4j", *free_ports(1), options=OPTIONS.split())
         return Neo4jUnderTest(server, self._started(server, _neo4j_container))
 
     def _started(self, server: Any, container: Any) -> Runner:

@@ -65,7 +65,7 @@ PROGRAMS: dict[str, tuple[Action, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("detailed", [False, True])
+@pytest.mark.parametrize("detailed", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_rows_that_a_task_died_on_are_named(
     detailed: bool, spark_context: SparkContext, tmp_path: Path
 ) -> None:

@@ -163,6 +163,7 @@ def test_after_a_run(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_on_a_cluster(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text(IN)
     write_job(tmp_path, SMALL)

@@ -46,6 +46,7 @@ def test_its_story_holds_over_the_real_service(service: Mapping[str, str]) -> No
     npm("e2e:only", environment=service)
 
 
+@pytest.mark.long
 def test_it_bears_what_is_large_looped_running_or_broken() -> None:
     """Over made-up data: 5,000 nodes, a million witnesses, loops."""
     npm("e2e:only", "--", "madeup")

@@ -37,7 +37,9 @@ def drawn(count: int) -> list[Program]:
     return found
 
 
-@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
+@pytest.mark.parametrize(
+    "master", ["local[2]", pytest.param("local-cluster[2,1,1024]", marks=pytest.mark.long)]
+)
 def test_zero_code_lineage_is_the_witnesses_of_every_row(tmp_path: Path, master: str) -> None:
     chosen = drawn(examples(10))
     (tmp_path / "programs").write_bytes(pickle.dumps(chosen))

@@ -94,7 +94,7 @@ QUIET = "spark.ui.enabled false\nspark.ui.showConsoleProgress false\n"
 MASTERS = {"count": "local[2]", "join": "local-cluster[2,1,1024]", "loop": "local[2]"}
 PAUSE_S = "0.004"
 LINES = 3_000
-STRIKES = 8
+STRIKES = 4
 """Faults of the short form; the long form goes on for the time it is given."""
 
 

@@ -15,6 +15,7 @@ from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.sqlite import SqliteStore
 from tests.edge_log import EdgeLog, word_count_log
+from tests.jvm import OPTIONS
 from tests.servers import KafkaUnderTest, Native, Neo4jUnderTest, guarded
 from tests.stores import address_of
 from tests.writer_process import WriterProcess, ends, send, wait_until
@@ -28,9 +29,12 @@ PARTITIONS = 4
 def server(tmp_path: Path) -> Iterator[Neo4j]:
     """A server of this test alone, for it is stopped and its data replaced."""
     with guarded(tmp_path / "neo4j"):
-        yield Neo4j(tmp_path / "neo4j" / "server", *free_ports(1), heap="512m")
+        yield Neo4j(
+            tmp_path / "neo4j" / "server", *free_ports(1), heap="512m", options=OPTIONS.split()
+        )
 
 
+@pytest.mark.long
 def test_a_restored_store_is_read_on_from_its_own_offsets(
     kafka: KafkaUnderTest, kafka_topics: Topics, server: Neo4j, tmp_path: Path
 ) -> None:

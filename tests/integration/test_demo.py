@@ -31,6 +31,7 @@ with SparkContext("local[2]", "traced", conf=conf) as sc:
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "flights" / "demo.py"
 
 
+@pytest.mark.long
 def test_its_traces_are_answered_from_neo4j(
     tmp_path: Path, kafka: KafkaUnderTest, redis_server: RedisUnderTest, neo4j: Neo4jUnderTest
 ) -> None:

@@ -220,7 +220,7 @@ def test_without_any_kafka_all_waits_in_the_spool(
     check_same(tmp_path, drain(kafka.bootstrap, kafka_topics), spooled)
 
 
-@pytest.mark.parametrize("how", ["frozen", "killed"])
+@pytest.mark.parametrize("how", [pytest.param("frozen", marks=pytest.mark.long), "killed"])
 def test_kafka_goes_away_in_the_middle_of_the_job(
     how: str, kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path, spooled: Outcome
 ) -> None:
@@ -313,7 +313,7 @@ def test_executors_without_confluent_kafka_leave_blocks_in_the_spool(
     assert verdict.complete, verdict.reasons
 
 
-@pytest.mark.parametrize("dispatcher", ["spool", "kafka"])
+@pytest.mark.parametrize("dispatcher", [pytest.param("spool", marks=pytest.mark.long), "kafka"])
 def test_executors_without_capture_run_the_job_as_it_is(
     dispatcher: str, kafka: KafkaUnderTest, kafka_topics: Topics, tmp_path: Path
 ) -> None:

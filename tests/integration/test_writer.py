@@ -118,7 +118,7 @@ def test_records_in_order_become_the_graph(
     assert committed(kafka.bootstrap, f"{kafka_topics.prefix}writer", edges) == [len(log.records)]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_writers_that_are_killed_lose_and_repeat_nothing(
     seed: int,
     kafka: KafkaUnderTest,

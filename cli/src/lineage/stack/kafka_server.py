@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +68,7 @@ class Kafka(Server):
         port: for clients.
         controller_port: for itself.
         heap: as java's -Xmx takes it.
+        options: further ones of its JVMs.
         topics: names and partitions of topics that exist once it is ready.
     """
 
@@ -78,11 +79,13 @@ class Kafka(Server):
         controller_port: int,
         *,
         heap: str = "512m",
+        options: Sequence[str] = (),
         topics: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__("kafka", folder, port)
         self.controller_port = controller_port
         self.heap = heap
+        self.options = tuple(options)
         self.topics = dict(topics or {})
 
     @property
@@ -111,7 +114,7 @@ class Kafka(Server):
             self._format()
 
     def command(self) -> list[str]:
-        return self._java(f"-Xmx{self.heap}", "kafka.Kafka", str(self._properties))
+        return self._java(f"-Xmx{self.heap}", *self.options, "kafka.Kafka", str(self._properties))
 
     def check(self) -> None:
         from confluent_kafka import KafkaException
@@ -168,7 +171,7 @@ class Kafka(Server):
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         words = ("format", "-t", f"L{cluster[1:]}", "-c", str(self._properties))
         done = subprocess.run(
-            self._java("-Xmx128m", "kafka.tools.StorageTool", *words),
+            self._java("-Xmx128m", *self.options, "kafka.tools.StorageTool", *words),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

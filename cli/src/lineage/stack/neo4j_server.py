@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -48,6 +49,7 @@ class Neo4j(Server):
         folder: for its data, configuration, password and log.
         port: for bolt.
         heap: as java's -Xmx takes it.
+        options: further ones of its JVMs.
         page_cache: memory beside the heap for the store's files.
         plugins: a folder of jars with procedures, all of which may do anything.
     """
@@ -60,11 +62,13 @@ class Neo4j(Server):
         port: int,
         *,
         heap: str = "1g",
+        options: Sequence[str] = (),
         page_cache: str = "128m",
         plugins: Path | None = None,
     ) -> None:
         super().__init__("neo4j", folder, port)
         self.heap = heap
+        self.options = tuple(options)
         self.page_cache = page_cache
         self.plugins = plugins
 
@@ -99,7 +103,8 @@ class Neo4j(Server):
     def command(self) -> list[str]:
         home = (f"--home-dir={self._home}", f"--config-dir={self._config.parent}")
         entry = "org.neo4j.server.CommunityEntryPoint"
-        return self._java(f"-Xmx{self.heap}", entry, *home, "--console-mode")
+        words = (*self.options, entry, *home, "--console-mode")
+        return self._java(f"-Xmx{self.heap}", *words)
 
     def check(self) -> None:
         from neo4j import GraphDatabase
@@ -132,7 +137,7 @@ class Neo4j(Server):
         """
         places = {"NEO4J_HOME": str(self._home), "NEO4J_CONF": str(self._config.parent)}
         done = subprocess.run(
-            self._java(f"-Xmx{ADMIN_HEAP}", "org.neo4j.cli.AdminTool", *words),
+            self._java(f"-Xmx{ADMIN_HEAP}", *self.options, "org.neo4j.cli.AdminTool", *words),
             env={**os.environ, **places},
             stdin=subprocess.DEVNULL,
             capture_output=True,
