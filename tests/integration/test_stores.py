@@ -439,8 +439,8 @@ def test_shuffles_are_supersets_while_commits_are_missing(
     store.write(APP, [register, commit("4", 6, attempts_named=named)], [made, reader])
 
     def doubted() -> bool:
-        asked = {"5#0": Region.from_positions([0])}
-        found = Tracer(store.graph(APP)).trace(Direction.BACKWARD, asked)
+        output = {"5#0": Region.from_positions([0])}
+        found = Tracer(store.graph(APP)).trace(Direction.BACKWARD, output)
         return any(COMMITS_MISSING in reason for reason in found.reasons)
 
     assert not doubted()

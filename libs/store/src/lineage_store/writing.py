@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lineage_core.block import BlockId
@@ -301,16 +301,15 @@ class Writer:
         digests = set(committed.values())
         there = {*committed, *(one.attempt for one in merged.values())}
         unsure = len(there) > 1 and len(there) > len(committed) and digests != {NAMED}
-        self._db.executemany(
-            "UPDATE block SET exact = ?, reason = ? WHERE id = ?",
-            [
-                (not reason, reason, row_id)
-                for row_id, one in merged.items()
-                if one.exact or one.reason == UNCOMMITTED
-                for reason in [_reason(len(committed), digests, one, unsure=unsure)]
-                if reason != one.reason
-            ],
-        )
+        for row_id, one in merged.items():
+            reason = UNCOMMITTED if unsure else ""
+            if may_differ(len(committed), digests, one.in_space):
+                reason = RECOMPUTED
+            if reason != one.reason and (one.exact or one.reason == UNCOMMITTED):
+                self._db.execute(
+                    "UPDATE block SET exact = ?, reason = ? WHERE id = ?",
+                    (not reason, reason, row_id),
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,13 +320,6 @@ class _Merged:
     exact: bool
     reason: str
     in_space: str
-
-
-def _reason(committed: int, digests: Collection[str], block: _Merged, *, unsure: bool) -> str:
-    """Why flows of a block are a superset; empty where they are not."""
-    if may_differ(committed, digests, block.in_space):
-        return RECOMPUTED
-    return UNCOMMITTED if unsure else ""
 
 
 def _key(block_id: BlockId) -> tuple[str, int, int, int]:
