@@ -33,6 +33,7 @@ from lineage_frames.pairs import Items, Pairs
 from lineage_frames.relations import Relations
 from lineage_frames.vetting import vet
 from lineage_store.finding import find_application
+from lineage_store.materialised import SUFFIX
 from lineage_store.names import Names
 from lineage_store.opening import open_store
 from lineage_store.paths import plain_path
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
 
 PAIR_BITS = 63
 """Of a pair in one number, which sorts far faster than two."""
-
-SUFFIX = ".rows"
-"""Of the application that holds the flows, behind the name of the job's."""
 
 
 @dataclass
