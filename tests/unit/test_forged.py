@@ -107,7 +107,7 @@ def test_notes_of_a_run_that_are_damaged_are_left_out(tmp_path: Path) -> None:
     assert read_notes(notes).apps == {"a": Path("/f")}
 
 
-LINES = b"a line of the file\r\n" * 60_000
+LINES = b"".join(b"line %d of the file\r\n" % number for number in range(60_000))
 
 
 @pytest.fixture
@@ -135,11 +135,37 @@ def _no_numbers(columns: Columns) -> None:
     columns["facts"] = columns["line_ends"].astype(np.str_)
 
 
+def _no_text(columns: Columns) -> None:
+    columns["of"] = np.full(4 * 5, 0x7FFFFFFF, np.uint32).view("U4")
+
+
 def _of_nothing(columns: Columns) -> None:
     columns["of"] = np.array(5)
 
 
-@pytest.mark.parametrize("change", [_none_less, _doubled, _no_numbers, _of_nothing])
+def _moved(columns: Columns) -> None:
+    """The last stride has an end less, and the one before it an end more."""
+    columns["line_ends"] = np.append(
+        np.append(columns["line_ends"][:-2], columns["line_ends"][-2] + 1), columns["line_ends"][-1]
+    )
+
+
+def _all_at_once(columns: Columns) -> None:
+    """The strides before the last have all the ends."""
+    ends = columns["line_ends"].copy()
+    ends[-2] = ends[-1]
+    columns["line_ends"] = ends
+
+
+def _other_ends(columns: Columns) -> None:
+    """A byte order mark at the start, and a last row without its end."""
+    columns["facts"] = np.array([columns["facts"][0], 1, 0, 0], np.int64)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [_other_ends, _none_less, _doubled, _no_numbers, _no_text, _of_nothing, _moved, _all_at_once],
+)
 def test_an_index_that_does_not_fit_its_file_is_made_anew(
     kept: tuple[str, Path], change: Callable[[Columns], None]
 ) -> None:
@@ -148,7 +174,16 @@ def test_an_index_that_does_not_fit_its_file_is_made_anew(
     change(columns)
     np.savez_compressed(index, **columns)  # type: ignore[arg-type]
     last = np.array([59_999], np.uint64)
-    assert RowReader(index.parent).rows(path, last) == ["a line of the file"]
+    reader = RowReader(index.parent)
+    assert reader.rows(path, np.array([0, 59_999], np.uint64)) == [
+        "line 0 of the file",
+        "line 59999 of the file",
+    ]
+    assert reader.rows(path, last + np.uint64(1)) == [None]
+    assert reader.lines(path, last + np.uint64(1), last + np.uint64(1)) == [
+        "line 59999 of the file\r"
+    ]
+    assert reader.rows_in_split(path, 0, len(LINES)) == 60_000
 
 
 def test_kept_arrays_that_expand_are_not_unpacked(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
+import sys
 import tempfile
 import threading
 import zipfile
@@ -167,6 +168,8 @@ def _column(content: bytes) -> Any:
     dtype, length, raw = np.dtype(header[1].decode()), int(header[2]), content[header.end() :]
     if length * dtype.itemsize != len(raw):
         raise ValueError("an array of another length")
+    if dtype.kind == "U" and (np.frombuffer(raw, dtype.str[0] + "u4") > sys.maxunicode).any():
+        raise ValueError("what is no text")
     return np.frombuffer(raw, dtype) if raw else np.empty(0, dtype)
 
 

@@ -8,11 +8,11 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +54,7 @@ OPEN_INDEXES = 256
 """Indexes kept in memory (about 100 kB for a file of 100 MB)."""
 
 
+T = TypeVar("T")
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
@@ -61,6 +62,10 @@ _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 class _Known:
     state: FileState
     index: LineIndex
+
+
+class UnfitIndexError(Exception):
+    """An index counts other ends than the bytes hold that are read by it."""
 
 
 class RowReader:
@@ -108,12 +113,35 @@ class RowReader:
                 return known.index
         # Not under the lock: other files are read meanwhile. Two threads may build the same.
         index = self._saved(path, state) or self._build(path, state)
+        self._keep(path, state, index)
+        return index
+
+    def _keep(self, path: str, state: FileState, index: LineIndex) -> None:
         with self._lock:
             self._known[path] = _Known(state, index)
             self._known.move_to_end(path)
             if len(self._known) > OPEN_INDEXES:
                 self._known.popitem(last=False)
-        return index
+
+    def _read(self, path: str, read: Callable[[Bytes, LineIndex], T]) -> T:
+        """What is read of a file by its index; where that does not fit the bytes, by one that is built anew.
+
+        Raises:
+            RowsError: the file is gone, can't be read, or is being written.
+        """
+        index = self.index(path)
+        with contextlib.suppress(UnfitIndexError), closing(Bytes(path)) as source:
+            return read(source, index)
+        state = self.state(path)
+        if state is None:
+            raise RowsError(f"{path}: no such file")
+        index = self._build(path, state)
+        self._keep(path, state, index)
+        try:
+            with closing(Bytes(path)) as source:
+                return read(source, index)
+        except UnfitIndexError as error:
+            raise RowsError(f"{path} is being written") from error
 
     def rows(self, path: str, rows: U64) -> list[str | None]:
         """The text of rows (from 0, in ascending order) as Hadoop reads them; None: no such row.
@@ -121,13 +149,14 @@ class RowReader:
         Raises:
             RowsError: the file is gone or can't be read.
         """
-        index = self.index(path)
-        there = int(np.searchsorted(rows, np.uint64(index.rows)))
-        some = rows[:there]
-        with closing(Bytes(path)) as source:
+
+        def read(source: Bytes, index: LineIndex) -> list[str | None]:
+            some = rows[: int(np.searchsorted(rows, np.uint64(index.rows)))]
             found = _spans(source, index, some, some, rows_mode=True)
-        texts: list[str | None] = [_text(_without_end(piece, rows_mode=True)) for piece in found]
-        return texts + [None] * (len(rows) - there)
+            texts = [_text(_without_end(piece, rows_mode=True)) for piece in found]
+            return [*texts, *[None] * (len(rows) - len(some))]
+
+        return self._read(path, read)
 
     def sums(self, path: str, first: int, rows: int) -> Sequence[str | None]:
         """Checksums, now, of ``rows`` rows from ``first`` on, in blocks as :mod:`lineage_core.row_sums` has them.
@@ -141,9 +170,7 @@ class RowReader:
         known = None if state is None else self._sums.rows(path, state, first, rows)
         if known is not None:
             return known
-        index = self.index(path)
-        with closing(Bytes(path)) as source:
-            found = list(_sums(source, index, first, rows))
+        found = self._read(path, lambda source, index: list(_sums(source, index, first, rows)))
         if state is None or self.state(path) != state:
             raise RowsError(f"{path} is being written")
         self._sums.keep_rows(path, state, first, rows, found)
@@ -190,14 +217,16 @@ class RowReader:
         Raises:
             RowsError: the file is gone or can't be read.
         """
-        index = self.index(path)
-        there = int(np.searchsorted(last, np.uint64(index.lines), side="right"))
         one = np.uint64(1)
-        low, high = first[:there] - one, last[:there] - one
-        with closing(Bytes(path)) as source:
+
+        def read(source: Bytes, index: LineIndex) -> list[str | None]:
+            there = int(np.searchsorted(last, np.uint64(index.lines), side="right"))
+            low, high = first[:there] - one, last[:there] - one
             found = _spans(source, index, low, high, rows_mode=False)
-        texts: list[str | None] = [_text(_without_end(piece, rows_mode=False)) for piece in found]
-        return texts + [None] * (len(first) - there)
+            texts = [_text(_without_end(piece, rows_mode=False)) for piece in found]
+            return [*texts, *[None] * (len(first) - there)]
+
+        return self._read(path, read)
 
     def lines_of_rows(self, path: str, rows: U64) -> U64:
         """The lines (from 1) on which rows (ascending) begin; of rows that are not there, their number.
@@ -205,17 +234,18 @@ class RowReader:
         Raises:
             RowsError: the file is gone or can't be read.
         """
-        index = self.index(path)
-        if not index.lone_returns:
+        if not self.index(path).lone_returns:
             return rows + np.uint64(1)
-        with closing(Bytes(path)) as source:
-            before = [
+
+        def read(source: Bytes, index: LineIndex) -> list[int]:
+            return [
                 _ends_before(source, index, _row_start(source, index, row), rows_mode=False)
                 if row < index.rows
                 else row
                 for row in rows.tolist()
             ]
-        return np.array(before, np.uint64) + np.uint64(1)
+
+        return np.array(self._read(path, read), np.uint64) + np.uint64(1)
 
     def rows_of_line(self, path: str, line: int) -> range:
         """The rows that begin on a line (from 1); more than one if a lone carriage return cuts it.
@@ -223,12 +253,13 @@ class RowReader:
         Raises:
             RowsError: the file is gone or can't be read.
         """
-        index = self.index(path)
-        if not 1 <= line <= index.lines:
+        known = self.index(path)
+        if not 1 <= line <= known.lines:
             return range(0)
-        if not index.lone_returns:
-            return range(line - 1, min(line, index.rows))
-        with closing(Bytes(path)) as source:
+        if not known.lone_returns:
+            return range(line - 1, min(line, known.rows))
+
+        def read(source: Bytes, index: LineIndex) -> range:
             low, last = 0, index.size - 1
             if line > 1:
                 low = _nth_end(source, index, line - 1, rows_mode=False) + 1
@@ -236,6 +267,8 @@ class RowReader:
                 last = _nth_end(source, index, line, rows_mode=False)
             first = _ends_before(source, index, low, rows_mode=True)
             return range(first, _ends_before(source, index, last, rows_mode=True) + 1)
+
+        return self._read(path, read)
 
     def rows_in_split(self, path: str, start: int, length: int) -> int:
         """Rows that Hadoop reads from a split of a file.
@@ -252,15 +285,18 @@ class RowReader:
             if start == 0 and state is not None and length >= state.size:
                 return index.rows
             raise RowsError(f"{path}: rows of a split of a compressed file can't be counted")
-        stop = min(start + length, index.size)
-        if index.rows == 0 or start >= index.size:
-            return 0
-        with closing(Bytes(path)) as source:
+
+        def read(source: Bytes, index: LineIndex) -> int:
+            stop = min(start + length, index.size)
+            if index.rows == 0 or start >= index.size:
+                return 0
             count = _ends_before(source, index, stop, rows_mode=True)
             count -= _ends_before(source, index, start, rows_mode=True)
-        if stop == index.size and index.closed:
-            count -= 1
-        return count + (start == 0)
+            if stop == index.size and index.closed:
+                count -= 1
+            return count + (start == 0)
+
+        return self._read(path, read)
 
     def _build(self, path: str, state: FileState) -> LineIndex:
         with closing(Bytes(path)) as source:
@@ -371,7 +407,7 @@ def _spans(
     low, high = stride_of(counts, first), stride_of(counts, last + np.uint64(1))
     pieces: list[bytes] = []
     for members, begin, stop in _windows(low.tolist(), high.tolist()):
-        window, ends = _window(source, begin, stop, rows_mode=rows_mode)
+        window, ends = _window(source, index, begin, stop, rows_mode=rows_mode)
         # The k-th end (from 1) of the file is ends[k - 1 - base]; row r begins after the r-th.
         base = int(counts[begin])
         for a, b in zip(first[members].tolist(), last[members].tolist(), strict=True):
@@ -433,20 +469,41 @@ def _windows(low: list[int], high: list[int]) -> Iterator[tuple[slice, int, int]
         at = after
 
 
-def _window(source: Bytes, begin: int, stop: int, *, rows_mode: bool) -> tuple[bytes, I64]:
-    """The bytes of the strides ``begin`` to ``stop`` (included), and where ends lie in them."""
+def _window(
+    source: Bytes, index: LineIndex, begin: int, stop: int, *, rows_mode: bool
+) -> tuple[bytes, I64]:
+    """The bytes of the strides ``begin`` to ``stop`` (included), and where ends lie in them.
+
+    Raises:
+        UnfitIndexError: the index says otherwise of these bytes.
+    """
     length = (stop - begin + 1) * STRIDE
     window = source.read(begin * STRIDE, length + 1)
     following = window[length] if len(window) > length else -1
     window = window[:length]
-    return window, ends_in(window, following, rows=rows_mode)
+    ends = ends_in(window, following, rows=rows_mode)
+    counted = np.diff((index.row_ends if rows_mode else index.line_ends)[begin : stop + 2])
+    fits = (
+        np.array_equal(np.bincount(ends // STRIDE, minlength=len(counted)), counted)
+        and (begin > 0 or window.startswith(BOM) == index.bom)
+        and (following >= 0 or _ends_as(index, window, begin * STRIDE + len(window)))
+    )
+    if not fits:
+        raise UnfitIndexError
+    return window, ends
+
+
+def _ends_as(index: LineIndex, window: bytes, size: int) -> bool:
+    """Whether a file of ``size`` bytes, of which a window is the end, ends as an index says."""
+    closed, closed_line = window.endswith((b"\n", b"\r")), window.endswith(b"\n")
+    return (size, closed, closed_line) == (index.size, index.closed, index.closed_line)
 
 
 def _nth_end(source: Bytes, index: LineIndex, n: int, *, rows_mode: bool) -> int:
     """The byte of the n-th end, from 1."""
     counts = index.row_ends if rows_mode else index.line_ends
     stride = int(stride_of(counts, np.array([n]))[0])
-    _, ends = _window(source, stride, stride, rows_mode=rows_mode)
+    _, ends = _window(source, index, stride, stride, rows_mode=rows_mode)
     return stride * STRIDE + int(ends[n - 1 - int(counts[stride])])
 
 
@@ -460,7 +517,7 @@ def _ends_before(source: Bytes, index: LineIndex, at: int, *, rows_mode: bool) -
     stride = min(at // STRIDE, len(counts) - 1)
     if stride == len(counts) - 1:
         return int(counts[-1])
-    _, ends = _window(source, stride, stride, rows_mode=rows_mode)
+    _, ends = _window(source, index, stride, stride, rows_mode=rows_mode)
     return int(counts[stride]) + int(np.searchsorted(ends, at - stride * STRIDE))
 
 
