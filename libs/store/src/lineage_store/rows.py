@@ -482,15 +482,22 @@ def _window(
     following = window[length] if len(window) > length else -1
     window = window[:length]
     ends = ends_in(window, following, rows=rows_mode)
-    counted = np.diff((index.row_ends if rows_mode else index.line_ends)[begin : stop + 2])
     fits = (
-        np.array_equal(np.bincount(ends // STRIDE, minlength=len(counted)), counted)
+        _are_counted(index.row_ends if rows_mode else index.line_ends, begin, stop, ends)
         and (begin > 0 or window.startswith(BOM) == index.bom)
         and (following >= 0 or _ends_as(index, window, begin * STRIDE + len(window)))
     )
     if not fits:
         raise UnfitIndexError
     return window, ends
+
+
+def _are_counted(counts: I64, begin: int, stop: int, ends: I64) -> bool:
+    """Whether ends lie in strides as counts say."""
+    if begin == stop:
+        return len(ends) == int(counts[min(stop + 1, len(counts) - 1)]) - int(counts[begin])
+    counted = np.diff(counts[begin : stop + 2])
+    return np.array_equal(np.bincount(ends // STRIDE, minlength=len(counted)), counted)
 
 
 def _ends_as(index: LineIndex, window: bytes, size: int) -> bool:
