@@ -13,7 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner, Result
+
 from lineage.access import StoredAccess, open_access
+from lineage.main import app as command_line
 from lineage_core.trace_result import Direction
 from lineage_core.verdict import Verdict, judge
 from lineage_store.answers import Answer
@@ -98,21 +101,36 @@ def lineage(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run_program(folder, [*CLI, *arguments])
 
 
+def answered(folder: Path, *arguments: str) -> Result:
+    """The same by a call in this process, a second sooner; the store is that of the folder."""
+    settings = {name: None for name in os.environ if name.startswith("LINEAGE_")}
+    store = ("--store", f"sqlite:///{folder / STORE}")
+    return CliRunner().invoke(command_line, [*store, *arguments], env=settings)
+
+
 def verify(folder: Path, app: str = "latest") -> dict[str, Any]:
     """The verdict as ``lineage verify --json`` prints it; its exit code must agree."""
-    result = lineage(folder, "verify", app, "--json")
+    result = answered(folder, "verify", app, "--json")
     verdict: dict[str, Any] = json.loads(result.stdout)
     is_good = verdict["complete"] and verdict["answerable"] is not False
-    assert result.returncode == (0 if is_good else 1), result.stderr
+    assert result.exit_code == (0 if is_good else 1), result.stderr
     return verdict
 
 
 def applications(folder: Path) -> list[dict[str, Any]]:
     """All applications of the store, the first begun first."""
-    result = lineage(folder, "apps", "--json")
-    assert result.returncode == 0, result.stderr
+    result = answered(folder, "apps", "--json")
+    assert result.exit_code == 0, result.stderr
     found: list[dict[str, Any]] = json.loads(result.stdout)
     return found[::-1]
+
+
+def graph(folder: Path, app: str = "latest") -> dict[str, Any]:
+    """The graph of an application."""
+    result = answered(folder, "graph", app, "--json")
+    assert result.exit_code == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
 
 
 def part_files(out: Path) -> list[Path]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark import SparkContext
@@ -23,6 +21,7 @@ from lineage_store.opening import open_store
 from tests.job_runs import (
     STORE,
     applications,
+    graph,
     judged,
     lineage,
     run_captured,
@@ -80,11 +79,6 @@ def recipes(folder: Path, app: str) -> dict[str, Recipe]:
         graph = store.graph(app)
         found = {node.node: graph.recipe(node.node) for node in graph.nodes()}
     return {node: Recipe.from_json(text) for node, text in found.items() if text is not None}
-
-
-def graph(folder: Path) -> dict[str, Any]:
-    shown: dict[str, Any] = json.loads(lineage(folder, "graph", "--json").stdout)
-    return shown
 
 
 def prepared(folder: Path, source: str) -> Path:

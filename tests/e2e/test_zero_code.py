@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from tests.job_runs import (
     CLI,
     applications,
     contents,
+    graph,
     lineage,
     run_captured,
     run_plain,
@@ -277,14 +277,6 @@ def test_a_word_count_is_traced_and_is_the_same_program(
     (first,) = (n for n in graph(tmp_path)["nodes"] if n["op"] == "textFile")
     before = WORDS.lstrip()[: WORDS.lstrip().index("sc.textFile")]
     assert first["call_site"] == f"words.py:{before.count(chr(10)) + 1}"
-
-
-def graph(folder: Path, app: str = "latest") -> dict[str, Any]:
-    """The graph of an application."""
-    result = lineage(folder, "graph", app, "--json")
-    assert result.returncode == 0, result.stderr
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
 
 
 def test_every_way_to_a_context(tmp_path: Path, conf: dict[str, str]) -> None:
