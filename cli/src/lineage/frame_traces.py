@@ -15,6 +15,7 @@ from lineage_frames.asking import trace_noted
 from lineage_frames.connected import SCHEME, stop
 from lineage_frames.crossing import answer_through
 from lineage_frames.errors import NoSparkError
+from lineage_frames.overwritten import check_before, check_through
 from lineage_frames.own_spark import start_spark
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
@@ -40,12 +41,14 @@ def traced(store: GraphStore, question: Question, noted: NotedPlace, where: str 
         TraceError: Spark does not start, or as `trace_noted`.
         FramesError: no sound trace, or the files are not what they were.
     """
+    check_before(store, RowReader(), question, noted)
     with spark_session() as spark:
         return trace_noted(spark, store, RowReader(), question, noted, where)
 
 
 def traced_through(store: GraphStore, question: Question, traced_records: Traced) -> Answer:
     """Answer a question about records of which some are rows of DataFrames; raises as :func:`traced`."""
+    check_through(store, RowReader(), question, traced_records)
     with spark_session() as spark:
         return answer_through(spark, store, RowReader(), question, traced_records)
 

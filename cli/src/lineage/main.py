@@ -66,6 +66,14 @@ ToOption = Annotated[
     str, typer.Option("--to", metavar="NODE", help="To the items of a node on the way.")
 ]
 
+AsNowOption = Annotated[
+    bool,
+    typer.Option(
+        "--as-now",
+        help="Trace DataFrames over their files as they are now, where these have changed. The answer says so.",
+    ),
+]
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -245,6 +253,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
             help="Of a DataFrame's output (PLACE: its path, table or node) all rows that fulfil this, in SQL.",
         ),
     ] = "",
+    as_now: AsNowOption = False,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -253,20 +262,21 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
 
     url = chosen_store(context, store)
     question = question_of(
-        "backward", places, application, limit, step=step, to=to, as_json=as_json
+        "backward", places, application, limit, step=step, to=to, as_json=as_json, as_now=as_now
     )
     ask(url, question, as_json=as_json, where=where)
 
 
 @app.command("forward")
 @reported
-def forward(
+def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     context: typer.Context,
     places: Places,
     application: AppOption = "",
     limit: LimitOption = None,
     step: StepOption = False,
     to: ToOption = "",
+    as_now: AsNowOption = False,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -274,7 +284,9 @@ def forward(
     from lineage.tracing import ask, question_of
 
     url = chosen_store(context, store)
-    question = question_of("forward", places, application, limit, step=step, to=to, as_json=as_json)
+    question = question_of(
+        "forward", places, application, limit, step=step, to=to, as_json=as_json, as_now=as_now
+    )
     ask(url, question, as_json=as_json)
 
 

@@ -87,6 +87,9 @@ class ServedAccess:
     def ask(self, question: Question) -> Answer:
         places = [_seen_from_anywhere(place) for place in question.places]
         body = _asked(question, places) | {"limit": question.limit}
+        if question.as_now:
+            # An older server that does not know it refuses, and does not answer otherwise than asked.
+            body["as_now"] = True
         with _spelled(places, question.places):
             told = self._send("POST", "/v1/answers", json=body)
         return Answer.from_json(told).asked_as(question.places)
@@ -287,10 +290,15 @@ def _part(name: str) -> str:
     return quote(name, safe="")
 
 
+def _is_here(path: str) -> bool:
+    """Whether there is such a file, or was in a folder that there is."""
+    return os.path.exists(path) or (os.sep in path and os.path.isdir(os.path.dirname(path)))
+
+
 def _seen_from_anywhere(place: str) -> str:
     """A place whose file is one of this machine, by its whole path: a server has another folder."""
     for mark in (":", "#", ""):
         path, sign, number = place.rpartition(mark) if mark else (place, "", "")
-        if path and (not mark or number.isdecimal()) and os.path.exists(plain_path(path)):
+        if path and (not mark or number.isdecimal()) and _is_here(plain_path(path)):
             return canonical(path) + sign + number
     return place

@@ -27,6 +27,7 @@ def question_of(
     step: bool,
     to: str,
     as_json: bool,
+    as_now: bool,
 ) -> Question:
     """What the options of a command ask."""
     return Question(
@@ -36,6 +37,7 @@ def question_of(
         until=to or None,
         steps=1 if step else None,
         limit=limit if limit is not None or as_json else TABLE_ITEMS,
+        as_now=as_now,
     )
 
 

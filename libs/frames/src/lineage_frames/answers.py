@@ -30,6 +30,7 @@ from lineage_frames.functions import NO_CODE
 from lineage_frames.grouping import KEEP_VALUES
 from lineage_frames.jdbc import check_tables
 from lineage_frames.locations import names_of
+from lineage_frames.overwritten import AsNow, as_now, marked
 from lineage_frames.rows import (
     file_in,
     output_of,
@@ -41,7 +42,7 @@ from lineage_frames.rows import (
     values_at,
 )
 from lineage_frames.tracing import trace_back
-from lineage_frames.vetting import vet
+from lineage_frames.vetting import vet, vet_files
 from lineage_frames.witnesses import Witnesses
 from lineage_store.answers import Answer, Group, Item
 from lineage_store.asking import Asker, Question, said_end, said_incomplete
@@ -96,6 +97,7 @@ class Frames(ABC):
         self._asker = Asker(self.store, self.reader)
         self._warnings: list[str] = []
         self._recipes: list[Recipe] = []
+        self._as_now: list[AsNow] = []
 
     def row(self, node: str, place: Location) -> Answer:
         """The trace of the row that stands at a place."""
@@ -138,6 +140,10 @@ class Frames(ABC):
     def _back(self, node: str, recipe: Recipe, found: Witnesses) -> Answer:
         start = self._grouped(self._nodes[node], found.matched, [])
         return self._sources(node, recipe, [start], found)
+
+    def told(self, answer: Answer) -> Answer:
+        """The answer, marked where files were read as they are now."""
+        return marked(answer, self._as_now)
 
     @abstractmethod
     def _sources(
@@ -292,6 +298,11 @@ class Frames(ABC):
             raise TraceError(
                 f"node {node} ({record.name or record.op}) has no recipe: {record.reason}"
             )
+        if self.question.as_now:
+            # Of files that may not be read nobody is told how they are now.
+            vet_files(recipe, self.reader)
+            self._as_now.append(as_now(recipe))
+            recipe = self._as_now[-1].recipe
         self._recipes.append(recipe)
         vet(recipe, self.reader)
         if self.key == NO_CODE:

@@ -6,6 +6,7 @@ import datetime
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F
 from lineage_core.recipe import DELTA, ICEBERG, File, Source
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
-from lineage_store.paths import RowsError, split_scheme
+from lineage_store.paths import RowsError, plain_path, split_scheme
 from lineage_store.rows import RowReader
 
 _READER = RowReader()
@@ -64,31 +65,52 @@ def check_here(source: Source) -> list[File]:
     Raises:
         ChangedSourceError: as there.
     """
-    elsewhere = []
+    changes, elsewhere = changes_here(source, most=1)
+    for change in changes:
+        raise ChangedSourceError(change.said)
+    return elsewhere
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file that is not any more what a job read or wrote. ``said``: what is known of it then and now."""
+
+    file: File
+    gone: bool
+    said: str
+
+
+def changes_here(source: Source, most: int | None = None) -> tuple[list[Change], list[File]]:
+    """The files of this machine that are not what they were (the first ``most`` of them), and those elsewhere."""
+    changes: list[Change] = []
+    elsewhere: list[File] = []
     for file in source.files:
         path = local_path(file.path)
         if path is None:
             elsewhere.append(file)
-        elif not path.exists():
-            raise _gone(source, file)
-        elif file.checksum and source.format not in IMMUTABLE:
-            _compare_content(file, path)
-        else:
-            now = path.stat()
-            _compare(source, file, now.st_size, now.st_mtime_ns // 1_000_000)
-    return elsewhere
+            continue
+        change = _change(source, file, path)
+        if change is not None:
+            changes.append(change)
+        if len(changes) == most:
+            break
+    return changes, elsewhere
 
 
-def _compare_content(file: File, path: Path) -> None:
-    """A file that was only touched has not changed, and one whose size and time were set back has."""
+def _change(source: Source, file: File, path: Path) -> Change | None:
     try:
-        same = path.stat().st_size == file.size and _READER.checksum(str(path)) == file.checksum
+        now = path.stat()
+        if not file.checksum or source.format in IMMUTABLE:
+            return _by_state(source, file, now.st_size, now.st_mtime_ns // 1_000_000)
+        if now.st_size == file.size and _READER.checksum(str(path)) == file.checksum:
+            # Of a file that was only touched just the time is another.
+            return None
+    except (FileNotFoundError, NotADirectoryError):
+        return _gone(source, file)
     except (OSError, RowsError) as problem:
-        raise ChangedSourceError(f"{file.path} can't be compared: {problem}") from problem
-    if not same:
-        raise ChangedSourceError(
-            f"{file.path} was written since the job ran: it has another checksum"
-        )
+        return Change(file, False, f"{plain_path(file.path)} can't be compared: {problem}")
+    said = f"{_written_since(file, now.st_size, now.st_mtime_ns // 1_000_000)}; it has another checksum"
+    return Change(file, False, said)
 
 
 def local_path(path: str) -> Path | None:
@@ -112,21 +134,32 @@ def _check_remote(spark: SparkSession, source: Source, files: list[File]) -> Non
         ) from problem
     there = {path: (size, mtime) for path, size, mtime in found}
     for file in files:
-        if file.path not in there:
-            raise _gone(source, file)
-        _compare(source, file, *there[file.path])
+        state = there.get(file.path)
+        change = _gone(source, file) if state is None else _by_state(source, file, *state)
+        if change is not None:
+            raise ChangedSourceError(change.said)
 
 
-def _gone(source: Source, file: File) -> ChangedSourceError:
-    if source.format in IMMUTABLE:
-        return ChangedSourceError(f"{file.path} is gone: {IMMUTABLE[source.format]}")
-    return ChangedSourceError(f"{file.path} is gone")
+def _gone(source: Source, file: File) -> Change:
+    why = f": {IMMUTABLE[source.format]}" if source.format in IMMUTABLE else ""
+    return Change(file, True, f"{plain_path(file.path)} is gone{why}")
 
 
-def _compare(source: Source, file: File, size: int, mtime: int) -> None:
+def _by_state(source: Source, file: File, size: int, mtime: int) -> Change | None:
     if source.format in IMMUTABLE:
         mtime = file.mtime
-    if (size, mtime) != (file.size, file.mtime):
-        when = datetime.datetime.fromtimestamp(mtime / 1000, datetime.UTC).isoformat(" ", "seconds")
-        told = "" if size != file.size else "; no checksum tells whether its content is the same"
-        raise ChangedSourceError(f"{file.path} was written since the job ran, at {when}{told}")
+    if (size, mtime) == (file.size, file.mtime):
+        return None
+    told = "" if size != file.size else "; no checksum tells whether its content is the same"
+    return Change(file, False, f"{_written_since(file, size, mtime)}{told}")
+
+
+def _written_since(file: File, size: int, mtime: int) -> str:
+    then = f"{file.size:,} bytes of {when(file.mtime)}"
+    path, now = plain_path(file.path), f"{size:,} bytes of {when(mtime)}"
+    return f"{path} was written since the job ran: then {then}, now {now}"
+
+
+def when(mtime: int) -> str:
+    """A time in milliseconds since 1970 for people."""
+    return datetime.datetime.fromtimestamp(mtime / 1000, datetime.UTC).isoformat(" ", "seconds")

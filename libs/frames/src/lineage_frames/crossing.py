@@ -60,7 +60,7 @@ def answer_through(
     """
     crossing = Crossing(spark, store, reader, traced.app, question, key)
     with told():
-        return crossing.records(traced)
+        return crossing.told(crossing.records(traced))
 
 
 @dataclass

@@ -24,6 +24,7 @@ from lineage_frames.session import check, session_of, told, trace_session
 from lineage_frames.sources import view_of
 from lineage_frames.tracing import trace_back, trace_named
 from lineage_store.port import GraphStore
+from lineage_store.recipes import read_recipe
 
 ROWS = 3
 """Rows of each output that are tried, if not told otherwise."""
@@ -51,9 +52,11 @@ def probed(
     graph, found = store.graph(app), list(verdict.refusals)
     refused = {one.node for one in found}
     for node in graph.nodes():
-        text = graph.recipe(node.node) if node.kind in OUTPUTS else None
-        if text is not None and node.node not in refused:
-            problems = dict.fromkeys(probe(spark, Recipe.from_json(text), rows, key))
+        recipe = None
+        if node.kind in OUTPUTS and node.node not in refused:
+            recipe = read_recipe(graph, node.node)
+        if recipe is not None:
+            problems = dict.fromkeys(probe(spark, recipe, rows, key))
             found += told_of(node, (("", problem) for problem in problems))
     return verdict.answered(found)
 

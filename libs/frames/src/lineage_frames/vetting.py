@@ -56,7 +56,7 @@ def vet(recipe: Recipe, reader: RowReader) -> None:
         RefusedError: it would do something else.
         ForbiddenRowsError: a file may not be read.
     """
-    _vet_files(recipe, reader)
+    vet_files(recipe, reader)
     check_text(recipe)
 
 
@@ -77,7 +77,13 @@ def check_text(recipe: Recipe) -> None:
         _vet_type(kind)
 
 
-def _vet_files(recipe: Recipe, reader: RowReader) -> None:
+def vet_files(recipe: Recipe, reader: RowReader) -> None:
+    """See that a recipe names no files but those that ``reader`` may read. It needs no Spark.
+
+    Raises:
+        RefusedError: a path names several files.
+        ForbiddenRowsError: a file may not be read.
+    """
     paths = [file.path for source in recipe.sources for file in source.files]
     paths += [file.path for file in recipe.output.files]
     for source in recipe.sources:

@@ -41,7 +41,8 @@ class Question:
 
     ``places``: ``path:line``, ``path#record``, paths of files that are items as a whole, item
     addresses or opaque strings. ``regions``: more items to begin at, by space (with node ids).
-    ``limit`` bounds the items listed of each node.
+    ``limit`` bounds the items listed of each node. ``as_now``: DataFrames whose files are not any more what they were
+    are traced over them as they are now, and the answer says so.
     """
 
     direction: Direction
@@ -52,6 +53,7 @@ class Question:
     limit: int | None = None
     texts: bool = True
     regions: Mapping[str, Region] = field(default_factory=dict)
+    as_now: bool = False
 
 
 class Asker:

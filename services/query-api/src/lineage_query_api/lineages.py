@@ -234,7 +234,9 @@ class Lineages:
         if isinstance(found, Traced):
             return kept or self._keep(key, opened, request, found)
         made = _noted_trace(key, opened, request, found)
-        self.noted.keep(made)
+        if not request.as_now:
+            # What was computed over files as they are now holds for this moment.
+            self.noted.keep(made)
         return made
 
     def ask_any(self, question: Question, *, rows: bool) -> Traced | Computed:
@@ -423,6 +425,7 @@ def _question(opened: Opened, request: TraceRequest) -> Question:
         until=None if request.until == "ends" else request.until,
         steps=request.steps,
         regions=_regions(opened, request.start),
+        as_now=request.as_now,
     )
 
 

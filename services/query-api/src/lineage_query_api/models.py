@@ -49,6 +49,10 @@ STANDING: Any = Field(
     "same",
     description="files now: touched: just their time is another, by checksums; unknown: this server can't tell",
 )
+AS_NOW = (
+    "trace DataFrames over their files as they are now, where these have changed: the answer is then neither exact "
+    "nor complete, and its reasons say which files changed"
+)
 BINDING: Any = Field(
     None,
     description="what binds the text to the row that the job saw: checksum of the rows around it, state (size and "
@@ -198,6 +202,7 @@ class TraceRequest(_Request):
     start: StartModel
     until: NodeText = Field("ends", description="ends, or a node whose items are wanted")
     steps: int | None = Field(None, ge=0, le=10_000, description="so many steps instead")
+    as_now: bool = Field(False, description=AS_NOW)
 
 
 class NotedColumn(_Model):
@@ -381,6 +386,7 @@ class Question(_Asked):
     """What the command line asks: places as people type them."""
 
     limit: int | None = Field(20, ge=0, description="items listed of each node")
+    as_now: bool = Field(False, description=AS_NOW)
 
 
 class FileQuestion(_Asked):

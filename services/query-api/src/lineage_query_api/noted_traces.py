@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from lineage_core.address import named_space
@@ -106,6 +107,9 @@ class NotedTraces:
             return answer_through(session, self._store, self._reader, limited, traced, key=NO_CODE)
 
         assert self._spark is not None
+        from lineage_frames.overwritten import check_through
+
+        check_through(self._store, self._reader, question, traced)
         return self._spark.run(lambda session: _answer(session, question, through, rows=rows))
 
     def ask(self, question: Question, noted: NotedPlace, *, rows: bool) -> Answer:
@@ -131,6 +135,10 @@ class NotedTraces:
 
             return trace_noted(session, self._store, self._reader, limited, noted, key=NO_CODE)
 
+        if find_spec("lineage_frames") is not None:
+            from lineage_frames.overwritten import check_before
+
+            check_before(self._store, self._reader, question, noted)
         return self._spark.run(lambda session: _answer(session, question, trace, rows=rows))
 
     def keep(self, trace: NotedTrace) -> None:

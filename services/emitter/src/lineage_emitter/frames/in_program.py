@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from lineage_emitter import scope
 from lineage_emitter.errors import TracingError
+from lineage_emitter.frames.checksums import Checksums
 from lineage_emitter.frames.plans import recipe_of
 from lineage_emitter.showing import Showing, Shown, html_of, print_text
 
@@ -40,7 +42,25 @@ def frame_lineage(frame: DataFrame) -> FrameLineage:
         ValueError: the plan can't be noted.
     """
     with scope.suspended():
-        return FrameLineage(frame.sparkSession, recipe_of(frame))
+        return FrameLineage(frame.sparkSession, _summed(recipe_of(frame)))
+
+
+def _summed(recipe: Recipe) -> Recipe:
+    """The recipe with checksums of its sources' files: one that is only touched has not changed."""
+    checksums = Checksums()
+    return replace(
+        recipe,
+        sources=tuple(
+            replace(
+                source,
+                files=tuple(
+                    replace(file, checksum=checksums.of(file, source.format))
+                    for file in source.files
+                ),
+            )
+            for source in recipe.sources
+        ),
+    )
 
 
 def lineage_property(frame: DataFrame) -> Any:
@@ -57,12 +77,16 @@ class FrameLineage:
         self._spark = spark
         self.recipe = recipe
 
-    def back(self, *rows: Sequence[Any], where: str | None = None) -> FrameRows:
+    def back(
+        self, *rows: Sequence[Any], where: str | None = None, as_now: bool = False
+    ) -> FrameRows:
         """The rows of sources that some rows were made from.
 
         Args:
             rows: as the frame gave them (``df.collect()``), with all of their columns in order.
             where: instead, a condition in SQL over the frame's columns. Neither: all rows.
+            as_now: trace over the sources' files as they are now, where these have changed. The answer is then not
+                exact, and its reasons say which files changed.
 
         Raises:
             RefusedError: the plan does not allow a sound trace.
@@ -72,17 +96,19 @@ class FrameLineage:
         from lineage_frames.tracing import trace_back
 
         with scope.suspended():
+            recipe, now = self._recipe(as_now=as_now)
             if rows:
-                found = trace_back(self._spark, self.recipe, list(rows))
+                found = trace_back(self._spark, recipe, list(rows))
             else:
-                found = trace_back(self._spark, self.recipe, where=where)
-        return FrameRows(self._spark, self.recipe, found)
+                found = trace_back(self._spark, recipe, where=where)
+        return FrameRows(self._spark, recipe, replace(found, reasons=(*now, *found.reasons)))
 
-    def forward(self, place: str) -> Outcome:
+    def forward(self, place: str, *, as_now: bool = False) -> Outcome:
         """The frame's rows that a row of a source went into.
 
         Args:
             place: ``PATH:LINE`` of files of lines, ``PATH#ROW`` (from 0) of others.
+            as_now: as in `back`.
 
         Raises:
             RefusedError: the plan does not allow a sound trace.
@@ -95,12 +121,23 @@ class FrameLineage:
         from lineage_store.places import parse_location
 
         where = parse_location(place)
-        source, file = source_with(self.recipe, where)
+        recipe, now = self._recipe(as_now=as_now)
+        source, file = source_with(recipe, where)
         if where.number is None:
             raise RowError(f"{place} names no row: {FORMS}")
         with scope.suspended():
             row = place_in(self._spark, source, file, where.number, line=where.unit == "line")
-            return trace_forward(self._spark, self.recipe, {file.path: [row]})
+            outcome = trace_forward(self._spark, recipe, {file.path: [row]})
+        return replace(outcome, reasons=(*now, *outcome.reasons))
+
+    def _recipe(self, *, as_now: bool) -> tuple[Recipe, tuple[str, ...]]:
+        """The recipe, over files as they are now if that is wanted, and what has changed in these."""
+        from lineage_frames import overwritten
+
+        if not as_now:
+            return self.recipe, ()
+        found = overwritten.as_now(self.recipe)
+        return found.recipe, found.reasons
 
 
 class FrameRows:

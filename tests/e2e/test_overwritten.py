@@ -1,0 +1,233 @@
+"""Files that are not any more what a job read or wrote: said before Spark starts, or traced over as they are now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pyspark.sql import SparkSession
+
+from lineage import frame_traces
+from lineage.access import StoredAccess
+from lineage_core.trace_result import Direction
+from lineage_emitter import LineageContext, frame_lineage
+from lineage_frames.errors import ChangedSourceError
+from lineage_query_api.one_spark import OneSpark
+from lineage_store.answers import Answer
+from lineage_store.asking import Question
+from tests.api_server import serving
+from tests.job_runs import STORE, part_files, stored
+
+pytestmark = pytest.mark.e2e
+Capture = Callable[..., LineageContext]
+LINES = ["Oslo,1.5", "Rome,2.5", "Oslo,3.5", "Lima,9.0"]
+
+
+@pytest.fixture
+def ran(capture: Capture, spark: SparkSession, tmp_path: Path) -> Path:
+    """Two applications: sums of a file, and the copy of a folder that is written anew."""
+    (tmp_path / "in.csv").write_text("\n".join(LINES) + "\n")
+    write_day(tmp_path, ["a,1", "b,2"])
+    sums(capture, spark, tmp_path)
+    with capture():
+        read = spark.read.schema("k string, n int").csv(str(tmp_path / "day"))
+        read.coalesce(1).write.parquet(str(tmp_path / "copy"))
+    return tmp_path
+
+
+def sums(capture: Capture, spark: SparkSession, folder: Path) -> None:
+    with capture():
+        read = spark.read.schema("city string, amount double").csv(str(folder / "in.csv"))
+        totals = read.groupBy("city").sum("amount").toDF("city", "total").orderBy("city")
+        totals.coalesce(1).write.mode("overwrite").parquet(str(folder / "out"))
+
+
+def write_day(folder: Path, lines: list[str]) -> None:
+    """A folder as Spark overwrites it: other files with other names."""
+    (folder / "day").mkdir(exist_ok=True)
+    for old in (folder / "day").iterdir():
+        old.unlink()
+    for at, line in enumerate(lines):
+        (folder / "day" / f"part-{at}-{abs(hash(tuple(lines)))}.csv").write_text(f"{line}\n")
+    (folder / "day" / "_SUCCESS").touch()
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever starts Spark for a question fails."""
+
+    def refuse(*_: object, **__: object) -> Iterator[None]:
+        raise AssertionError("Spark is started")
+
+    monkeypatch.setattr(frame_traces, "spark_session", refuse)
+    monkeypatch.setattr(OneSpark, "run", refuse)
+
+
+def apps_of(access: StoredAccess) -> list[str]:
+    """The first begun first."""
+    return list(access.store.application_ids())[::-1]
+
+
+def back(folder: Path, place: str, **more: Any) -> Answer:
+    with stored(folder) as access:
+        return access.ask(Question(Direction.BACKWARD, (place,), **more))
+
+
+def forward(folder: Path, place: str, **more: Any) -> Answer:
+    with stored(folder) as access:
+        return access.ask(Question(Direction.FORWARD, (place,), **more))
+
+
+def locations(answer: Answer) -> list[str | None]:
+    return [item.location for group in answer.groups for item in group.items]
+
+
+def served(folder: Path, body: dict[str, Any]) -> httpx.Response:
+    url = f"sqlite:///{folder / STORE}"
+    with (
+        serving(url, api_roots=str(folder), spark_master="local[1]", api_query_s=500) as address,
+        httpx.Client(base_url=address, timeout=600) as client,
+    ):
+        return client.post("/v1/answers", json=body)
+
+
+def test_changed_sources_are_refused_before_spark_starts(ran: Path, no_spark: None) -> None:
+    source, (out,) = ran / "in.csv", part_files(ran / "out")
+    size = source.stat().st_size
+    with stored(ran) as access:
+        app, _ = apps_of(access)
+        source.write_text("\n".join(["Bonn,7.0", *LINES]) + "\n")
+        asked = [
+            Question(Direction.BACKWARD, (f"{out}#1",)),
+            Question(Direction.BACKWARD, (f"{ran / 'out'}#city=Oslo",)),
+            Question(Direction.FORWARD, (f"{source}#city=Oslo",)),
+            Question(Direction.FORWARD, (f"{source}:2",)),
+        ]
+        for question in asked:
+            with pytest.raises(ChangedSourceError) as refused:
+                access.ask(question)
+            said = str(refused.value)
+            assert f"then {size} bytes of " in said, question
+            assert f"now {source.stat().st_size} bytes of " in said
+            assert f"{app} (" in said
+            assert "--as-now" in said
+        with pytest.raises(ChangedSourceError, match=r"in\.csv was written since"):
+            access.ask_where(Question(Direction.BACKWARD, (str(ran / "out"),)), "city = 'Oslo'")
+        source.unlink()
+        with pytest.raises(ChangedSourceError, match=r"in\.csv is gone; .* read it; run the job again"):
+            access.ask(asked[0])
+    answer = served(ran, {"direction": "backward", "places": [f"{out}#1"]})
+    assert (answer.status_code, answer.json()["error"]) == (422, "ChangedSourceError")
+
+
+def test_files_as_they_are_now_are_traced_when_asked_for_and_the_answer_says_so(
+    ran: Path, capture: Capture, spark: SparkSession
+) -> None:
+    source, (out,) = ran / "in.csv", part_files(ran / "out")
+    place = f"{out}#1"
+    # Nothing has changed: the option changes nothing.
+    calm = back(ran, place, as_now=True)
+    assert (locations(calm), calm.exact, calm.complete) == (
+        [f"{source}:1", f"{source}:3"],
+        True,
+        True,
+    )
+    os.utime(source, (1.0, 1.0))
+    touched = back(ran, place)
+    assert (locations(touched), touched.exact) == ([f"{source}:1", f"{source}:3"], True)
+    source.write_text("\n".join(["Bonn,7.0", *LINES]) + "\n")
+    for answer in (
+        back(ran, place, as_now=True),
+        back(ran, f"{ran / 'out'}#city=Oslo", as_now=True),
+    ):
+        assert locations(answer) == [f"{source}:2", f"{source}:4"]
+        assert (answer.exact, answer.complete, answer.changed) == (False, False, True)
+        assert "in.csv was written since the job ran" in answer.reasons[0]
+        assert {item.binding for item in answer.groups[0].items} == {"now"}
+        assert answer.groups[0].standing == "changed"
+    reached = forward(ran, f"{source}:1", as_now=True)
+    assert (reached.exact, reached.complete) == (False, False)
+    body = {"direction": "backward", "places": [place], "as_now": True}
+    told = served(ran, body).json()
+    assert (told["exact"], told["complete"], told["changed"]) == (False, False, True)
+    # A program says it, too.
+    frame = spark.read.schema("city string, amount double").csv(str(source))
+    lineage = frame_lineage(frame.groupBy("city").count())
+    os.utime(source, (1.0, 1.0))
+    assert (lineage.back(("Oslo", 2)).exact, lineage.forward(f"{source}:1").exact) == (True, True)
+    source.write_text("\n".join(LINES) + "\n")
+    with pytest.raises(ChangedSourceError):
+        lineage.back(("Oslo", 2))
+    rows = lineage.back(("Oslo", 2), as_now=True)
+    assert (rows.exact, rows.count, "was written since" in rows.reasons[0]) == (False, 2, True)
+    assert not lineage.forward(f"{source}:1", as_now=True).exact
+
+
+def test_a_server_keeps_no_answer_of_files_as_they_are_now(ran: Path) -> None:
+    source, (out,) = ran / "in.csv", part_files(ran / "out")
+    url = f"sqlite:///{ran / STORE}"
+    start = {"places": [f"{out}#1"]}
+    with (
+        stored(ran) as access,
+        serving(url, api_roots=str(ran), spark_master="local[1]", api_query_s=500) as address,
+        httpx.Client(base_url=address, timeout=600) as client,
+    ):
+        app, _ = apps_of(access)
+
+        def trace(*, as_now: bool) -> httpx.Response:
+            body = {"direction": "backward", "start": start, "as_now": as_now}
+            return client.post(f"/v1/applications/{app}/traces", json=body)
+
+        calm = trace(as_now=False).json()
+        assert (calm["exact"], calm["complete"], calm["count"]) == (True, True, 2)
+        source.write_text("\n".join(["Bonn,7.0", *LINES]) + "\n")
+        assert trace(as_now=False).status_code == 422
+        marked = trace(as_now=True).json()
+        assert (marked["exact"], marked["complete"], marked["changed"]) == (False, False, True)
+        assert marked["trace"] != calm["trace"]
+        source.write_text("Oslo,5.0\n")
+        again = client.get(f"/v1/traces/{marked['trace']}").json()
+        assert (again["exact"], again["count"]) == (False, 1)
+        assert client.get(f"/v1/traces/{calm['trace']}").status_code == 422
+
+
+def test_a_folder_that_was_overwritten_is_read_as_it_is_now(ran: Path) -> None:
+    write_day(ran, ["a,1", "c,3", "b,2"])
+    (out,) = part_files(ran / "copy")
+    with pytest.raises(ChangedSourceError, match=r"is gone \(and 1 more"):
+        back(ran, f"{out}#1")
+    answer = back(ran, f"{out}#1", as_now=True)
+    files = sorted((ran / "day").glob("*.csv"))
+    assert locations(answer) == [f"{files[2]}:1"]
+    assert (answer.exact, answer.complete) == (False, False)
+    write_day(ran, [])
+    with pytest.raises(ChangedSourceError, match="run the job again"):
+        back(ran, f"{out}#1", as_now=True)
+
+
+def test_a_row_of_a_file_that_a_rerun_replaced(
+    ran: Path, capture: Capture, spark: SparkSession, request: pytest.FixtureRequest
+) -> None:
+    (old,) = part_files(ran / "out")
+    sums(capture, spark, ran)
+    (new,) = part_files(ran / "out")
+    with stored(ran) as access:
+        first, _, last = apps_of(access)
+    answer = back(ran, "0#city=Oslo", app=first)
+    assert (len(locations(answer)), answer.exact) == (2, True)
+    request.getfixturevalue("no_spark")
+    for place in (f"{old}#1", f"{old}#0"):
+        with pytest.raises(ChangedSourceError) as refused:
+            back(ran, place)
+        said = str(refused.value)
+        assert f"{old} is gone: {first} (" in said
+        assert f"a write of {last} (" in said
+        assert f"such as file:{new}" in said or f"such as {new}" in said
+        assert f"lineage back '0#COLUMN=VALUE' --app {first}" in said
+    body = {"direction": "backward", "places": [f"{old}#1"]}
+    answer_of_server = served(ran, body)
+    assert (answer_of_server.status_code, "is gone" in answer_of_server.text) == (422, True)
