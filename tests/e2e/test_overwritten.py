@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -15,7 +16,7 @@ from lineage import frame_traces
 from lineage.access import StoredAccess
 from lineage_core.trace_result import Direction
 from lineage_emitter import LineageContext, frame_lineage
-from lineage_frames.errors import ChangedSourceError
+from lineage_frames.errors import ChangedSourceError, RowError
 from lineage_query_api.one_spark import OneSpark
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
@@ -52,7 +53,7 @@ def write_day(folder: Path, lines: list[str]) -> None:
     for old in (folder / "day").iterdir():
         old.unlink()
     for at, line in enumerate(lines):
-        (folder / "day" / f"part-{at}-{abs(hash(tuple(lines)))}.csv").write_text(f"{line}\n")
+        (folder / "day" / f"part-{at}-{len(lines)}.csv").write_text(f"{line}\n")
     (folder / "day" / "_SUCCESS").touch()
 
 
@@ -118,7 +119,9 @@ def test_changed_sources_are_refused_before_spark_starts(ran: Path, no_spark: No
         with pytest.raises(ChangedSourceError, match=r"in\.csv was written since"):
             access.ask_where(Question(Direction.BACKWARD, (str(ran / "out"),)), "city = 'Oslo'")
         source.unlink()
-        with pytest.raises(ChangedSourceError, match=r"in\.csv is gone; .* read it; run the job again"):
+        with pytest.raises(
+            ChangedSourceError, match=r"in\.csv is gone; .* read it; run the job again"
+        ):
             access.ask(asked[0])
     answer = served(ran, {"direction": "backward", "places": [f"{out}#1"]})
     assert (answer.status_code, answer.json()["error"]) == (422, "ChangedSourceError")
@@ -198,9 +201,10 @@ def test_a_server_keeps_no_answer_of_files_as_they_are_now(ran: Path) -> None:
 def test_a_folder_that_was_overwritten_is_read_as_it_is_now(ran: Path) -> None:
     write_day(ran, ["a,1", "c,3", "b,2"])
     (out,) = part_files(ran / "copy")
+    row = pq.read_table(out)["k"].to_pylist().index("b")
     with pytest.raises(ChangedSourceError, match=r"is gone \(and 1 more"):
-        back(ran, f"{out}#1")
-    answer = back(ran, f"{out}#1", as_now=True)
+        back(ran, f"{out}#{row}")
+    answer = back(ran, f"{out}#{row}", as_now=True)
     files = sorted((ran / "day").glob("*.csv"))
     assert locations(answer) == [f"{files[2]}:1"]
     assert (answer.exact, answer.complete) == (False, False)
@@ -231,3 +235,58 @@ def test_a_row_of_a_file_that_a_rerun_replaced(
     body = {"direction": "backward", "places": [f"{old}#1"]}
     answer_of_server = served(ran, body)
     assert (answer_of_server.status_code, "is gone" in answer_of_server.text) == (422, True)
+
+
+def test_between_two_questions_no_answer_is_wrong(
+    capture: Capture, spark: SparkSession, tmp_path: Path
+) -> None:
+    day = tmp_path / "day"
+    day.mkdir()
+    first, second = day / "a.csv", day / "b.csv"
+    first.write_text("a,1\nb,2\n")
+    second.write_text("c,3\nd,4\n")
+    then = {path: path.read_bytes() for path in (first, second)}
+    with capture():
+        read = spark.read.schema("k string, n int").csv(str(day))
+        read.where("n > 1").orderBy("n").coalesce(1).write.parquet(str(tmp_path / "kept"))
+    (out,) = part_files(tmp_path / "kept")
+    made_of = {0: (f"{first}:2", "b"), 1: (f"{second}:1", "c"), 2: (f"{second}:2", "d")}
+
+    def back_in_time(path: Path, content: bytes) -> None:
+        state = path.stat()
+        path.write_bytes(content)
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+    harms: list[Callable[[], object]] = [
+        lambda: os.utime(first, (1.0, 1.0)),
+        lambda: (day / "c.csv").write_text("b,2\n"),
+        lambda: back_in_time(second, b"d,4\nc,3\n"),
+        lambda: second.write_bytes(then[second]),
+        lambda: first.write_bytes(b"x,9\n" + then[first]),
+        first.unlink,
+        lambda: first.write_bytes(then[first]),
+        second.unlink,
+        lambda: second.write_bytes(then[second]),
+    ]
+    for number, harm in enumerate(harms):
+        harm()
+        same = all(path.exists() and path.read_bytes() == then[path] for path in then)
+        row, (place, key) = number % 3, made_of[number % 3]
+        for asked in (f"{out}#{row}", f"{tmp_path / 'kept'}#k={key}"):
+            try:
+                answer = back(tmp_path, asked)
+                assert same, number
+                assert (locations(answer), answer.exact, answer.complete) == ([place], True, True)
+            except ChangedSourceError:
+                assert not same, number
+            try:
+                now = back(tmp_path, asked, as_now=True)
+            except RowError:
+                # It is made of a file that is not there any more.
+                assert not same, number
+                continue
+            assert (now.exact, now.complete) == (same, same), number
+            stands = [str(location).rpartition(":") for location in locations(now)]
+            texts = [Path(path).read_text().splitlines()[int(line) - 1] for path, _, line in stands]
+            assert {text[0] for text in texts} == {key}, number
+            assert not same or locations(now) == [place]

@@ -15,9 +15,11 @@ from lineage_core.verdict import Verdict
 from lineage_store.answers import Answer
 from lineage_store.asking import Question, goes_on
 from lineage_store.finding import find_application
+from lineage_store.materialised_flows import LookedUp, MaterialisedFlows, best
 from lineage_store.noted import NotedPlace, NotedRowError, noted_by_values, output_called
-from lineage_store.opening import open_store
+from lineage_store.opening import index_folder, open_store
 from lineage_store.port import ApplicationRecord, GraphStore
+from lineage_store.rows import RowReader
 from lineage_store.traced import Traced
 from lineage_store.verdicts import verdict_of, with_reasons
 
@@ -153,7 +155,23 @@ class StoredAccess:
                 noted = NotedPlace.of(error)
             else:
                 return self._answer(question, traced)
-        return self._ask_noted(question, noted)
+        found = self._best(question, noted, self._looked_up(question, noted))
+        if isinstance(found, Answer):
+            return found
+        return found.answer(question.limit, texts=question.texts)
+
+    def _looked_up(self, question: Question, noted: NotedPlace) -> LookedUp | None:
+        reader = RowReader(index_folder(self._url))
+        return MaterialisedFlows(self.store, reader).look_up(question, noted)
+
+    def _best(
+        self, question: Question, noted: NotedPlace, looked_up: LookedUp | None
+    ) -> Traced | Answer:
+        """What was materialised, or what a query says."""
+        by_query = question.app is not None
+        return best(
+            looked_up, question, noted, lambda: self._ask_noted(question, noted), by_query=by_query
+        )
 
     def _answer(self, question: Question, traced: Traced) -> Answer:
         """The answer, through DataFrames whose rows are among the records that were found, or that these became."""
@@ -201,9 +219,17 @@ class StoredAccess:
                 answer = self._answer(replace(question, texts=options.texts), traced)
                 with output() as stream:
                     return exported_through(traced, answer, name, stream, options)
-        answer = self._ask_noted(replace(question, texts=options.texts), noted)
+        looked_up = self._looked_up(question, noted)
+        found: Traced | Answer
+        if looked_up is not None and format_of(name).table is None:
+            # A query has no derivations.
+            found = looked_up.traced
+        else:
+            found = self._best(replace(question, texts=options.texts), noted, looked_up)
         with output() as stream:
-            return exported_answer(answer, name, stream, options)
+            if isinstance(found, Answer):
+                return exported_answer(found, name, stream, options)
+            return exported(found, name, stream, options)
 
     def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
         from lineage_store.openlineage.facts import facts_of

@@ -14,7 +14,7 @@ from lineage_frames.errors import ChangedSourceError
 from lineage_frames.vetting import vet_files
 from lineage_store.answers import Answer, Group
 from lineage_store.asking import Question
-from lineage_store.materialised import stands_for
+from lineage_store.materialised import whose_rows
 from lineage_store.noted import NotedPlace
 from lineage_store.paths import FileState, canonical, plain_path
 from lineage_store.port import GraphStore
@@ -137,7 +137,7 @@ class _Told:
             return
         path, ids = canonical(record.path), list(self.store.application_ids())
         for app in ids[: ids.index(self.app) + 1]:
-            if stands_for(app) in ids:
+            if whose_rows(app, ids) is not None:
                 continue
             graph = self.store.graph(app)
             nodes = list(graph.nodes())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lineage_core.message import RecordFiles, RecordSplits, SinkFiles, Splits, Unknown
 from lineage_store.errors import StoreError
 from lineage_store.locations import Locations
+from lineage_store.materialised import whose_rows
 from lineage_store.paths import MTIME_TOLERANCE_S, Spellings, canonical
 from lineage_store.port import GraphStore
 from lineage_store.records import FILES, SPLITS
@@ -51,14 +52,16 @@ def find_application(store: GraphStore, name: str | None) -> str:
     Raises:
         NotFoundError: there is none, or more than one.
     """
-    known = store.application_ids()
+    ids = store.application_ids()
+    if name is not None and name in ids:
+        return name
+    # Those that hold what was materialised of others are named in full.
+    known = [app for app in ids if whose_rows(app, ids) is None]
     if not known:
         raise NotFoundError("the store holds no application yet; `lineage run JOB` makes one")
     if name in (None, "latest"):
         return known[0]
     assert name is not None
-    if name in known:
-        return name
     fitting = [app for app in known if app.startswith(name)]
     if len(fitting) == 1:
         return fitting[0]
@@ -74,7 +77,8 @@ def find_uses(
 
     The latest application that used the file as it is now comes first, one that wrote it
     (``wrote``, asking where rows came from) or read it (asking where they went) before others;
-    after those the ones for which the file has changed since. ``app`` allows just one.
+    after those the ones for which the file has changed since. ``app`` allows just one. Those that hold the materialised
+    lineage of others are asked where these are.
 
     Raises:
         NotFoundError: no application read or wrote the file.
@@ -83,8 +87,9 @@ def find_uses(
     state = seen(reader, canonical_path)
     best: list[FileUse] = []
     rank = (2, 2)
-    for known in store.application_ids():
-        if app is not None and known != app:
+    ids = store.application_ids()
+    for known in ids:
+        if known != app if app is not None else whose_rows(known, ids):
             continue
         uses = _uses(store, reader, known, canonical_path, state)
         for changed, other in ((False, False), (False, True), (True, False), (True, True)):
@@ -102,10 +107,13 @@ def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> 
     """Other applications (of the latest) that read a file as it is now."""
     canonical_path = canonical(path)
     state = seen(reader, canonical_path)
+    ids = store.application_ids()
+    own = {app, whose_rows(app, ids)}
     return [
         record.app
         for record in store.applications()[:APPLICATIONS_ASKED]
-        if record.app != app
+        if record.app not in own
+        and whose_rows(record.app, ids) is None
         and any(
             not use.wrote and not use.changed
             for use in _uses(store, reader, record.app, canonical_path, state)

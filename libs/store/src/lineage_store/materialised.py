@@ -1,5 +1,9 @@
 """Applications that hold the materialised lineage of others' DataFrames, and whose they hold."""
 
+from __future__ import annotations
+
+from collections.abc import Collection
+
 SUFFIX = ".rows"
 """Of an application with materialised flows, behind the id of the application that wrote the outputs."""
 
@@ -7,7 +11,7 @@ SUFFIX = ".rows"
 def stands_for(app: str) -> str | None:
     """The application whose outputs' flows an application holds.
 
-    The id alone decides: whether the store has that application, too, is for the caller to see.
+    The id alone decides; `whose_rows` sees whether the store has that application, too.
 
     Args:
         app: an application's id.
@@ -17,3 +21,17 @@ def stands_for(app: str) -> str | None:
     """
     base = app.removesuffix(SUFFIX)
     return base if base and base != app else None
+
+
+def whose_rows(app: str, ids: Collection[str]) -> str | None:
+    """The application whose lineage one holds, if both are among ``ids``: it is asked instead.
+
+    Args:
+        app: an application's id.
+        ids: those of a store.
+
+    Returns:
+        As `stands_for`; None also where that application is not there any more.
+    """
+    base = stands_for(app)
+    return base if base in ids else None

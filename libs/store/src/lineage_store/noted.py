@@ -10,6 +10,7 @@ from lineage_core.graph import NOTED, FlowGraph, NodeRecord
 from lineage_core.recipe import Recipe
 from lineage_core.trace_result import Direction, TraceError
 from lineage_store.finding import NotFoundError, find_application
+from lineage_store.materialised import whose_rows
 from lineage_store.names import Names
 from lineage_store.paths import canonical
 from lineage_store.places import Location, ValuedPlace, parse_location, parse_valued
@@ -83,12 +84,16 @@ def noted_called(
 ) -> tuple[str, str] | None:
     """The latest application, and its node, that gave an output (forward: read a source) of that path, table or name.
 
+    Of one that holds the materialised lineage of another, this.
+
     Raises:
         NotFoundError: the application is not there.
     """
     kind = "frame" if direction is Direction.BACKWARD else "frame-source"
     path = canonical(name)
-    for one in store.application_ids() if app is None else [find_application(store, app)]:
+    ids = store.application_ids()
+    found = None if app is None else find_application(store, app)
+    for one in ids if found is None else [whose_rows(found, ids) or found]:
         nodes = store.graph(one).nodes()
         wanted = [node for node in nodes if node.kind == kind]
         for node in reversed(wanted):

@@ -20,10 +20,11 @@ from lineage_query_api.models import StartModel, TraceRequest
 from lineage_query_api.noted_traces import Computed, NotedTrace, NotedTraces
 from lineage_query_api.settings import QueryApiSettings
 from lineage_query_api.trace_ids import pack
-from lineage_store.answers import Item
+from lineage_store.answers import Answer, Item
 from lineage_store.asking import Asker, Question
 from lineage_store.finding import NotFoundError, find_application
 from lineage_store.listing import Listing
+from lineage_store.materialised_flows import MaterialisedFlows, best
 from lineage_store.noted import NotedPlace, NotedRowError, noted_by_values
 from lineage_store.opened import Opened, Opener
 from lineage_store.places import ValuedPlace, parse_valued
@@ -77,6 +78,7 @@ class Lineages:
         )
         self.noted = NotedTraces(store, reader, settings)
         self._asker = Asker(store, reader, self._opener)
+        self._flows = MaterialisedFlows(store, reader, self._opener)
         self._turns = threading.BoundedSemaphore(settings.api_parallel)
         self._lock = threading.Lock()
         self._traces: OrderedDict[str, Trace] = OrderedDict()
@@ -231,11 +233,15 @@ class Lineages:
             found = self.ask_any(question, rows=rows)
         else:
             found = self._through(question, kept.traced, rows=rows)
-        if isinstance(found, Traced):
+        if isinstance(found, Traced) and found.app == opened.app and not self._by_values(question):
             return kept or self._keep(key, opened, request, found)
+        fleeting = request.as_now
+        if isinstance(found, Traced):
+            # What was materialised has no addresses of the application's, and may stand in for a query that can't be had now.
+            found, fleeting = Computed(self.noted.looked_up(question, found, rows=rows)), True
         made = _noted_trace(key, opened, request, found)
-        if not request.as_now:
-            # What was computed over files as they are now holds for this moment.
+        if not fleeting:
+            # Others hold for this moment: they are over files as they are now, say.
             self.noted.keep(made)
         return made
 
@@ -247,15 +253,26 @@ class Lineages:
             ProblemError: it costs more than a question may, or is not for this caller.
         """
         noted = self._by_values(question)
-        if noted is not None:
-            return Computed(self.noted.ask(question, noted, rows=rows))
-        try:
-            traced = self.ask(question)
-        except NotedRowError as error:
-            if not self.settings.spark_master:
-                raise
-            return Computed(self.noted.ask(question, NotedPlace.of(error), rows=rows))
-        return self._through(question, traced, rows=rows)
+        if noted is None:
+            try:
+                traced = self.ask(question)
+            except NotedRowError as error:
+                noted = NotedPlace.of(error)
+            else:
+                return self._through(question, traced, rows=rows)
+        if noted.valued is not None and not rows:
+            raise no_rows()
+        with self._turn():
+            looked_up = self._flows.look_up(question, noted, self._watch())
+        by_query = question.app is not None
+        found = best(
+            looked_up,
+            question,
+            noted,
+            lambda: self.noted.ask(question, noted, rows=rows),
+            by_query=by_query,
+        )
+        return Computed(found) if isinstance(found, Answer) else found
 
     def ask(self, question: Question) -> Traced:
         """Trace a question within bounds.

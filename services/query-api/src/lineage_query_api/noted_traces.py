@@ -17,7 +17,7 @@ from lineage_query_api.errors import ProblemError, no_rows
 from lineage_query_api.models import TraceRequest
 from lineage_query_api.one_spark import ELSEWHERE, OneSpark
 from lineage_query_api.settings import QueryApiSettings
-from lineage_store.answers import Answer
+from lineage_store.answers import Answer, Group
 from lineage_store.asking import Question, goes_on
 from lineage_store.noted import NotedPlace
 from lineage_store.opened import Opened
@@ -141,6 +141,25 @@ class NotedTraces:
             check_before(self._store, self._reader, question, noted)
         return self._spark.run(lambda session: _answer(session, question, trace, rows=rows))
 
+    def looked_up(self, question: Question, traced: Traced, *, rows: bool) -> Answer:
+        """What a trace along materialised flows says, as an answer of the application that these are of."""
+        limit = ITEMS_KEPT if question.limit is None else min(question.limit, ITEMS_KEPT)
+        answer = traced.answer(limit, texts=question.texts and rows)
+
+        def named(group: Group) -> Group:
+            # Its own addresses are those of the flows.
+            items = (replace(one, address=one.location or one.address) for one in group.items)
+            return replace(group, items=tuple(items))
+
+        return _bounded(
+            replace(
+                answer,
+                app=question.app or answer.app,
+                start=tuple(map(named, answer.start)),
+                groups=tuple(map(named, answer.groups)),
+            )
+        )
+
     def keep(self, trace: NotedTrace) -> None:
         """Have a trace again when it is asked for again."""
         with self._lock:
@@ -211,6 +230,11 @@ def _answer(
             "Spark can't compute the plan anew",
             hint="why may hold values of rows: ask for a token with the right to read rows",
         ) from error
+    return _bounded(answer)
+
+
+def _bounded(answer: Answer) -> Answer:
+    """The answer, which says so where it does not list all items that would be kept."""
     if all(group.count <= ITEMS_KEPT for group in answer.groups):
         return answer
     told = f"of each node the first {ITEMS_KEPT:,} items are listed"
