@@ -1,0 +1,193 @@
+"""How long one question about a row of a DataFrame takes: python -m benchmarks.one_question --rows 2000000.
+
+Prints one JSON line. A job joins orders (CSV) with customers (Parquet) and adds up by city and day. Then rows are asked
+for by command, each command timed from its start to its end, in seconds: ``first`` back with no session of lineage
+there, ``next`` back of other rows, ``forward`` of a line of the orders, each once a round. ``phases`` says where the
+time of a question goes in one process, with a Spark that it starts (``first``) and with that Spark again (``again``);
+``query`` is what ``again`` takes for Spark's queries alone, and ``next_ratio`` what a ``next`` command takes over all
+of ``again``. Answers are compared with what plain Python finds in the orders.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.generate import SEED
+from benchmarks.provenance import provenance
+from benchmarks.row import put_out
+
+HERE = Path(__file__).resolve().parent
+CITIES, DAYS, ORDERS_A_CUSTOMER = 200, 28, 10
+LINE = 77
+"""The line of the orders that is traced forward."""
+
+
+class WrongAnswerError(Exception):
+    """A trace found other rows than plain Python: its time says nothing."""
+
+
+def write_orders(folder: Path, rows: int) -> None:
+    """``orders.csv`` (number, customer, day, amount, note) and ``customers.parquet`` (id, city, name)."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    generator = np.random.default_rng(SEED)
+    customers = max(1, rows // ORDERS_A_CUSTOMER)
+    cities = [f"city{one:03d}" for one in generator.integers(0, CITIES, customers).tolist()]
+    names = [f"customer {one}" for one in range(customers)]
+    folder.mkdir(parents=True)
+    table = pa.table({"id": list(range(customers)), "city": cities, "name": names})
+    pq.write_table(table, folder / "customers.parquet")
+    drawn = zip(
+        generator.integers(0, customers, rows).tolist(),
+        (generator.integers(0, DAYS, rows) + 1).tolist(),
+        generator.integers(1, 100_000, rows).tolist(),
+        strict=True,
+    )
+    with (folder / "orders.csv").open("w", encoding="ascii") as orders:
+        orders.write("number,customer,day,amount,note\n")
+        orders.writelines(
+            f"{number},{customer},2026-02-{day:02d},{amount / 100},order {number} of {customer}\n"
+            for number, (customer, day, amount) in enumerate(drawn)
+        )
+
+
+class Asking:
+    """Commands over the lineage of one job."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = f"sqlite:///{folder / 'lineage.db'}"
+        self._environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+
+    def command(self, *words: str) -> tuple[str, float]:
+        """What a command prints, and the seconds that it takes.
+
+        Raises:
+            subprocess.CalledProcessError: it failed.
+        """
+        begun = time.perf_counter()
+        done = subprocess.run(
+            [str(Path(sys.executable).with_name("lineage")), "--store", self.store, *words],
+            env=self._environment,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return done.stdout, time.perf_counter() - begun
+
+    def run(self) -> float:
+        """Run the job; seconds."""
+        script = str(HERE / "workloads" / "cities.py")
+        return self.command(
+            "run", "--quiet", script, str(self.folder / "in"), str(self.folder / "out")
+        )[1]
+
+    def stop_session(self) -> None:
+        """The next question finds no session."""
+        if "session" in self.command("--help")[0]:
+            self.command("session", "stop")
+
+    def phases(self, direction: str, place: str) -> dict[str, Any]:
+        """Where the time of a question goes, in one process."""
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.question_phases", self.store, direction, place],
+            env=self._environment,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+
+def check(asking: Asking, answer: str, city: str, day: str) -> None:
+    """See that a trace found the very orders of a city and day.
+
+    Raises:
+        WrongAnswerError: it found others.
+    """
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(asking.folder / "in" / "customers.parquet").to_pydict()
+    of_city = {str(n) for n, name in zip(table["id"], table["city"], strict=True) if name == city}
+    with (asking.folder / "in" / "orders.csv").open(encoding="ascii") as orders:
+        wanted = {
+            line
+            for line, row in enumerate(csv.reader(orders), start=1)
+            if row[1] in of_city and row[2] == day and float(row[3]) > 1
+        }
+    found = json.loads(answer)
+    items = [item for group in found["sources"] for item in group["items"]]
+    lines = {
+        int(item["location"].rpartition(":")[2]) for item in items if ".csv:" in item["location"]
+    }
+    if not found["exact"] or lines != wanted:
+        raise WrongAnswerError(f"{city} {day}: {len(lines)} orders were found, of {len(wanted)}")
+
+
+def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The row."""
+    import pyarrow.parquet as pq
+
+    asking = Asking(folder)
+    write_orders(folder / "in", asked.rows)
+    job = asking.run()
+    output = next(iter(sorted((folder / "out").glob("*.parquet"))))
+    rows = pq.read_table(output).to_pylist()
+    forward = f"{folder / 'in' / 'orders.csv'}:{LINE}"
+    times: dict[str, list[float]] = {"first": [], "next": [], "forward": []}
+    for number in range(asked.rounds):
+        asking.stop_session()
+        for kind, place in (("first", 2 * number), ("next", 2 * number + 1)):
+            answer, taken = asking.command("back", "--json", f"{output}#{place}")
+            times[kind].append(taken)
+            check(asking, answer, rows[place]["city"], str(rows[place]["day"]))
+        times["forward"].append(asking.command("forward", "--json", forward)[1])
+    asking.stop_session()
+    phases = {
+        "backward": asking.phases("backward", f"{output}#1"),
+        "forward": asking.phases("forward", forward),
+    }
+    again = phases["backward"]["again"]
+    return {
+        "bench": "one_question",
+        "rows": asked.rows,
+        "rounds": asked.rounds,
+        "job_s": round(job, 2),
+        "seconds": {kind: [round(one, 2) for one in found] for kind, found in times.items()},
+        "median": {kind: round(statistics.median(found), 2) for kind, found in times.items()},
+        "query": again["queries"],
+        "next_ratio": round(statistics.median(times["next"]) / again["all"], 2),
+        "phases": phases,
+    }
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Command line entry."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.one_question", description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000, help="of the orders")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json-out", type=Path, help="append the line to this file, too")
+    asked = parser.parse_args(words)
+    with tempfile.TemporaryDirectory() as folder:
+        row = measure(asked, Path(folder)) | {"provenance": provenance()}
+    put_out(row, asked.json_out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Where the time of one question goes: python -m benchmarks.question_phases STORE back|forward PLACE.
+
+Asks in this very process, with a Spark that it starts, and again in the Spark that is there then; prints one JSON
+object: ``first`` and ``again``, the seconds of each by phase. Time within a phase that another one calls counts for the
+inner one alone.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from importlib import import_module
+from typing import Any
+
+import psutil
+
+PHASES = {
+    "lineage_frames.own_spark.start_spark": "spark_start",
+    "lineage_frames.connected.stop": "spark_stop",
+    "lineage_frames.session.begun_session": "views",
+    "lineage_frames.changed.check_unchanged": "checks_of_files",
+    "lineage_frames.changed.check_here": "checks_of_files",
+    "lineage_frames.session.run": "queries",
+    "lineage_frames.rows.values_at": "row_asked_for",
+    "lineage_frames.rows.places_of": "rows_in_output",
+    "lineage_frames.locations.names_of": "line_numbers",
+    "lineage_frames.locations.ordinal_of": "line_numbers",
+    "lineage_frames.rows.texts_at": "texts",
+}
+"""Functions, and the phase that their time counts for."""
+
+
+class Clock:
+    """Adds up seconds by phase, each for the innermost phase alone. Of the thread that made it."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._within: list[str] = ["other"]
+        self._since = time.perf_counter()
+        self._thread = threading.get_ident()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time of the body counts for ``name``."""
+        if threading.get_ident() != self._thread:
+            yield
+            return
+        self._count()
+        self._within.append(name)
+        try:
+            yield
+        finally:
+            self._count()
+            self._within.pop()
+
+    def take(self) -> dict[str, float]:
+        """What was added up until now; the clock begins anew."""
+        self._count()
+        found = {name: round(taken, 3) for name, taken in sorted(self.seconds.items())}
+        self.seconds.clear()
+        return found | {"all": round(sum(found.values()), 3)}
+
+    def _count(self) -> None:
+        now = time.perf_counter()
+        self.seconds[self._within[-1]] += now - self._since
+        self._since = now
+
+
+def watch(clock: Clock) -> None:
+    """Have the functions of `PHASES` tell the clock, whichever module calls them."""
+    for name, phase in PHASES.items():
+        module, _, called = name.rpartition(".")
+        function = getattr(import_module(module), called)
+        told = _told(clock, phase, function)
+        for one in list(sys.modules.values()):
+            if getattr(one, "__name__", "").startswith(("lineage", "benchmarks")):
+                for place, value in list(vars(one).items()):
+                    if value is function:
+                        setattr(one, place, told)
+
+
+def _told(clock: Clock, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def called(*given: Any, **named: Any) -> Any:
+        with clock.phase(phase):
+            return function(*given, **named)
+
+    return called
+
+
+def main() -> int:
+    """Command line entry."""
+    store, direction, place = sys.argv[1:]
+    from lineage.frame_traces import spark_session
+    from lineage.options import opened
+    from lineage.tracing import question_of
+
+    clock = Clock()
+    watch(clock)
+    clock.take()
+    clock.seconds["imports"] = time.time() - psutil.Process().create_time()
+    question = question_of(
+        direction, [place], "", None, step=False, to="", as_now=False, as_json=False
+    )
+    with opened(store) as access, spark_session():
+        access.ask(question)
+        first = clock.take()
+        access.ask(question)
+        again = clock.take()
+    print(json.dumps({"first": first | {"spark_stop": clock.take()["all"]}, "again": again}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
