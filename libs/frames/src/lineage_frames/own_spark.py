@@ -7,15 +7,19 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from lineage_frames.class_archive import class_archive
 from lineage_frames.connected import SCHEME, connect
 from lineage_frames.errors import NoSparkError
 from lineage_frames.pyspark_parts import SPARK_ERRORS
 
 
-def start_spark(master: str, folder: Path) -> SparkSession:
-    """Spark's session of this process, or a new one. ``folder``: where Spark may write.
+def start_spark(master: str, folder: Path, *, archived: bool = False) -> SparkSession:
+    """Spark's session of this process, or a new one.
 
-    ``master``: as Spark has it, or the address of a server of Spark Connect.
+    Args:
+        master: as Spark has it, or the address of a server of Spark Connect.
+        folder: where Spark may write.
+        archived: where there is no archive of Spark's classes yet, its Java writes one when it ends.
 
     Raises:
         NoSparkError: Spark does not start.
@@ -28,7 +32,8 @@ def start_spark(master: str, folder: Path) -> SparkSession:
         if master.startswith("local"):
             builder = builder.config(map=dict.fromkeys(LOCAL, "127.0.0.1"))
     try:
-        return builder.getOrCreate()
+        with class_archive(archived=archived):
+            return builder.getOrCreate()
     except (*SPARK_ERRORS, OSError) as problem:
         raise NoSparkError(str(problem)) from problem
 

@@ -94,10 +94,11 @@ def index_folder(url: str) -> Path:
     """Where indexes of text files are kept: beside an embedded store, else in the user's cache."""
     if is_embedded(url):
         return store_path(url).parent / "index"
-    return _cache_folder() / "index"
+    return cache_folder() / "index"
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Where what can be made again is kept for this user."""
     named = os.environ.get("LINEAGE_CACHE", "")
     if named:
         return Path(named).expanduser().absolute()
