@@ -33,6 +33,9 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# Commands that tests run keep no Spark in the background; tests of that say so themselves.
+os.environ["LINEAGE_SESSION_S"] = "0"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("faults")

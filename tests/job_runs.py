@@ -55,7 +55,9 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("LINEAGE_", "PYSPARK_", "SPARK_", "PYTHONPATH"))
     }
-    return found | {"SPARK_LOCAL_IP": "127.0.0.1"} | jvm.quick() | dict(extra or {})
+    # No session of a test stays behind.
+    own = {"SPARK_LOCAL_IP": "127.0.0.1", "LINEAGE_SESSION_S": "0"}
+    return found | own | jvm.quick() | dict(extra or {})
 
 
 def write_job(folder: Path, source: str, name: str = "job.py") -> Path:

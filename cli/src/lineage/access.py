@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
 
+from lineage.background.asking import answered
 from lineage.options import SERVER_SCHEMES, asker
 from lineage_core.graph import LinkRecord, NodeRecord
 from lineage_core.trace_result import TraceError
@@ -24,10 +25,15 @@ from lineage_store.traced import Traced
 from lineage_store.verdicts import verdict_of, with_reasons
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from lineage_store.exports import Exported, Options
     from lineage_store.openlineage.naming import Naming
     from lineage_store.openlineage.sending import OpenLineageRun
     from lineage_store.record_views import ViewMade, ViewWanted
+
+Sessions: TypeAlias = "Callable[[], AbstractContextManager[SparkSession]]"
+"""Gives a session of Spark for the while."""
 
 Output: TypeAlias = Callable[[], AbstractContextManager[IO[bytes]]]
 """Opens what a file is written to."""
@@ -111,9 +117,11 @@ class Access(Protocol):
 class StoredAccess:
     """Answers from a store."""
 
-    def __init__(self, store: GraphStore, url: str) -> None:
+    def __init__(self, store: GraphStore, url: str, spark: Sessions | None = None) -> None:
+        """``spark``: gives the session that traces rows of DataFrames; None: a background one, or one of this process."""
         self.store = store
         self._url = url
+        self._spark = spark
 
     def applications(self) -> Sequence[ApplicationRecord]:
         return self.store.applications()
@@ -177,9 +185,13 @@ class StoredAccess:
         """The answer, through DataFrames whose rows are among the records that were found, or that these became."""
         if not goes_on(question, traced):
             return traced.answer(question.limit, texts=question.texts)
+        found = self._in_background(question)
+        if found is not None:
+            return found
+        # Loads PySpark, which who asks a session need not wait for.
         from lineage.frame_traces import traced_through
 
-        return traced_through(self.store, question, traced)
+        return traced_through(self.store, question, traced, self._spark)
 
     def ask_where(self, question: Question, where: str) -> Answer:
         if len(question.places) != 1:
@@ -188,9 +200,16 @@ class StoredAccess:
         return self._ask_noted(question, noted, where)
 
     def _ask_noted(self, question: Question, noted: NotedPlace, where: str = "") -> Answer:
+        found = self._in_background(question, where)
+        if found is not None:
+            return found
         from lineage.frame_traces import traced
 
-        return traced(self.store, question, noted, where)
+        return traced(self.store, question, noted, where, self._spark)
+
+    def _in_background(self, question: Question, where: str = "") -> Answer | None:
+        """The answer of a background session, unless a Spark was given."""
+        return None if self._spark is not None else answered(self._url, question, where)
 
     def dump(self, name: str) -> Iterator[str]:
         from lineage_store.dump import dump_application

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from lineage.background.sessions import MASTER
 from lineage_core.trace_result import TraceError
 from lineage_frames.asking import trace_noted
 from lineage_frames.connected import SCHEME, stop
@@ -26,31 +27,37 @@ from lineage_store.traced import Traced
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lineage.access import Sessions
     from lineage_store.port import GraphStore
-
-MASTER = "LINEAGE_SPARK_MASTER"
-"""Spark's master for these queries, or a server of Spark Connect; by default this machine, with all its cores."""
 
 STDERR = 2
 
 
-def traced(store: GraphStore, question: Question, noted: NotedPlace, where: str = "") -> Answer:
-    """Answer a question about rows of a DataFrame.
+def traced(
+    store: GraphStore,
+    question: Question,
+    noted: NotedPlace,
+    where: str = "",
+    spark: Sessions | None = None,
+) -> Answer:
+    """Answer a question about rows of a DataFrame. ``spark``: gives its session; None: `spark_session`.
 
     Raises:
         TraceError: Spark does not start, or as `trace_noted`.
         FramesError: no sound trace, or the files are not what they were.
     """
     check_before(store, RowReader(), question, noted)
-    with spark_session() as spark:
-        return trace_noted(spark, store, RowReader(), question, noted, where)
+    with (spark or spark_session)() as session:
+        return trace_noted(session, store, RowReader(), question, noted, where)
 
 
-def traced_through(store: GraphStore, question: Question, traced_records: Traced) -> Answer:
-    """Answer a question about records of which some are rows of DataFrames; raises as :func:`traced`."""
+def traced_through(
+    store: GraphStore, question: Question, traced_records: Traced, spark: Sessions | None = None
+) -> Answer:
+    """Answer a question about records of which some are rows of DataFrames; as :func:`traced`."""
     check_through(store, RowReader(), question, traced_records)
-    with spark_session() as spark:
-        return answer_through(spark, store, RowReader(), question, traced_records)
+    with (spark or spark_session)() as session:
+        return answer_through(session, store, RowReader(), question, traced_records)
 
 
 @contextmanager
@@ -62,11 +69,25 @@ def spark_session() -> Iterator[SparkSession]:
     if running is not None:
         yield running
         return
+    with tempfile.TemporaryDirectory() as folder:
+        session = started_here(Path(folder))
+        try:
+            yield session
+        finally:
+            stop(session)
+
+
+def started_here(folder: Path, *, archived: bool = False) -> SparkSession:
+    """A Spark of this process that is started now. ``folder``: where it may write; ``archived``: see `start_spark`.
+
+    Raises:
+        TraceError: it does not start.
+    """
     master = os.environ.get(MASTER, "local[*]")
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as said:
         try:
             with _stderr_to(said):
-                session = start_spark(master, Path(folder))
+                return start_spark(master, folder, archived=archived)
         except NoSparkError as problem:
             if master.startswith(SCHEME):
                 raise TraceError(
@@ -78,10 +99,6 @@ def spark_session() -> Iterator[SparkSession]:
                 f"rows of DataFrames are traced by Spark, which does not start: {lines[-1]}; "
                 f"see that Java is installed, or name a master by {MASTER}"
             ) from problem
-        try:
-            yield session
-        finally:
-            stop(session)
 
 
 @contextmanager

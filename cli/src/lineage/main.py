@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from lineage.background.commands import app as session_app
 from lineage.dlq import app as dlq_app
 from lineage.options import (
     EXIT_INCOMPLETE,
@@ -35,6 +36,7 @@ app.add_typer(serving_app)
 app.add_typer(stack_app)
 app.add_typer(dlq_app)
 app.add_typer(records_app)
+app.add_typer(session_app)
 
 AppArgument = Annotated[
     str,

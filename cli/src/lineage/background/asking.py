@@ -1,0 +1,161 @@
+"""Asks the background session, which is started where there is none."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import typer
+
+from lineage.background.sessions import (
+    SESSIONS_MAX,
+    idle_s,
+    log_of,
+    peer_uid,
+    remove_left,
+    running,
+    session_for,
+    sessions_folder,
+    socket_address,
+    turn,
+)
+from lineage.background.wire import (
+    REPLY_BYTES_MAX,
+    Answered,
+    Asked,
+    Failed,
+    Refused,
+    WireError,
+    encoded,
+    receive,
+    send,
+)
+from lineage_core.errors import LineageError
+from lineage_core.private_files import private_opener
+from lineage_store.answers import Answer
+from lineage_store.asking import Question
+
+PROCESS = "lineage.background.process"
+LISTENS_S = 30.0
+"""Seconds until a session that was started must listen; its Spark takes longer."""
+KEPT_S = 86_400.0
+"""Seconds that the log of a session stays there that has ended."""
+LOOK_S = 0.02
+"""How often it is looked whether it does."""
+
+
+class SessionRefusalError(LineageError):
+    """What the session refused, as it would have been refused here; ``kind`` is the type of its error."""
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def has_spark() -> bool:
+    """Whether this process may have a Spark of its own: a program that asks, say."""
+    return "pyspark" in sys.modules
+
+
+def answered(url: str, question: Question, where: str = "") -> Answer | None:
+    """The session's answer to a question about rows of DataFrames; None where a Spark of one's own has to answer.
+
+    Raises:
+        SessionRefusalError: there is no answer.
+        TraceError: the setting of sessions is no number.
+    """
+    if question.regions or has_spark():
+        return None
+    name = session_for(url)
+    if name is None:
+        return None
+    try:
+        with turn(name) as mine:
+            return _ask(name, url, question, where) if mine else None
+    except (OSError, WireError) as problem:
+        _say(str(problem))
+        return None
+
+
+def _ask(name: str, url: str, question: Question, where: str) -> Answer | None:
+    connection = _connected(name) or _started(name, url)
+    if connection is None:
+        return None
+    with connection:
+        send(connection, encoded(Asked.of(question, where, os.getcwd())))
+        reply = receive(connection, REPLY_BYTES_MAX, None)
+    match reply:
+        case Answered():
+            return reply.read()
+        case Refused():
+            raise SessionRefusalError(reply.message, reply.error)
+        case Failed():
+            _say(reply.why)
+            return None
+        case _:
+            raise WireError("it asks instead of answering")
+
+
+def _connected(name: str) -> socket.socket | None:
+    """A connection to a session; None where there is none.
+
+    Raises:
+        WireError: another user listens there.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with socket_address(name) as address:
+            connection.connect(address)
+        if peer_uid(connection) != os.geteuid():
+            raise WireError("another user listens there")
+    except (FileNotFoundError, ConnectionRefusedError):
+        connection.close()
+        return None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _started(name: str, url: str) -> socket.socket | None:
+    """A connection to a new session; None where as many run as may, or the one of this name is ending.
+
+    Raises:
+        WireError: it does not listen.
+    """
+    there = running()
+    if len(there) >= SESSIONS_MAX or any(one.name == name for one in there):
+        return None
+    remove_left(KEPT_S)
+    # Not the folder of the command: Python looks for modules where it starts.
+    command = [sys.executable, "-P", "-m", PROCESS, name, url, str(idle_s())]
+    with open(log_of(name), "wb", opener=private_opener) as log:
+        process = subprocess.Popen(
+            command,
+            cwd=sessions_folder(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    due = time.monotonic() + LISTENS_S
+    while process.poll() is None and time.monotonic() < due:
+        connection = _connected(name)
+        if connection is not None:
+            # It is not this process that waits for its end.
+            process.returncode = 0
+            return connection
+        time.sleep(LOOK_S)
+    process.kill()
+    process.wait()
+    raise WireError(f"it does not start, see {log_of(name)}")
+
+
+def _say(why: str) -> None:
+    typer.echo(
+        f"lineage: the background session has no answer ({why}): a Spark of this command's own is started",
+        err=True,
+    )

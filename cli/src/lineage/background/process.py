@@ -1,0 +1,314 @@
+"""The process of a background session: python -m lineage.background.process NAME STORE IDLE_S.
+
+It listens before its Spark is there, answers one question after the other, and ends where none came for a while, where a
+signal says so, and where its Spark is not as it should be. Whatever it was busy with, it ends: at the latest some
+seconds after it is to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sqlite3
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lineage.access import StoredAccess
+from lineage.background.sessions import (
+    Session,
+    locked,
+    peer_uid,
+    record_of,
+    socket_address,
+    socket_of,
+)
+from lineage.background.wire import (
+    ASKED_BYTES_MAX,
+    REPLY_BYTES_MAX,
+    Answered,
+    Asked,
+    Failed,
+    Message,
+    Refused,
+    WireError,
+    encoded,
+    receive,
+    send,
+)
+from lineage_core.errors import LineageError
+from lineage_store.opening import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUESTION_S = 3600.0
+"""Seconds that a question may take."""
+END_S = 60.0
+"""Seconds within which the process is gone once it is to end; its Java may write an archive of classes."""
+NOT_COMPUTED = "NotComputedError"
+"""The error of a query that Spark refused or could not run."""
+SPEAKS_S = 5.0
+"""Seconds within which whoever connects must begin to ask."""
+LOOK_S = 0.5
+"""How often it is looked whether whoever asked is still there."""
+
+
+def say(event: str) -> None:
+    """Tell the log."""
+    sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {event}\n")
+    sys.stderr.flush()
+
+
+class StartedSpark:
+    """A Spark that starts on a thread of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._session: SparkSession | None = None
+        self._problem: BaseException | None = None
+        self._thread = threading.Thread(target=self._start, daemon=True)
+        self._thread.start()
+
+    def _start(self) -> None:
+        try:
+            from lineage.frame_traces import started_here
+
+            self._session = started_here(self._folder, archived=True)
+        except BaseException as problem:
+            self._problem = problem
+
+    def session(self) -> SparkSession:
+        """Spark's session, once it is there.
+
+        Raises:
+            TraceError: it does not start.
+        """
+        self._thread.join()
+        if self._session is None:
+            assert self._problem is not None
+            raise self._problem
+        return self._session
+
+    def is_well(self) -> bool:
+        """Whether it is there and runs."""
+        context: Any = self._session and self._session.sparkContext
+        if context is None or context._gateway.proc.poll() is not None:
+            return False
+        try:
+            return not context._jsc.sc().isStopped()
+        except Exception:
+            return False
+
+    def stop(self) -> None:
+        """End it, and its Java."""
+        self._thread.join(END_S)
+        if self._session is None:
+            return
+        from lineage_frames.class_archive import keep_archive
+
+        context: Any = self._session.sparkContext
+        java = context._gateway.proc
+        with suppress(Exception):
+            self._session.stop()
+        java.stdin.close()
+        with suppress(Exception):
+            java.wait(END_S)
+            keep_archive()
+
+
+class Server:
+    """Answers the questions of this user over one store."""
+
+    def __init__(self, url: str, idle_s: float, spark: StartedSpark) -> None:
+        self._url = url
+        self._idle_s = idle_s
+        self._spark = spark
+
+    def serve(self, listener: socket.socket) -> str:
+        """Answer until there is a reason to end, which is returned."""
+        due = time.monotonic() + self._idle_s
+        while (left := due - time.monotonic()) > 0:
+            listener.settimeout(left)
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                break
+            with connection:
+                # Whoever connects and says nothing does not make it live longer.
+                asked = _asked(connection, min(left, SPEAKS_S))
+                if asked is None:
+                    continue
+                why = self._answer(connection, asked)
+            if why:
+                return why
+            due = time.monotonic() + self._idle_s
+        return f"nothing was asked for {self._idle_s:g} s"
+
+    def _answer(self, connection: socket.socket, asked: Asked) -> str:
+        """Answer a question; why the session is to end, if it is."""
+        begun = time.monotonic()
+        try:
+            reply = self._reply(connection, asked)
+            body = encoded(reply)
+            if len(body) > REPLY_BYTES_MAX:
+                body = encoded(Failed(f"its answer has {len(body):,} bytes"))
+        except Exception:
+            say(traceback.format_exc())
+            reply = Failed("an error, which its log tells")
+            body = encoded(reply)
+        say(f"{type(reply).__name__.lower()} within {time.monotonic() - begun:.2f} s")
+        ends = isinstance(reply, Failed) or not self._spark.is_well()
+        if ends and isinstance(reply, Refused) and self._spark_started():
+            # What a Spark that is gone refuses says nothing of the question.
+            body = encoded(Failed("its Spark has ended"))
+        with suppress(OSError):
+            send(connection, body)
+        return "Spark is not as it should be" if ends else ""
+
+    def _spark_started(self) -> bool:
+        with suppress(Exception):
+            self._spark.session()
+            return True
+        return False
+
+    def _reply(self, connection: socket.socket, asked: Asked) -> Message:
+        os.chdir(asked.folder)
+        try:
+            with open_store(self._url) as store:
+                access = StoredAccess(store, self._url, lambda: self._watched(connection))
+                question = asked.question()
+                answer = (
+                    access.ask_where(question, asked.where) if asked.where else access.ask(question)
+                )
+        except (LineageError, OSError, sqlite3.Error) as error:
+            kind = getattr(error, "kind", type(error).__name__)
+            if kind == NOT_COMPUTED:
+                # What came of this very Spark: another one has the last word.
+                return Failed("Spark could not run a query of the trace")
+            return Refused(kind, str(error))
+        finally:
+            os.chdir("/")
+        return Answered(answer.to_json())
+
+    @contextmanager
+    def _watched(self, connection: socket.socket) -> Iterator[SparkSession]:
+        """Spark's session; its queries end where whoever asked is gone, or has waited too long."""
+        # It loads PySpark, while Spark starts.
+        from lineage_frames.connected import cancel, cancellable
+
+        session = self._spark.session()
+        tag = f"lineage-{os.getpid()}-{time.monotonic_ns()}"
+        done, due = threading.Event(), time.monotonic() + QUESTION_S
+
+        def watch() -> None:
+            poll = select.poll()
+            poll.register(connection, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+            gone = False
+            while not done.wait(LOOK_S):
+                gone = gone or bool(poll.poll(0)) or time.monotonic() > due
+                if gone:
+                    # A question is a chain of queries: the next one is cancelled, too.
+                    with suppress(Exception):
+                        cancel(session, tag)
+
+        watching = threading.Thread(target=watch, daemon=True)
+        with cancellable(session, tag) as asked:
+            watching.start()
+            try:
+                yield asked
+            finally:
+                done.set()
+                watching.join()
+
+
+def _asked(connection: socket.socket, begins_s: float) -> Asked | None:
+    """The question of this very user that comes next; None where none does."""
+    try:
+        if peer_uid(connection) != os.geteuid():
+            say("refused another user")
+            return None
+        message = receive(connection, ASKED_BYTES_MAX, begins_s)
+    except (OSError, WireError) as problem:
+        say(f"no question: {problem}")
+        return None
+    return message if isinstance(message, Asked) else None
+
+
+@contextmanager
+def listening(name: str) -> Iterator[socket.socket]:
+    """A socket that only this user can connect to."""
+    place = socket_of(name)
+    place.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        mask = os.umask(0o177)
+        try:
+            with socket_address(name) as address:
+                listener.bind(address)
+        finally:
+            os.umask(mask)
+        listener.listen(1)
+        try:
+            yield listener
+        finally:
+            place.unlink(missing_ok=True)
+
+
+def run(name: str, url: str, idle_s: float) -> int:
+    """Be a session until it ends; the exit code."""
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    record = record_of(name)
+    with locked(record) as mine:
+        if not mine:
+            say("another session has this name")
+            return 1
+        began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        told = Session(name, os.getpid(), url, began, idle_s)
+        record.write_text(json.dumps(asdict(told)), encoding="utf-8")
+        say(f"session {name} of {url} began, process {os.getpid()}")
+        with tempfile.TemporaryDirectory(prefix="lineage-session-") as folder:
+            with listening(name) as listener:
+                spark = StartedSpark(Path(folder))
+                try:
+                    why = Server(url, idle_s, spark).serve(listener)
+                except SystemExit:
+                    why = "a signal said so"
+                # Who connects from here on finds none.
+            say(f"ends: {why}")
+            _end_at_the_latest(END_S)
+            spark.stop()
+        record.unlink(missing_ok=True)
+    say("ended")
+    return 0
+
+
+def _end(*_: object) -> None:
+    raise SystemExit(0)
+
+
+def _end_at_the_latest(seconds: float) -> None:
+    def end() -> None:
+        say("ends without an end of Spark")
+        os._exit(1)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+
+
+if __name__ == "__main__":
+    code = run(sys.argv[1], sys.argv[2], float(sys.argv[3]))
+    sys.stderr.flush()
+    # Threads of PySpark's must not keep it.
+    os._exit(code)

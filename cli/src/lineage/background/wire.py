@@ -1,0 +1,204 @@
+"""What a command and the background session say to each other: JSON messages of known types, each with its length."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeAlias, get_type_hints
+
+from lineage_core.errors import LineageError
+from lineage_core.trace_result import Direction
+from lineage_store.answers import Answer
+from lineage_store.asking import Question
+
+ASKED_BYTES_MAX = 1 << 20
+"""Bytes of a question: places that a person types."""
+REPLY_BYTES_MAX = 256 << 20
+"""Bytes of a reply; a command that lists more asks with a Spark of its own."""
+MESSAGE_S = 60.0
+"""Seconds within which a message that has begun must be there."""
+_LENGTH = struct.Struct(">Q")
+
+
+class WireError(LineageError):
+    """A message that is none, is too large, or does not come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question of a command. ``folder``: where it was asked, for paths that are relative; ``where``: see `ask_where`."""
+
+    folder: str
+    direction: str
+    places: list[str]
+    app: str | None
+    until: str | None
+    steps: int | None
+    limit: int | None
+    texts: bool
+    as_now: bool
+    where: str
+
+    @classmethod
+    def of(cls, question: Question, where: str, folder: str) -> Asked:
+        """What is sent of a question; it has no regions."""
+        return cls(
+            folder,
+            question.direction.value,
+            list(question.places),
+            question.app,
+            question.until,
+            question.steps,
+            question.limit,
+            question.texts,
+            question.as_now,
+            where,
+        )
+
+    def question(self) -> Question:
+        """The question.
+
+        Raises:
+            WireError: there is no such direction.
+        """
+        try:
+            direction = Direction(self.direction)
+        except ValueError as error:
+            raise WireError(str(error)) from error
+        return Question(
+            direction,
+            tuple(self.places),
+            self.app,
+            self.until,
+            self.steps,
+            self.limit,
+            self.texts,
+            as_now=self.as_now,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A reply: the answer as `Answer.to_json` gives it."""
+
+    answer: dict[str, Any]
+
+    def read(self) -> Answer:
+        """The answer.
+
+        Raises:
+            WireError: it is none.
+        """
+        try:
+            return Answer.from_json(self.answer)
+        except (KeyError, TypeError, ValueError) as error:
+            raise WireError(f"an answer that can't be read: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A reply: there is no answer, whoever asks. ``error``: the type of the error, ``message`` what it says."""
+
+    error: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A reply: the session could not do it; another Spark may."""
+
+    why: str
+
+
+Message: TypeAlias = Asked | Answered | Refused | Failed
+_TYPES: dict[str, type[Message]] = {
+    "asked": Asked,
+    "answered": Answered,
+    "refused": Refused,
+    "failed": Failed,
+}
+_NAMES = {kind: name for name, kind in _TYPES.items()}
+
+
+def encoded(message: Message) -> bytes:
+    """A message as it is sent."""
+    body = json.dumps({"type": _NAMES[type(message)], **asdict(message)}).encode("ascii")
+    return _LENGTH.pack(len(body)) + body
+
+
+def send(connection: socket.socket, message: bytes) -> None:
+    """Send an encoded message.
+
+    Raises:
+        OSError: the other side does not take it.
+    """
+    connection.settimeout(MESSAGE_S)
+    connection.sendall(message)
+
+
+def receive(connection: socket.socket, bytes_max: int, begins_s: float | None) -> Message:
+    """The next message. ``begins_s``: seconds until it begins to come; None: as long as it takes.
+
+    Raises:
+        WireError: it does not come, is too large, or is none.
+        OSError: the connection broke.
+    """
+    connection.settimeout(begins_s)
+    try:
+        first = connection.recv(1)
+        due = time.monotonic() + MESSAGE_S
+        head = first + _read(connection, _LENGTH.size - len(first), due) if first else b""
+        if not head:
+            raise WireError("the other side ended without a word")
+        (length,) = _LENGTH.unpack(head)
+        if length > bytes_max:
+            raise WireError(f"a message of {length:,} bytes is too large")
+        return _decoded(_read(connection, length, due))
+    except TimeoutError as error:
+        raise WireError("the other side does not speak") from error
+
+
+def _read(connection: socket.socket, length: int, due: float) -> bytes:
+    parts: list[bytes] = []
+    while length:
+        connection.settimeout(max(0.001, due - time.monotonic()))
+        part = connection.recv(min(length, 1 << 20))
+        if not part:
+            raise WireError("the other side ended within a message")
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+def _decoded(body: bytes) -> Message:
+    """A message of a known type, every field of which is there and of its type.
+
+    Raises:
+        WireError: it is none.
+    """
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise WireError("a message that is no JSON") from error
+    if not isinstance(told, dict) or told.get("type") not in _TYPES:
+        raise WireError("a message of no known type")
+    kind = _TYPES[told.pop("type")]
+    hints = get_type_hints(kind)
+    if set(told) != {one.name for one in fields(kind)}:
+        raise WireError(f"a message {_NAMES[kind]!r} with other fields")
+    for name, value in told.items():
+        if not _is_of(value, hints[name]):
+            raise WireError(f"a message {_NAMES[kind]!r} whose {name} is of another type")
+    return kind(**told)
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    if hint == list[str]:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if hint == dict[str, Any]:
+        return isinstance(value, dict)
+    # bool is an int for Python.
+    return isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool)
