@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lineage_core.verdict import Verdict
 from lineage_emitter import LineageContext
 from lineage_emitter.frames import hooks, noting, plan_text, plans
-from tests.job_runs import judged
+from tests.job_runs import applications, judged, run_captured, write_job
 
 pytestmark = pytest.mark.e2e
 
@@ -79,6 +79,41 @@ def test_threads_that_note_at_once_compile_what_they_need_once(
         thread.join(WAIT_S)
     assert made == ["lineage.X"]
     assert given[0] is given[1]
+
+
+AT_ONCE = """
+    import threading
+    from pyspark.sql import SparkSession, functions as F
+    from pyspark import InheritableThread
+
+    spark = SparkSession.builder.getOrCreate()
+    read = spark.read.csv("in.csv", header=True)
+    begin = threading.Barrier(4)
+
+    def look(number):
+        frame = read.where(F.col("amount") > number)
+        begin.wait()
+        for turn in range(3):
+            frame = frame.withColumn(f"c{turn}", F.lit(turn))
+            assert len(frame.collect()) == 3 - number
+            assert frame.lineage().recipe.sources
+
+    threads = [InheritableThread(target=look, args=(number,)) for number in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+"""
+
+
+def test_lineage_asked_for_at_once_loses_no_recipe(tmp_path: Path) -> None:
+    """In a Spark where nothing has been compiled: the program's threads and the recorder's need the same."""
+    (tmp_path / "in.csv").write_text("city,amount\nOslo,1\nRome,2\nOslo,3\n")
+    write_job(tmp_path, AT_ONCE)
+    ran = run_captured(tmp_path, "job.py")
+    assert "Exception in thread" not in ran.stderr, ran.stderr
+    (app,) = applications(tmp_path)
+    verdict = judged(tmp_path, app["app"])
+    assert verdict.complete, verdict.reasons
+    assert (verdict.recipes_expected, verdict.recipes_received) == (12, 12)
 
 
 def test_what_is_not_recorded_in_time_is_named(

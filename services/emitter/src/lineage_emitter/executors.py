@@ -15,6 +15,7 @@ from pyspark import cloudpickle
 
 from lineage_core.private_files import private_folder
 from lineage_emitter import scope
+from lineage_emitter.failures import in_words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,7 @@ class Probe:
                 for module in modules:
                     __import__(module)
             except Exception as problem:
-                yield what, f"{type(problem).__name__}: {problem}"
+                yield what, in_words(problem)
         if not os.path.exists(os.path.join(self.folder, self.token)):
             yield "folder", "an executor does not see the folder of the driver"
             return

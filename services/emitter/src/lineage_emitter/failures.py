@@ -1,7 +1,8 @@
-"""What a failed action failed of: behind the JVM's error lies one of the program's own."""
+"""What something failed of, in words: behind the JVM's error lies one of the program's own."""
 
 from __future__ import annotations
 
+import os
 import re
 
 _TRACEBACK = re.compile(
@@ -22,3 +23,26 @@ def error_type(problem: BaseException) -> str:
     raised = [found["type"] for found in _TRACEBACK.finditer(text)]
     # An error raised while another was handled comes last: it is the one that ended the task.
     return f"{raised[-1]} ({name})" if raised else name
+
+
+def in_words(problem: BaseException, chars_max: int = 300) -> str:
+    """An error in one line: its type, and what it says; where it says nothing, where it was raised. Never empty.
+
+    The first line of an error of the JVM says which call failed, the second one of what.
+    """
+    of_jvm = type(problem).__module__.startswith("py4j.")
+    try:
+        text = str(problem)
+    except Exception:
+        text = ""
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines()]
+    said = " ".join([line for line in lines if line][: 2 if of_jvm else 1])
+    name = type(problem).__name__
+    return (f"{name}: {said}" if said else f"{name}{_raised_at(problem)}")[:chars_max]
+
+
+def _raised_at(problem: BaseException) -> str:
+    at = problem.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return f" at {os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}" if at else ""

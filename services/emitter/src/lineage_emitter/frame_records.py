@@ -13,6 +13,7 @@ from pyspark import RDD
 
 from lineage_core.recipe import TO_RDD
 from lineage_emitter import scope
+from lineage_emitter.failures import in_words
 from lineage_emitter.frames import catalog
 from lineage_emitter.frames.hooks import Called, note
 from lineage_emitter.frames.jvm import explicit_settings
@@ -56,7 +57,7 @@ def _rows(
             settings, listed = explicit_settings(frame.sparkSession), catalog.listed(named)
             rows = stock(named)
     except Exception as problem:
-        reason = f"its rows can't be traced: {problem}".partition("\n")[0][:400]
+        reason = f"its rows can't be traced: {in_words(problem)}"
         with scope.suspended():
             plain = stock(frame)
         return plain, session.unknown(TO_RDD, reason, ())

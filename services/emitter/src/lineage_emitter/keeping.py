@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_core.address import SpaceKind, kept_name, parse_space
 from lineage_core.private_files import private_folder, private_opener
 from lineage_emitter import segment as segments
+from lineage_emitter.failures import in_words
 from lineage_emitter.operators import Collect, Records
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class RowsFile:
         return max(1, min(ROWS_MAX, GROUP_BYTES // each))
 
     def _give_up(self, problem: Exception) -> None:
-        self.given_up = f"{type(problem).__name__}: {problem}".partition("\n")[0][:300]
+        self.given_up = in_words(problem)
         self.drop()
 
     @property

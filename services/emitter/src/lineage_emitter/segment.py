@@ -19,6 +19,7 @@ import numpy as np
 from lineage_core.address import INCARNATION_MAX, ORDINAL_BITS
 from lineage_core.block import BlockId
 from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.failures import in_words
 
 if TYPE_CHECKING:
     from lineage_core.block import U64, FlowBlock
@@ -302,7 +303,7 @@ class Segment:
     def fail(self, problem: BaseException) -> None:
         """Note why capture stopped; with ``on_error=fail`` this ends the task."""
         if not self.failed:
-            self.failed = f"{type(problem).__name__}: {problem}"[:500]
+            self.failed = in_words(problem, 500)
         if self.config.fail_job:
             raise CaptureFailedError(
                 f"lineage could not be captured ({self.failed}); on_error=continue lets the job go on"

@@ -44,7 +44,7 @@ from lineage_emitter.errors import (
     UnsupportedOperatorError,
 )
 from lineage_emitter.executors import are_like_driver, check_executors
-from lineage_emitter.failures import error_type
+from lineage_emitter.failures import error_type, in_words
 from lineage_emitter.frames.kept import KeptRows
 from lineage_emitter.frames.noting import FrameNotes
 from lineage_emitter.hadoop import FileSource
@@ -569,10 +569,11 @@ class Session:
         except UnfitExecutorsError:
             raise
         except Exception as problem:
+            reason = f"could not {what}: {in_words(problem)}"
             if what != LINKING:
-                self.lost = self.lost or f"could not {what}: {problem}"
+                self.lost = self.lost or reason
             if not self.problem:
-                self.problem = f"could not {what}: {problem}"
+                self.problem = reason
                 logger.warning("lineage is incomplete: %s", self.problem)
                 with contextlib.suppress(Exception):
                     self.api.unknown("capture", self.problem[:500])

@@ -11,6 +11,7 @@ import numpy as np
 from lineage_core.block import BlockId, FlowBlock, Relation
 from lineage_core.errors import BlockError
 from lineage_emitter.errors import DeliveryError
+from lineage_emitter.failures import in_words
 from lineage_emitter.flow_buffer import FlowBuffer
 from lineage_emitter.flow_columns import Flows
 from lineage_emitter.recorders import RUNS_MAX
@@ -158,7 +159,7 @@ class TaskCapture(FlowBuffer):
         if problem is None:
             self.commit()
         else:
-            self.fail(f"{type(problem).__name__}: {problem}")
+            self.fail(in_words(problem))
 
 
 def _check_fit(

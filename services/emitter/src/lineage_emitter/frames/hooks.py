@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_emitter import scope
+from lineage_emitter.failures import in_words
 from lineage_emitter.frames import catalog, commands, delta, iceberg, jdbc, local_rows, plans
 from lineage_emitter.frames.in_program import is_of_an_answer, lineage_property
 from lineage_emitter.frames.jvm import activate, explicit_settings
@@ -163,8 +164,7 @@ def _called(
 
 
 def _not_noted(session: Session, running: scope.Operator, problem: Exception) -> None:
-    reason = f"what it does could not be noted: {type(problem).__name__}: {problem}"
-    session.unknown(running.name, reason.partition("\n")[0][:400], ())
+    session.unknown(running.name, f"what it does could not be noted: {in_words(problem)}", ())
 
 
 def note(session: Session, running: scope.Operator, called: Called) -> str | None:

@@ -28,6 +28,7 @@ from lineage_core.recipe import LINES
 from lineage_core.recipe_plan import OpaqueNode
 from lineage_emitter import scope
 from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.failures import in_words
 from lineage_emitter.frames.checksums import Checksums
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ class FrameNotes:
             if size > RECIPE_BYTES_MAX:
                 raise ValueError(f"its recipe has {size:,} bytes")
         except Exception as problem:
-            self._session.unknown(what, f"its plan could not be noted: {_said(problem)}", ())
+            self._session.unknown(what, f"its plan could not be noted: {in_words(problem)}", ())
             return
         with self._changed:
             # The end has named it: it may have been written by now.
@@ -256,10 +257,6 @@ def _opaque(recipe: Recipe) -> tuple[str, bool]:
     if blind:
         return f"its rows can't be traced through {words}", True
     return words and f"computed by what the recipe can't say: {words}", False
-
-
-def _said(problem: Exception) -> str:
-    return f"{type(problem).__name__}: {problem}".partition("\n")[0][:300]
 
 
 def _written(app: str, node: str, output: Output, checksums: Checksums) -> Message:
