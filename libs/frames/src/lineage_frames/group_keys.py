@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from lineage_core.recipe_plan import Aggregate, Column, Expression
 from lineage_frames.built import Built
 from lineage_frames.expressions import Text, columns_in, opaque_in
-from lineage_frames.literals import comparable, quoted, same
+from lineage_frames.literals import quoted
 
 COARSE = "rows are grouped by what can't be computed anew"
 
@@ -40,20 +39,6 @@ def _flat(term: str, kind: str) -> Iterator[str]:
     yield f"({term} IS NULL)"
     for name, inner in fields_of(kind):
         yield from _flat(f"{term}.{quoted(name)}", inner)
-
-
-def has_value(term: str, value: Any, kind: str) -> list[str]:
-    """Conditions that a term has a value, as far as values of its type can be compared; of a struct, its fields."""
-    if kind.startswith("struct<`") and isinstance(value, tuple):
-        fields = zip(fields_of(kind), value, strict=True)
-        return [
-            one
-            for (name, inner), of in fields
-            for one in has_value(f"{term}.{quoted(name)}", of, inner)
-        ]
-    if kind.startswith("struct<`") and value is None:
-        return [f"{term} IS NULL"]
-    return [same(term, value, kind)] if comparable(kind) else []
 
 
 def fields_of(kind: str) -> list[tuple[str, str]]:

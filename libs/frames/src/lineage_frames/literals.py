@@ -66,7 +66,9 @@ def of_value(value: Any, kind: str) -> str:
         return f"UNBASE64('{base64.b64encode(bytes(value)).decode()}')"
     if isinstance(value, float):
         return _cast(_double(value), "float" if kind == "float" else "double")
-    if isinstance(value, int | str | decimal.Decimal | datetime.date):
+    if isinstance(value, decimal.Decimal):
+        return _cast(f"{value:f}", kind)
+    if isinstance(value, int | str | datetime.date):
         return _cast(str(value), kind)
     raise RefusedError(f"a value of type {kind} can't be compared")
 

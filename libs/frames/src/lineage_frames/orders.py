@@ -52,6 +52,13 @@ def unsteady_columns(recipe: Recipe, *, of_any_type: bool = False) -> frozenset[
     return frozenset(found)
 
 
+def texts_of_sums(recipe: Recipe) -> frozenset[int]:
+    """Columns of the output, no numbers, in which digits of sums of doubles stand: the last of these each run decides."""
+    columns = {one.id for one in recipe.columns}
+    every = unsteady_columns(recipe, of_any_type=True) & columns
+    return every - unsteady_columns(recipe)
+
+
 def _made(recipe: Recipe, node: Node) -> Iterable[tuple[Attribute, Sequence[Expression]]]:
     """The columns that a node makes, each with the expressions that it is one of."""
     match node:

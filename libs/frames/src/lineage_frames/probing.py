@@ -90,7 +90,7 @@ def _some(
         columns = [literals.quoted(column.name) for column in recipe.columns]
         with told():
             some = view_of(session, output).select(*columns).limit(rows).collect()
-        return some, output.format in KEEP_VALUES
+        return [tuple(row) for row in some], output.format in KEEP_VALUES
     if not recipe.columns:
         return [], False
     code = runnable(spark, recipe, key)
@@ -110,4 +110,4 @@ def _computed(session: SparkSession, builder: Builder, rows: int) -> Sequence[Se
     with told():
         check(session, builder)
         select = f"SELECT {names} FROM {built.name} AS r LIMIT {rows}"
-        return session.sql(builder.statement(select)).collect()
+        return [tuple(row) for row in session.sql(builder.statement(select)).collect()]

@@ -22,11 +22,11 @@ from lineage_frames.built import Built, Leaf
 from lineage_frames.errors import ChangedSourceError, RefusedError, RowError, TiedError
 from lineage_frames.file_codes import FileCodes, file_codes
 from lineage_frames.functions import register, runnable
-from lineage_frames.group_keys import has_value
+from lineage_frames.given_rows import Asked, GivenRow, Matching, Placed, placed
 from lineage_frames.grouping import Grouping, grouping_of
 from lineage_frames.jdbc import not_compared, read_now, said_of_now, shared_names
 from lineage_frames.keys import distinct, has_key
-from lineage_frames.orders import unsteady_columns
+from lineage_frames.orders import texts_of_sums
 from lineage_frames.pyspark_parts import table_of
 from lineage_frames.session import run, trace_session
 from lineage_frames.stages import Stage, stage_of
@@ -37,7 +37,7 @@ from lineage_frames.witnesses import Collected, Witnesses
 def trace_back(
     spark: SparkSession,
     recipe: Recipe,
-    rows: Sequence[Sequence[Any]] | None = None,
+    rows: Sequence[GivenRow] | None = None,
     where: str | None = None,
     values: Values | None = None,
     *,
@@ -49,7 +49,8 @@ def trace_back(
     Args:
         spark: any session; the trace runs in a new one beside it.
         recipe: noted when the job ran.
-        rows: output rows, each with the values of the recipe's columns in order, as Spark gives them.
+        rows: output rows, as Spark or pandas give them: those with names (`given_rows`) by the names of columns, of
+            which they may have some, others with the values of the recipe's columns in order.
         where: instead of rows, a condition in SQL over the output's columns by name.
         values: instead of rows, the values that some of the output's columns have. None of these: all rows.
         there: the rows are known to be of the output, with these very values: where they name their groups,
@@ -59,7 +60,8 @@ def trace_back(
 
     Raises:
         RefusedError: the plan does not allow a sound trace.
-        RowError: no output row, computed anew, has these values; or they are none of their columns.
+        RowError: no output row, computed anew, has these values; they are none of their columns, or there are no
+            such columns.
         ChangedSourceError: a source is not what it was when the job ran.
         FunctionsKeyError: the key can't be used.
     """
@@ -71,7 +73,10 @@ def trace_back(
         if rows is not None:
             # Whether rows that are read now give the row, its values alone don't say.
             grouping = grouping_of(code.recipe) if there and not now else None
-            matched = tracer.of_rows(rows) if grouping is None else tracer.of_groups(grouping, rows)
+            given = tracer.placed(rows)
+            matched = (
+                tracer.of_rows(given) if grouping is None else tracer.of_groups(grouping, given)
+            )
         else:
             matched = tracer.of_condition(where, values)
             tracer.reasons += not_compared(recipe)
@@ -144,41 +149,46 @@ class _Tracer:
     found: Collected = field(default_factory=Collected)
     reasons: list[str] = field(default_factory=list)
 
-    def of_rows(self, rows: Sequence[Sequence[Any]]) -> int:
+    def placed(self, rows: Sequence[GivenRow]) -> list[Placed]:
+        """The values of some rows by the places of their columns.
+
+        Raises:
+            RowError: one is none of the output's.
+        """
+        names = [one.name for one in self.recipe.columns]
+        return [placed(row, names) for row in rows]
+
+    def of_rows(self, rows: Sequence[Placed]) -> int:
         """Trace rows that are known to be in the output; how many rows match."""
-        builder, built, table = self._with_rows(rows)
-        if not table.num_rows and (texts := self._texts_of_sums):
-            builder, built, table = self._with_rows(rows, texts)
-        if not table.num_rows and said_of_now(self.recipe):
+        built, asked, table = self._with_rows(rows)
+        if asked.missing and (texts := texts_of_sums(self.recipe)):
+            built, asked, table = self._with_rows(rows, texts)
+        if asked.missing and said_of_now(self.recipe):
             changed = ", ".join(source.name or "" for source in read_now(self.recipe))
             raise ChangedSourceError(
                 f"{changed} changed since: what it has now does not give the row"
             )
-        if not table.num_rows:
-            raise RowError("no row of the output, computed anew, has these values")
-        if table.num_rows > len(rows):
-            what = "rows, of which some were kept," if builder.kept else "output rows"
-            self.reasons.append(f"{table.num_rows} {what} have these values")
+        if asked.missing:
+            which = f": {asked.missing[0]}" if len(rows) > 1 else ""
+            raise RowError(f"no row of the output, computed anew, has these values{which}")
+        self.reasons += asked.reasons
         self.follow(built, table)
         return int(table.num_rows)
 
     def _with_rows(
-        self, rows: Sequence[Sequence[Any]], without: Collection[int] = ()
-    ) -> tuple[Builder, Built, pa.Table]:
+        self, rows: Sequence[Placed], without: Collection[int] = ()
+    ) -> tuple[Built, Asked, pa.Table]:
         """The output's rows that have the values of some; ``without`` those of certain columns."""
+        asked = Asked(rows)
 
         def select(built: Built) -> str:
-            found = literals.any_of([self._has_values(built, row, without) for row in rows])
-            return _select(built, f"{built.name} AS r WHERE {found}")
+            asked.matching = [self._matching(built, row, without) for row in rows]
+            listed = ", ".join([*(built.ids or ["true AS nothing"]), *asked.marks])
+            return f"SELECT {listed} FROM {built.name} AS r WHERE {asked.condition}"
 
-        return self._at_top(select)
-
-    @property
-    def _texts_of_sums(self) -> frozenset[int]:
-        """Columns, no numbers, in which digits of sums of doubles stand: the last of these each run decides."""
-        columns = {one.id for one in self.recipe.columns}
-        every = unsteady_columns(self.recipe, of_any_type=True) & columns
-        return every - unsteady_columns(self.recipe)
+        builder, built, table = self._at_top(select)
+        asked.count(table, "rows, of which some were kept," if builder.kept else "output rows")
+        return built, asked, table
 
     def _at_top(self, select: Callable[[Built], str]) -> tuple[Builder, Built, pa.Table]:
         """The rows of a query over the output, whose rows are known to be there."""
@@ -191,12 +201,14 @@ class _Tracer:
             built = builder.build(self._last, ids=True, top=True)
             return builder, built, run(self.session, builder, select(built))
 
-    def of_groups(self, grouping: Grouping, rows: Sequence[Sequence[Any]]) -> int:
+    def of_groups(self, grouping: Grouping, rows: Sequence[Placed]) -> int:
         """Trace output rows that name their groups themselves."""
+        if not all(set(grouping.places) <= row.values.keys() for row in rows):
+            return self.of_rows(rows)
         columns = [self.recipe.columns[place] for place in grouping.places]
         named = zip(grouping.leaf.columns[1:], columns, strict=True)
         schema = ", ".join(f"{name} {one.type}" for name, one in named)
-        held = [tuple(row[place] for place in grouping.places) for row in rows]
+        held = [tuple(row.values[place] for place in grouping.places) for row in rows]
         keys = table_of(self.session.createDataFrame(held, schema)) if columns else pa.table({})
         waiting = self._waiting()
         if not self._stage(grouping.leaf, keys, waiting) and columns:
@@ -293,14 +305,16 @@ class _Tracer:
     def _last(self) -> int:
         return len(self.recipe.plan) - 1
 
-    def _has_values(self, built: Built, row: Sequence[Any], without: Collection[int] = ()) -> str:
-        if len(row) != len(self.recipe.columns):
-            raise RowError(f"the output has {len(self.recipe.columns)} columns, not {len(row)}")
-        terms: list[str] = []
-        for column, value in zip(self.recipe.columns, row, strict=True):
-            if column.id not in built.unknown and column.id not in without:
-                terms += has_value(f"c{column.id}", value, column.type)
-        return literals.all_of(terms)
+    def _matching(self, built: Built, row: Placed, without: Collection[int]) -> Matching:
+        """The conditions that a row of the output has the values of one, as far as they can be compared."""
+        found = Matching(self.session, row.loose)
+        for place, value in row.values.items():
+            column = self.recipe.columns[place]
+            if column.id in built.unknown or column.id in without:
+                found.left.append(column.name)
+            else:
+                found.add(Named(column.name, f"c{column.id}", column.type), value)
+        return found
 
     def follow(self, built: Built, table: pa.Table) -> None:
         """Collect the rows of sources that ``table`` names, and trace the groups that it names."""

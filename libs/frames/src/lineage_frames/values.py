@@ -31,7 +31,8 @@ def chosen(columns: Sequence[Named], values: Values) -> list[tuple[Named, str | 
     Raises:
         RowError: there is no such column, or several.
     """
-    return [(_column(columns, name), value) for name, value in values]
+    names = [one.name for one in columns]
+    return [(columns[place_named(names, name)], value) for name, value in values]
 
 
 def condition(session: SparkSession, terms: Sequence[tuple[Named, str | None]]) -> str:
@@ -44,12 +45,17 @@ def condition(session: SparkSession, terms: Sequence[tuple[Named, str | None]]) 
     return literals.all_of([_same(session, column, value) for column, value in terms])
 
 
-def _column(columns: Sequence[Named], name: str) -> Named:
-    found = [one for one in columns if one.name == name]
-    found = found or [one for one in columns if one.name.lower() == name.lower()]
+def place_named(names: Sequence[str], name: Any) -> int:
+    """The place of the column that a name means; where none is called just that, whatever its case.
+
+    Raises:
+        RowError: there is no such column, or several.
+    """
+    found = [place for place, one in enumerate(names) if one == name]
+    if not found and isinstance(name, str):
+        found = [place for place, one in enumerate(names) if one.lower() == name.lower()]
     if not found:
-        known = ", ".join(one.name for one in columns)
-        raise RowError(f"there is no column {name!r}; there are {known}")
+        raise RowError(f"there is no column {name!r}; there are {', '.join(names)}")
     if len(found) > 1:
         raise RowError(f"several columns are called {name!r}")
     return found[0]
@@ -60,10 +66,15 @@ def _same(session: SparkSession, column: Named, value: str | None) -> str:
         raise RefusedError(f"values of {column.name} ({column.kind}) can't be compared")
     if value is None:
         return f"{column.text} IS NULL"
-    return literals.same(column.text, _typed(session, value, column), column.kind)
+    return literals.same(column.text, read_text(session, value, column), column.kind)
 
 
-def _typed(session: SparkSession, text: str, column: Named) -> Any:
+def read_text(session: SparkSession, text: str, column: Named) -> Any:
+    """The value of a column that a text says.
+
+    Raises:
+        RowError: it says none.
+    """
     if column.kind.startswith("string"):
         return text
     query = f"SELECT try_cast({literals.text(text)} AS {column.kind}) AS value"
