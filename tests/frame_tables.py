@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lineage_core.recipe import File, Output, Recipe
+from lineage_emitter.frames.plans import recipe_of
 
 CITIES = ["Oslo", "Rome", "Oslo", None, "Lima", "Rome", "Oslo"]
 ORDERS = pa.table(
@@ -67,3 +73,22 @@ QUERIES = {
     "range": "select id * 2 x from range(3, 12, 4)",
     "quoting": r"select 'it\'s \\ \n\"q\"' || city s from orders where city is not null",
 }
+
+
+def written(frame: DataFrame, folder: Path) -> Recipe:
+    """Write a frame; its recipe as a reader elsewhere has it."""
+    names = [f"c{n}" for n in range(len(frame.columns))]
+    named = frame.toDF(*names)
+    named.write.parquet(str(folder))
+    files = tuple(
+        File(f"file:{path}", path.stat().st_size, path.stat().st_mtime_ns // 1_000_000)
+        for path in sorted(folder.glob("*.parquet"))
+    )
+    output = Output("files", path=f"file://{folder}", format="parquet", files=files)
+    return Recipe.from_json(recipe_of(named, output).to_json())
+
+
+def placed_rows(spark: SparkSession, folder: Path) -> list[Any]:
+    """Rows of Parquet files, each with its file and its place there behind its values."""
+    frame = spark.read.parquet(str(folder))
+    return frame.selectExpr("*", "_metadata.file_path", "_metadata.row_index").collect()

@@ -22,6 +22,7 @@ from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
 from lineage_frames.forward import trace_forward
 from lineage_frames.locations import locations
 from lineage_frames.tracing import trace_back
+from lineage_frames.unknown import UNKNOWN
 from lineage_frames.witnesses import Witnesses
 from tests.frame_tables import ORDERS, QUERIES
 from tests.versions import IN_35
@@ -254,7 +255,7 @@ def test_one_row_of_a_group_is_kept(spark: SparkSession, tables: ParquetTables) 
         file.path for file in carried(kept).sources[0].files if file.path.endswith("part-0.parquet")
     }
     ahead = trace_forward(spark, carried(kept), {path: [2]})
-    assert (ahead.rows, ahead.exact) == (((None, "Oslo"),), False)
+    assert (ahead.rows, ahead.exact) == (((UNKNOWN, "Oslo"),), False)
     # By a condition it isn't known whether a row is in the output.
     found = trace_back(spark, carried(kept), where="id = 2")
     assert (ids(found, "orders"), found.exact) == ([2], False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import Row, SparkSession
 
-from benchmarks.frames_oracle import carried
+from benchmarks.frames_oracle import carried, same
 from lineage_core.recipe import Recipe
 from lineage_frames.errors import RefusedError
+from lineage_frames.forward import trace_forward
+from lineage_frames.rows import output_of, places_of
 from lineage_frames.tracing import trace_back
+from lineage_frames.unknown import UNKNOWN
 from tests.frame_idioms import (
     EXACT,
     IDIOMS,
@@ -32,6 +36,7 @@ from tests.frame_idioms import (
     Idiom,
     Truth,
 )
+from tests.frame_tables import placed_rows, written
 from tests.oracle.budget import examples
 
 pytestmark = pytest.mark.integration
@@ -88,3 +93,72 @@ def test_an_idiom(name: str, given: Given) -> None:
     with ThreadPoolExecutor(4) as pool:
         classes = set(pool.map(lambda row: class_of(one, given, recipe, row), rows))
     assert classes <= set(one.classes)
+
+
+FORWARD = {
+    "select", "maps", "udf", "pandas udf", "sample", "explode", "timestamps", "full join", "scalar subquery", "count", "pivot",
+    "groupBy a udf", "groupBy a udf and a column", "groupBy window()", "dropDuplicates after a udf", "first", "distinct",
+    "dropDuplicates without an id", "dropDuplicates and count of a column", "row_number = 1 with ties", "lag", "mapInPandas",
+    "row_number = 1 of equal rows", "describe",
+}  # fmt: skip
+"""Of these rows are traced forward, too (the profile ``deep``: of all)."""
+
+
+@pytest.mark.parametrize(
+    "name", [one.name for one in IDIOMS if one.name in FORWARD or examples(1) > 1]
+)
+def test_forward_of_an_idiom(name: str, given: Given, tmp_path: Path) -> None:
+    """What is shown of the rows that a sale went into is what the output's files hold at the places that are named."""
+    (one,) = (each for each in IDIOMS if each.name == name)
+    frame, spark = one.frame(given), given.spark
+    recipe = written(frame, tmp_path / "out")
+    rows = placed_rows(spark, tmp_path / "out")
+    held = {(row[-2].replace("file:///", "file:/"), row[-1]): tuple(row)[:-2] for row in rows}
+    named = {at: Row(**dict(zip(frame.columns, row, strict=True))) for at, row in held.items()}
+    (path,) = {
+        file.path
+        for source in recipe.sources
+        for file in source.files
+        if file.path.endswith("/sales.parquet")
+    }
+    for sale in (0, 4):
+        try:
+            found = trace_forward(spark, recipe, {path: [sale]})
+        except RefusedError:
+            assert set(one.classes) != {EXACT}
+            continue
+        standing = places_of(spark, recipe, output_of(spark, recipe), found.rows)
+        # A row that the job may have left out is in no file.
+        assert found.reasons or not standing.missing
+        wanted = {at for at, row in named.items() if ("sales", sale) in one.truth(row)}
+        assert wanted <= set(standing.places), (found, standing, held)
+        for at in standing.places:
+            assert any(may_be(held[at], row) for row in found.rows), (found, held[at])
+        if found.exact and not standing.wider and all(map(one.truth, named.values())):
+            assert wanted == set(standing.places), (found, standing, held)
+
+
+def may_be(held: tuple[Any, ...], row: tuple[Any, ...]) -> bool:
+    """Whether a row of a file is one that was computed anew, which says nothing that the file does not hold."""
+    return all(
+        new is UNKNOWN or same(of_file(value), of_arrow(new))
+        for value, new in zip(held, row, strict=True)
+    )
+
+
+def of_file(value: Any) -> Any:
+    """A value that Spark gave as `of_arrow` has it."""
+    if isinstance(value, dict):
+        return [[one, of_file(held)] for one, held in value.items()]
+    if isinstance(value, list | tuple):
+        return [of_file(one) for one in value]
+    return value.astimezone() if isinstance(value, datetime) else value
+
+
+def of_arrow(value: Any) -> Any:
+    """A value that Arrow gave: structs and maps as lists."""
+    if isinstance(value, dict):
+        return [of_arrow(one) for one in value.values()]
+    if isinstance(value, list | tuple):
+        return [of_arrow(one) for one in value]
+    return value

@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from benchmarks.frames_oracle import ParquetTables
-from lineage_core.recipe import File, Output, Recipe
 from lineage_core.recipe_plan import Aggregate
-from lineage_emitter.frames.plans import recipe_of
 from lineage_frames import keys, relations, results
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pairs import Items
 from lineage_frames.relations import Relations
 from lineage_frames.tracing import trace_back
 from lineage_frames.witnesses import Witnesses
-from tests.frame_tables import QUERIES
+from tests.frame_tables import QUERIES, placed_rows, written
 
 pytestmark = pytest.mark.integration
 
@@ -31,19 +29,6 @@ CHOSEN = (
     "values", "outer", "or exists", "hidden key", "rollup", "except all", "correlated", "scalar", "window",
     "two aggregates", "joined with itself",
 )  # fmt: skip
-
-
-def written(frame: DataFrame, folder: Path) -> Recipe:
-    """Write a frame; its recipe as a reader elsewhere has it."""
-    names = [f"c{n}" for n in range(len(frame.columns))]
-    named = frame.toDF(*names)
-    named.write.parquet(str(folder))
-    files = tuple(
-        File(f"file:{path}", path.stat().st_size, path.stat().st_mtime_ns // 1_000_000)
-        for path in sorted(folder.glob("*.parquet"))
-    )
-    output = Output("files", path=f"file://{folder}", format="parquet", files=files)
-    return Recipe.from_json(recipe_of(named, output).to_json())
 
 
 def sources_of(relations: Relations) -> dict[Row, set[tuple[str, int]]]:
@@ -59,12 +44,6 @@ def sources_of(relations: Relations) -> dict[Row, set[tuple[str, int]]]:
         return set().union(*(ends(one) for one in made[item]))
 
     return {(item[1], item[2]): ends(item) for item in list(made) if item[0].of == "output"}
-
-
-def placed_rows(spark: SparkSession, folder: Path) -> list[Any]:
-    """Rows of Parquet files, each with its file and its place there behind its values."""
-    frame = spark.read.parquet(str(folder))
-    return frame.selectExpr("*", "_metadata.file_path", "_metadata.row_index").collect()
 
 
 def rows_of(found: Witnesses) -> set[tuple[str, int]]:

@@ -5,7 +5,6 @@ Who asks gives a Spark; `asking` says for which questions.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -20,7 +19,6 @@ from pyspark.sql import SparkSession
 from lineage_core.address import named_space
 from lineage_core.graph import NodeRecord
 from lineage_core.recipe import File, Recipe, Source
-from lineage_core.recipe_plan import Literal, Node, Range, Values
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, TraceError
 from lineage_frames.changed import check_here, local_path
@@ -31,6 +29,7 @@ from lineage_frames.grouping import KEEP_VALUES
 from lineage_frames.jdbc import check_tables
 from lineage_frames.locations import names_of
 from lineage_frames.overwritten import AsNow, as_now, marked
+from lineage_frames.row_texts import text_in_plan, text_of_row
 from lineage_frames.rows import (
     file_in,
     output_of,
@@ -54,8 +53,9 @@ from lineage_store.recipes import read_recipe
 from lineage_store.rows import RowReader
 from lineage_store.verdicts import verdict_of
 
-AS_JSON = {"boolean", "tinyint", "smallint", "int", "bigint"}
-"""Types whose constants read as JSON's."""
+EQUAL_ROWS = "the output has equal rows, some of which were made from others"
+EQUAL_IN_ALL_KNOWN = "the output has rows that are equal in all that can be computed anew, some of which were made from others"
+HELD_OTHERWISE = "the files hold them otherwise than Spark gave them"
 
 Rows = list[tuple[Source | None, str, NDArray[np.uint64]]]
 """Rows by source and file: their ordinals, ascending."""
@@ -364,7 +364,7 @@ class Frames(ABC):
         addresses = [f"{shown}#{ordinal}" for ordinal in numbers]
         if source is None:
             node = recipe.plan[int(path.removeprefix("plan:"))]
-            said = [_program_text(node, n) if self.question.texts else None for n in numbers]
+            said = [text_in_plan(node, n) if self.question.texts else None for n in numbers]
             return [
                 Item(address, None, text) for address, text in zip(addresses, said, strict=True)
             ]
@@ -375,43 +375,39 @@ class Frames(ABC):
         return [Item(*one) for one in zip(addresses, places, texts, strict=True)]
 
     def _outcome(self, node: str, recipe: Recipe, outcome: Outcome, reasons: list[str]) -> Group:
-        """Output rows where they stand in the output's files, or else by their values."""
-        record = self._nodes[node]
+        """Output rows as they stand in the output's files, or else by their values, as far as these are known."""
         try:
             output = output_of(self.spark, recipe)
-            places = places_of(self.spark, recipe, output, outcome.rows)
+            standing = places_of(self.spark, recipe, output, outcome.rows)
         except FramesError as problem:
-            if recipe.output.files:
-                self._warnings.append(f"rows are told by their values: {problem}")
-            columns = outcome.columns[:-1] if recipe.names_rows else outcome.columns
-            texts = [_text(columns, row[: len(columns)]) for row in outcome.rows]
-            shown = texts[: self.question.limit]
-            label = self._names.label(node)
-            return self._grouped(record, len(texts), [Item(label, None, text) for text in shown])
-        if len(places) > len(outcome.rows):
-            reasons.append("the output has equal rows, some of which were made from others")
+            return self._by_values(node, recipe, outcome, outcome.rows, problem)
+        if standing.wider:
+            reasons.append(EQUAL_IN_ALL_KNOWN if outcome.warnings else EQUAL_ROWS)
         by_file = [
             (output, path, np.array([ordinal for _, ordinal in rows], np.uint64))
-            for path, rows in groupby(places, key=lambda one: one[0])
+            for path, rows in groupby(standing.places, key=lambda one: one[0])
         ]
-        return self._group(node, recipe, by_file)
+        placed = self._group(node, recipe, by_file)
+        if not standing.missing:
+            return placed
+        others = self._by_values(node, recipe, outcome, standing.missing, RowError(HELD_OTHERWISE))
+        items = (*placed.items, *others.items)[: self.question.limit]
+        return self._grouped(self._nodes[node], placed.count + others.count, items)
 
-
-def _program_text(node: Node, ordinal: int) -> str | None:
-    """What a row says that stands in the plan."""
-    names = [one.name for one in node.columns]
-    if isinstance(node, Range):
-        return _text(names, [node.start + ordinal * node.step])
-    if not isinstance(node, Values):
-        return None
-    return _text(names, [_value(one) for one in node.rows[ordinal]])
-
-
-def _value(literal: Literal) -> Any:
-    if literal.value is not None and literal.type in AS_JSON:
-        return json.loads(literal.value)
-    return literal.value
-
-
-def _text(columns: Sequence[str], row: Sequence[Any]) -> str:
-    return json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, default=str)
+    def _by_values(
+        self,
+        node: str,
+        recipe: Recipe,
+        outcome: Outcome,
+        rows: Sequence[Sequence[Any]],
+        why: FramesError,
+    ) -> Group:
+        """Output rows that have no place, with the reason where there are files."""
+        if recipe.output.files:
+            self._warnings.append(f"rows are told by their values: {why}")
+        self._warnings += outcome.warnings
+        columns = outcome.columns[:-1] if recipe.names_rows else outcome.columns
+        label = self._names.label(node)
+        shown = rows[: self.question.limit]
+        items = [Item(label, None, text_of_row(columns, row[: len(columns)])) for row in shown]
+        return self._grouped(self._nodes[node], len(rows), items)

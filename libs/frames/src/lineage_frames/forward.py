@@ -28,6 +28,7 @@ from lineage_frames.session import run, trace_session
 from lineage_frames.sources import files_of
 from lineage_frames.stages import inputs_built
 from lineage_frames.tracing import NOT_KNOWN
+from lineage_frames.unknown import UNKNOWN
 from lineage_frames.windows import looks_at_some, overs, running, window_rank
 
 EQUAL_ROWS = "equal rows, of which some were made from others, became records of an RDD"
@@ -37,12 +38,19 @@ EQUAL_ROWS = "equal rows, of which some were made from others, became records of
 class Outcome:
     """Output rows that were made from given rows of sources; ``columns``: their names.
 
-    ``exact``: just these; else ``reasons`` say why they may be too many (never too few).
+    ``exact``: just these; else ``reasons`` say why they may be too many (never too few). Rows have `UNKNOWN` in
+    columns whose values can't be computed anew; ``warnings`` name these.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return len(self.rows)
 
     @property
     def exact(self) -> bool:
@@ -112,10 +120,10 @@ class _Forward:
         return builder, builder.build(top, ids=True, top=True)
 
     def _outcome(self, code: Runnable, builder: Builder, built: Built) -> Outcome:
-        columns = ", ".join(f"c{one.id}" for one in self.recipe.columns)
+        listed = ", ".join(f"c{one.id}" for one in self.recipe.columns)
         condition = self.affected(builder, built)
         many = literals.any_of([f"{leaf.columns[0]} IS NOT NULL" for leaf in self.stand_ins(built)])
-        select = f"SELECT {columns}, {many} AS many{_doubts(built)} FROM {built.name} AS r WHERE {condition}"
+        select = f"SELECT {listed}, {many} AS many{_doubts(built)} FROM {built.name} AS r WHERE {condition}"
         found = self._told(built, run(self.session, builder, select))
         if any(found["many"].to_pylist()):
             names = [self.recipe.plan[leaf.of] for leaf in self.stand_ins(built)]
@@ -126,17 +134,22 @@ class _Forward:
         found = found.drop_columns(["many"])
         if self.recipe.names_rows:
             self._look_for_equals(builder, built, found)
-        values = tuple(zip(*(column.to_pylist() for column in found.columns), strict=True))
+        unknown = [one.id in built.unknown for one in self.recipe.columns]
+        held = [
+            [UNKNOWN] * found.num_rows if not_known else column.to_pylist()
+            for column, not_known in zip(found.columns, unknown, strict=True)
+        ]
+        values = tuple(zip(*held, strict=True))
         self.reasons += said_of_now(self.recipe)
         if self.recipe.output.limit is not None:
             self.reasons.append(f"the program was given {self.recipe.output.limit} rows at most")
-        if built.unknown:
-            self.reasons.append("columns that can't be computed anew are NULL")
-        return Outcome(
-            tuple(one.name for one in self.recipe.columns),
-            values,
-            code.widened(tuple(dict.fromkeys(self.reasons))),
+        columns = tuple(one.name for one in self.recipe.columns)
+        hidden = ", ".join(
+            one for one, not_known in zip(columns, unknown, strict=True) if not_known
         )
+        warnings = (f"values are unknown, for they can't be computed anew: {hidden}", *code.why)
+        reasons = code.widened(tuple(dict.fromkeys(self.reasons)))
+        return Outcome(columns, values, reasons, warnings if hidden else ())
 
     def _look_for_equals(self, builder: Builder, built: Built, found: pa.Table) -> None:
         """Rows that share their name with affected ones: what was made of these can't be told apart."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,14 @@ from lineage_core.recipe import HIVE_TEXT, File, Recipe, Source
 from lineage_frames import literals
 from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import RefusedError, RowError
+from lineage_frames.given_rows import Matching
 from lineage_frames.hive_text import check_fields, parted
 from lineage_frames.locations import has_lines, ordinal_of
+from lineage_frames.orders import texts_of_sums
 from lineage_frames.pyspark_parts import frame_of, schema_of
 from lineage_frames.session import session_of
 from lineage_frames.sources import FILE, ROW, view_of
+from lineage_frames.unknown import UNKNOWN
 from lineage_frames.values import Named, Values, chosen, condition
 from lineage_store.paths import canonical
 from lineage_store.places import Location
@@ -141,42 +144,72 @@ def rows_at(
     return view_of(session, replace(source, files=files)).join(held, same, "leftsemi")
 
 
+@dataclass(frozen=True)
+class Standing:
+    """Where rows stand in an output's files.
+
+    ``places``: files and ordinals of all rows that may be these. ``wider``: they are more than the rows. ``missing``: of
+    the rows those that the files do not hold.
+    """
+
+    places: tuple[tuple[str, int], ...]
+    wider: bool
+    missing: tuple[Sequence[Any], ...]
+
+
 def places_of(
     spark: SparkSession, recipe: Recipe, source: Source, rows: Sequence[Sequence[Any]]
-) -> list[tuple[str, int]]:
-    """Files and ordinals of an output's rows that have given values: at least as many as ``rows``.
+) -> Standing:
+    """Where rows of an output that have been computed anew stand in its files.
+
+    Values that are `UNKNOWN` are not compared, nor, where rows are not found by them, texts of sums of doubles. CSV, say,
+    trims texts: then rows are missing.
 
     Raises:
         ChangedSourceError: the files are not what the job wrote.
-        RefusedError: there are too many rows, or values can't be compared.
-        RowError: the files hold a row otherwise than Spark gave it (CSV trims texts, say).
+        RefusedError: there are too many rows, or too many that may be these.
     """
     session = session_of(spark, recipe, [source])
     check_unchanged(session, source)
-    compared = [
-        (place, one) for place, one in enumerate(recipe.columns) if literals.comparable(one.type)
-    ]
-    if not compared:
-        raise RefusedError("values of these columns can't be compared")
-    conditions = Counter(
-        literals.all_of(
-            [
-                literals.same(literals.quoted(one.name), row[place], one.type)
-                for place, one in compared
-            ]
-        )
-        for row in rows
-    )
-    if len(conditions) > LOOKED_UP_MAX:
-        raise RefusedError(f"{len(conditions):,} different rows are too many to be looked up")
     view_of(session, source).createOrReplaceTempView(OUTPUT)
-    whens = " ".join(f"WHEN {one} THEN {n}" for n, one in enumerate(conditions))
+    found = _places_of(session, recipe, rows, frozenset())
+    texts = texts_of_sums(recipe) if found.missing else frozenset[int]()
+    return _places_of(session, recipe, rows, texts) if texts else found
+
+
+def _places_of(
+    session: SparkSession, recipe: Recipe, rows: Sequence[Sequence[Any]], without: Collection[int]
+) -> Standing:
+    same: dict[str, list[Sequence[Any]]] = {}
+    for row in rows:
+        same.setdefault(_stands_at(session, recipe, row, without), []).append(row)
+    if len(same) > LOOKED_UP_MAX:
+        raise RefusedError(f"{len(same):,} different rows are too many to be looked up")
+    if not rows:
+        return Standing((), False, ())
+    whens = " ".join(f"WHEN {one} THEN {n}" for n, one in enumerate(same))
     which = f"SELECT {FILE}, {ROW}, CASE {whens} END AS which FROM {OUTPUT}"
-    found = session.sql(f"SELECT * FROM ({which}) AS r WHERE which IS NOT NULL").collect()
+    chosen = f"SELECT * FROM ({which}) AS r WHERE which IS NOT NULL LIMIT {PLACES_MAX + 1}"
+    found = session.sql(chosen).collect()
+    if len(found) > PLACES_MAX:
+        raise RefusedError(f"more than {PLACES_MAX:,} rows are equal in all that is known of them")
     there = Counter(row.which for row in found)
-    if any(there[n] < many for n, many in enumerate(conditions.values())):
-        raise RowError("the files hold them otherwise than Spark gave them")
-    return sorted((row[FILE], row[ROW]) for row in found)
+    return Standing(
+        tuple(sorted((row[FILE], row[ROW]) for row in found)),
+        any(there[n] > len(one) for n, one in enumerate(same.values())),
+        tuple(row for n, one in enumerate(same.values()) for row in one[there[n] :]),
+    )
+
+
+def _stands_at(
+    session: SparkSession, recipe: Recipe, row: Sequence[Any], without: Collection[int]
+) -> str:
+    """The condition that a row of the output's files has a row's values, as far as they are known."""
+    matching = Matching(session, loose=False)
+    for column, value in zip(recipe.columns, row, strict=True):
+        if value is not UNKNOWN and column.id not in without:
+            matching.add(Named(column.name, literals.quoted(column.name), column.type), value)
+    return literals.all_of(matching.terms)
 
 
 def rows_with(
@@ -211,6 +244,9 @@ def rows_with(
 
 ROWS_MAX = 1_000
 """Rows of a source that are traced forward at once."""
+
+PLACES_MAX = 10_000
+"""Rows of an output that may be those that are looked up in it."""
 
 LOOKED_UP_MAX = 200
 """Different rows that are looked up in an output by one query."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lineage_emitter.api import LineageApi
     from lineage_emitter.context import LineageContext
-    from lineage_emitter.frames.in_program import FrameLineage, FrameRows, frame_lineage
+    from lineage_emitter.frames.in_program import FrameLineage, FrameRows, OutputRows, frame_lineage
     from lineage_emitter.partition_rule import exact
     from lineage_emitter.rdd import LineageRDD
     from lineage_emitter.tracing import TracedItem, TracedItems
@@ -18,6 +18,7 @@ __all__ = [
     "LineageApi",
     "LineageContext",
     "LineageRDD",
+    "OutputRows",
     "TracedItem",
     "TracedItems",
     "exact",
@@ -30,6 +31,7 @@ _HOMES = {
     "LineageApi": "api",
     "LineageContext": "context",
     "LineageRDD": "rdd",
+    "OutputRows": "frames.in_program",
     "TracedItem": "tracing",
     "TracedItems": "tracing",
     "exact": "partition_rule",

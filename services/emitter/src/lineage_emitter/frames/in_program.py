@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from lineage_frames.witnesses import Witnesses
 
 SHOWN = 20
+
+IN_PLAN = "plan:"
+"""What the name of a node of the plan begins with, where rows stand in it."""
 
 FORMS = "say PATH:LINE of files of lines, PATH#ROW of others"
 
@@ -77,13 +80,13 @@ class FrameLineage:
         self._spark = spark
         self.recipe = recipe
 
-    def back(
-        self, *rows: Sequence[Any], where: str | None = None, as_now: bool = False
-    ) -> FrameRows:
+    def back(self, *rows: Any, where: str | None = None, as_now: bool = False) -> FrameRows:
         """The rows of sources that some rows were made from.
 
         Args:
-            rows: as the frame gave them (``df.collect()``), with all of their columns in order.
+            rows: as the frame gave them. What has names (a ``Row``, a dictionary, a row of pandas, a named tuple) is
+                taken by the names of columns, and may have some of them: then all rows with these values are meant.
+                A tuple or list has all columns in order.
             where: instead, a condition in SQL over the frame's columns. Neither: all rows.
             as_now: trace over the sources' files as they are now, where these have changed. The answer is then not
                 exact, and its reasons say which files changed.
@@ -91,7 +94,7 @@ class FrameLineage:
         Raises:
             RefusedError: the plan does not allow a sound trace.
             ChangedSourceError: a source is not what it was when the frame was made.
-            RowError: the frame has no such row.
+            RowError: the frame has no such row or column, or a value is none of its column.
         """
         from lineage_frames.tracing import trace_back
 
@@ -103,7 +106,7 @@ class FrameLineage:
                 found = trace_back(self._spark, recipe, where=where)
         return FrameRows(self._spark, recipe, replace(found, reasons=(*now, *found.reasons)))
 
-    def forward(self, place: str, *, as_now: bool = False) -> Outcome:
+    def forward(self, place: str, *, as_now: bool = False) -> OutputRows:
         """The frame's rows that a row of a source went into.
 
         Args:
@@ -127,8 +130,8 @@ class FrameLineage:
             raise RowError(f"{place} names no row: {FORMS}")
         with scope.suspended():
             row = place_in(self._spark, source, file, where.number, line=where.unit == "line")
-            outcome = trace_forward(self._spark, recipe, {file.path: [row]})
-        return replace(outcome, reasons=(*now, *outcome.reasons))
+            found = trace_forward(self._spark, recipe, {file.path: [row]})
+        return OutputRows(replace(found, reasons=(*now, *found.reasons)))
 
     def _recipe(self, *, as_now: bool) -> tuple[Recipe, tuple[str, ...]]:
         """The recipe, over files as they are now if that is wanted, and what has changed in these."""
@@ -138,6 +141,59 @@ class FrameLineage:
             return self.recipe, ()
         found = overwritten.as_now(self.recipe)
         return found.recipe, found.reasons
+
+
+class OutputRows:
+    """Rows of a frame that a row of a source went into: `rows`, tuples of the values of `columns`.
+
+    ``exact``: just those; else ``reasons`` say why there may be more. A value that can't be computed anew is
+    ``lineage_frames.unknown.UNKNOWN``, and ``warnings`` say so.
+    """
+
+    def __init__(self, found: Outcome) -> None:
+        self.found = found
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.found.columns
+
+    @property
+    def rows(self) -> tuple[tuple[Any, ...], ...]:
+        return self.found.rows
+
+    @property
+    def exact(self) -> bool:
+        return self.found.exact
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return self.found.reasons
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self.found.warnings
+
+    @property
+    def count(self) -> int:
+        return self.found.count
+
+    def show(self, n: int = SHOWN) -> None:
+        """Print the first ``n`` rows as ``lineage forward`` does."""
+        print_text(self._showing(n))
+
+    def __repr__(self) -> str:
+        return f"<OutputRows: {_counted(self.count)}, {_exactness(self.exact)}>"
+
+    def _repr_html_(self) -> str:
+        return html_of(self._showing(SHOWN))
+
+    def _showing(self, many: int) -> Showing:
+        from lineage_frames.row_texts import text_of_row
+
+        rows = self.rows[:many]
+        texts = [(text_of_row(self.columns, row), None) for row in rows]
+        groups = [Shown(_counted(self.count), texts, self.count - len(rows))] if self.count else []
+        return Showing(groups, self.reasons, (), self.warnings)
 
 
 class FrameRows:
@@ -155,6 +211,10 @@ class FrameRows:
     @property
     def reasons(self) -> tuple[str, ...]:
         return self.found.reasons
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self.found.warnings
 
     @property
     def count(self) -> int:
@@ -192,35 +252,60 @@ class FrameRows:
         wanted = {path: rows for (of, path), rows in self.found.rows.items() if of == place}
         return rows_at(self._spark, self._recipe, source, wanted).drop(FILE, ROW)
 
+    @property
+    def _places(self) -> set[int | None]:
+        """The places of the sources that have some of the rows in the recipe; None: the program itself has some."""
+        return {place for place, _ in self.found.rows}
+
     def _sources(self) -> list[Source]:
-        places = {place for place, _ in self.found.rows if place is not None}
-        return [self._recipe.sources[place] for place in sorted(places)]
+        places = sorted(place for place in self._places if place is not None)
+        return [self._recipe.sources[place] for place in places]
 
     def show(self, n: int = SHOWN) -> None:
         """Print the first ``n`` rows of each source as ``lineage back`` does."""
         print_text(self._showing(n))
+
+    def __repr__(self) -> str:
+        many = len(self._places)
+        of = f"{many} source" if many == 1 else f"{many} sources"
+        return f"<FrameRows: {_counted(self.count)} of {of}, {_exactness(self.exact)}>"
 
     def _repr_html_(self) -> str:
         return html_of(self._showing(SHOWN))
 
     def _showing(self, many: int) -> Showing:
         with scope.suspended():
-            return Showing(list(self._shown(many)), self.reasons, (), ())
+            return Showing(list(self._shown(many)), self.reasons, (), self.warnings)
 
     def _shown(self, many: int) -> Iterator[Shown]:
         from lineage_frames.locations import names_of
+        from lineage_frames.row_texts import text_in_plan
         from lineage_frames.rows import texts_at
 
-        for source in self._sources():
-            place, listed, count = self._recipe.sources.index(source), list[tuple[str, str]](), 0
+        for place in sorted(self._places, key=lambda one: -1 if one is None else one):
+            source = None if place is None else self._recipe.sources[place]
+            listed, count = list[tuple[str, str | None]](), 0
             for (of, path), ordinals in sorted(self.found.rows.items(), key=lambda one: one[0][1]):
                 if of != place:
                     continue
                 count += len(ordinals)
                 wanted = ordinals[: max(0, many - len(listed))]
-                if len(wanted):
-                    names = names_of(self._spark, source, path, wanted)
+                if not len(wanted):
+                    continue
+                texts: Iterable[str | None]
+                if source is None:
+                    node = self._recipe.plan[int(path.removeprefix(IN_PLAN))]
+                    texts = [text_in_plan(node, one) for one in wanted.tolist()]
+                else:
                     texts = texts_at(self._spark, self._recipe, source, path, wanted)
-                    listed += zip(names, texts, strict=True)
-            word = "row" if count == 1 else "rows"
-            yield Shown(f"{count:,} {word} of {source.name}", listed, count - len(listed))
+                listed += zip(names_of(self._spark, source, path, wanted), texts, strict=True)
+            name = "the program" if source is None else source.name
+            yield Shown(f"{_counted(count)} of {name}", listed, count - len(listed))
+
+
+def _counted(many: int) -> str:
+    return f"{many:,} row" if many == 1 else f"{many:,} rows"
+
+
+def _exactness(exact: bool) -> str:
+    return "exact" if exact else "superset"
