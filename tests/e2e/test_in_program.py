@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark import RDD, SparkContext
+from pyspark.sql import Row
 
 from lineage_core.errors import AddressError
 from lineage_core.trace_result import Direction
@@ -189,6 +190,20 @@ def test_filters_take_ordinals_and_what_is_shown(program: Program) -> None:
     for wrong in (2, -1, [0, 7]):
         with pytest.raises(IndexError, match="no item"):
             every.filter(wrong)
+    records: list[Any] = [
+        (0, 1),
+        Row(a=0, b=1),
+        {0: 1},
+        "1",
+        True,
+        [True, False],
+        [0.5],
+        [("F", 105)],
+    ]
+    for record in records:
+        with pytest.raises(TypeError, match=r"a value is found by filter\(lambda"):
+            every.filter(record)
+    assert values(every.filter(range(2))) == listed == values(every.filter(np.array([0, 1])))
     lines = program.lc.getLineage(str(program.out / "part-00000:1")).goBackAll()
     assert values(lines.filter(lambda line: line.endswith("F"))) == ["ann,F"]
     keys = every.goBack()

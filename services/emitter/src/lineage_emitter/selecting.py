@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
 
 from lineage_core.address import parse_space
 from lineage_core.region import Region
@@ -21,6 +24,11 @@ from lineage_store.paths import plain_path
 if TYPE_CHECKING:
     from lineage_emitter.session import Session
 
+NO_ORDINALS = (
+    "filter takes a function of an item's value, an ordinal or a list of ordinals: "
+    "a value is found by filter(lambda value: value == ...)"
+)
+
 
 def in_order(look: Look, items: Items) -> list[tuple[str, Region]]:
     """Spaces and their items in the order in which they are shown: by node, then partition."""
@@ -31,6 +39,22 @@ def in_order(look: Look, items: Items) -> list[tuple[str, Region]]:
         return nodes.get(parsed.name, -1), parsed.partition, parsed.incarnation or 0, space
 
     return [(space, items[space]) for space in sorted(items, key=place)]
+
+
+def ordinals_of(chosen: SupportsIndex | Iterable[int]) -> list[int]:
+    """The ordinals that somebody names: one, or several in a list, a range or the like.
+
+    Raises:
+        TypeError: what is named is no ordinal but a value, say: a record may be a tuple of numbers.
+    """
+    if isinstance(chosen, tuple | Mapping | str | bytes):
+        raise TypeError(NO_ORDINALS)
+    listed: list[Any] = list(chosen) if isinstance(chosen, Iterable) else [chosen]
+    if any(
+        isinstance(one, bool | np.bool_) or not isinstance(one, SupportsIndex) for one in listed
+    ):
+        raise TypeError(NO_ORDINALS)
+    return [index(one) for one in listed]
 
 
 def at_ordinals(ordered: Iterable[tuple[str, Region]], ordinals: Iterable[int]) -> Items:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from pyspark import RDD
@@ -38,7 +37,7 @@ from lineage_emitter.replaying import (
     rows_alone,
     without,
 )
-from lineage_emitter.selecting import Records, at_ordinals, counted, in_order
+from lineage_emitter.selecting import Records, at_ordinals, counted, in_order, ordinals_of
 from lineage_emitter.showing import Showing, Shown, html_of, print_text
 
 if TYPE_CHECKING:
@@ -192,11 +191,12 @@ class TracedItems:
 
         Raises:
             IndexError: there is no such ordinal.
+            TypeError: it is neither a function nor ordinals. A tuple is a record, say, and no list of ordinals.
         """
         with self._look() as look:
-            if not callable(chosen):
-                ordinals = [index(chosen)] if isinstance(chosen, SupportsIndex) else chosen
-                found = at_ordinals(in_order(look, self._items), ordinals)
+            # A Row can be called, too.
+            if isinstance(chosen, tuple) or not callable(chosen):
+                found = at_ordinals(in_order(look, self._items), ordinals_of(chosen))
                 return self._with(found, within=self._within)
             some: dict[str, Region] = {}
             records = Records(look, self._session)
