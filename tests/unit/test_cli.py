@@ -11,10 +11,17 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lineage import linking, running
+from lineage.dlq import _show_table
 from lineage.main import app
+from lineage.tables import show_apps, show_graph
 from lineage_core.block import BlockId
+from lineage_core.dead_letter import DeadRecord, Place
+from lineage_core.folding import Fold
+from lineage_core.graph import NodeRecord
 from lineage_core.message import Link, Split, Splits
 from lineage_store.ingest import ingest_all
+from lineage_store.letters import Letter
+from lineage_store.port import ApplicationRecord
 from lineage_store.sqlite import SqliteStore
 from tests.spool_builder import Spool, block
 from tests.stored_lineage import spool_run, store_run
@@ -407,3 +414,21 @@ def test_the_spool_is_beside_the_store_or_where_the_environment_says(
     monkeypatch.setenv("LINEAGE_SPOOL", "file:///c/d")
     assert linking.spool_of("sqlite:////a/b.db") == Path("/c/d")
     assert running.FORWARDED
+
+
+def test_tables_are_whole_where_no_terminal_reads_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    long, tagged = "n" * 300, "[bold]a :smile: [/bold]"
+    show_apps([ApplicationRecord(long, tagged, 0.0, None, "ok", 1, 1)])
+    node = NodeRecord("0", "source", "read", long, "", "", None, False, long, 1, f"{long}/in.txt")
+    show_graph([Fold((node,))], [])
+    dead = DeadRecord(Place("lineage-edge", 2, 1), long, "writer", 1.0)
+    _show_table([Letter(0, 1, dead, None, None)])
+    _, _, app_row, _, _, node_row, why, _, _, letter_row = capsys.readouterr().out.splitlines()
+    assert long in app_row
+    assert tagged in app_row
+    assert f"{long}/in.txt" in node_row
+    assert why == f"node 0: {long}"
+    assert f"writer: {long}" in letter_row

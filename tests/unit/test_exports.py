@@ -359,7 +359,9 @@ def test_what_is_not_installed_is_named(here: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(installed_module, "import_module", missing)
     for name in ("prov", "graphml"):
-        with pytest.raises(ExportError, match=r"needs the package .*lineage-store\[exports\]"):
+        with pytest.raises(
+            ExportError, match=r"needs the package .*extra exports of lineage-store"
+        ):
             written(traced("write#0#0"), name)
     assert written(traced("write#0#0"), "csv")
 
@@ -415,6 +417,8 @@ def test_a_device_is_written_to_and_not_replaced(here: Path) -> None:
         (("--format", "xml"), "there is no format 'xml'"),
         (("--direction", "up"), "--direction is back or forward"),
         (("--json",), "-o FILE"),
+        (("-o", "r.xlsx"), "files end in .xlsx (known are .csv, .arrows, .parquet, .prov.json, "),
+        (("-o", "r.csv.gz"), "--format, one of csv, arrow, parquet, prov, graphml, mermaid"),
         (("-o", "no/such/folder/x.csv"), "No such file or directory"),
         (("--to", "1"), "keeps no items of its own"),
     ],
@@ -423,6 +427,14 @@ def test_the_command_refuses(here: Path, arguments: tuple[str, ...], message: st
     result = lineage("export", "out/part-00000:2", *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
+    assert not list(here.glob("r.*"))
+
+
+def test_a_format_that_is_named_may_have_any_file(here: Path) -> None:
+    for arguments in (("-o", "r.xlsx", "--format", "csv"), ("-o", "found")):
+        result = lineage("export", "out/part-00000:2", *arguments)
+        assert result.exit_code == 0, result.output
+        assert (here / arguments[1]).read_bytes().startswith(b"role,")
 
 
 def test_a_trace_that_finds_nothing_is_an_empty_table(here: Path) -> None:

@@ -173,17 +173,14 @@ def _time(at: float) -> str:
 
 
 def _show_table(letters: Sequence[Letter]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
-    for column in ("letter", "place", "application", "size", "time", "reason"):
-        table.add_column(column, overflow="fold")
+    from lineage.tables import console, table_of
+
+    table = table_of("letter", "place", "application", "size", "time", "reason")
     table.columns[3].justify = "right"
     for letter in letters:
         dead = letter.dead
         cells = (letter.name, str(dead.place), dead.app, f"{dead.size:,}", _time(dead.at))
         table.add_row(*(Text(_clean(one)) for one in (*cells, f"{dead.service}: {dead.reason}")))
-    Console(highlight=False, soft_wrap=False).print(table)
+    console().print(table)

@@ -18,7 +18,7 @@ import typer
 from lineage.options import opened, print_json
 from lineage_core.trace_result import Direction
 from lineage_store.asking import Question
-from lineage_store.exports import ExportError, Format, Options, format_for, format_of
+from lineage_store.exports import FORMATS, ExportError, Format, Options, format_for, format_of
 
 DIRECTIONS = {
     "back": Direction.BACKWARD,
@@ -85,14 +85,27 @@ def export_trace(url: str, wanted: Wanted, options: Options, *, as_json: bool) -
 
 
 def _format(wanted: Wanted) -> Format:
-    if wanted.format:
-        chosen = format_of(wanted.format)
-    else:
-        told = None if wanted.output == STDOUT else format_for(wanted.output)
-        chosen = told or format_of(DEFAULT_FORMAT)
+    chosen = format_of(wanted.format) if wanted.format else _format_for(wanted.output)
     if chosen.binary and wanted.output == STDOUT and sys.stdout.isatty():
         raise ExportError(f"{chosen.name} is nothing for a terminal: name a file by -o FILE")
     return chosen
+
+
+def _format_for(output: str) -> Format:
+    """The format that the file's ending names; where it has none, the default.
+
+    Raises:
+        ExportError: no format has such an ending.
+    """
+    found = None if output == STDOUT else format_for(output)
+    ending = "" if output == STDOUT else Path(output).suffix
+    if found is None and ending:
+        endings = ", ".join(f".{one.extension}" for one in FORMATS.values())
+        raise ExportError(
+            f"no format's files end in {ending} (known are {endings}): name another file, or say "
+            f"--format, one of {', '.join(FORMATS)}"
+        )
+    return found or format_of(DEFAULT_FORMAT)
 
 
 @contextmanager

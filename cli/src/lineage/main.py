@@ -305,7 +305,7 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="csv, arrow, parquet, prov, graphml or mermaid (default: as FILE ends, or csv).",
+            help="csv, arrow, parquet, prov, graphml or mermaid (default: as FILE ends; csv where it has no ending).",
         ),
     ] = "",
     output: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -16,10 +17,13 @@ from lineage_store.flowchart import fold_name
 from lineage_store.names import Names
 from lineage_store.port import ApplicationRecord
 
+UNBOUNDED = 1_000_000
+"""Characters of a line that nothing is cut or wrapped at."""
+
 
 def show_apps(records: Sequence[ApplicationRecord]) -> None:
     """One line for each application."""
-    table = _table("application", "name", "started", "status", "flows", "recipes")
+    table = table_of("application", "name", "started", "status", "flows", "recipes")
     for column in (4, 5):
         table.columns[column].justify = "right"
     for record in records:
@@ -32,7 +36,7 @@ def show_apps(records: Sequence[ApplicationRecord]) -> None:
             f"{record.flows:,}",
             f"{record.recipes:,}" if record.recipes else "",
         )
-    _console().print(table)
+    console().print(table)
 
 
 def show_graph(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> None:
@@ -41,7 +45,7 @@ def show_graph(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> None:
     above: dict[str, list[str]] = {}
     for link in links_between(folds, links):
         above.setdefault(link.dest, []).append(link.src)
-    table = _table("node", "from", "what", "where", "parts", "flows", "exact")
+    table = table_of("node", "from", "what", "where", "parts", "flows", "exact")
     for column in (4, 5):
         table.columns[column].justify = "right"
     for fold in folds:
@@ -57,17 +61,17 @@ def show_graph(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> None:
             f"{node.flows:,}" if node.flows else "",
             _exactness(node),
         )
-    console = _console()
-    console.print(table)
+    to = console()
+    to.print(table)
     for fold in folds:
         node = fold.total
         if not node.exact and node.reason:
-            console.print(f"node {node.node}: {node.reason}", highlight=False, markup=False)
+            to.print(f"node {node.node}: {node.reason}")
     repeated = [fold for fold in folds if fold.nodes[1:]]
     if repeated:
         made = sum(len(fold.nodes) for fold in repeated)
         lines = "1 line stands" if len(repeated) == 1 else f"{len(repeated):,} lines stand"
-        console.print(f"{lines} for {made:,} nodes made in loops; --unfold lists each")
+        to.print(f"{lines} for {made:,} nodes made in loops; --unfold lists each")
 
 
 def _exactness(node: NodeRecord) -> str:
@@ -100,12 +104,15 @@ def graph_json(
     }
 
 
-def _table(*columns: str) -> Table:
+def table_of(*columns: str) -> Table:
+    """A table without rows."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
 
 
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=False)
+def console() -> Console:
+    """Where tables are printed: as wide as a terminal, and as wide as need be for a file or a program."""
+    width = None if sys.stdout.isatty() else UNBOUNDED
+    return Console(highlight=False, markup=False, emoji=False, width=width)

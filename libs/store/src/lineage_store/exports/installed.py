@@ -19,5 +19,6 @@ def needed(module: str, what: str, *, extra: str = "exports") -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         raise ExportError(
-            f"{what} needs the package {package}: pip install 'lineage-store[{extra}]'"
+            f"{what} needs the package {package}, of the extra {extra} of lineage-store; `make setup` in a checkout "
+            "installs all of them"
         ) from error
