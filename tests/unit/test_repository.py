@@ -1,4 +1,9 @@
+import os
+import re
 import tomllib
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
+from functools import partial
 from importlib.metadata import distribution, entry_points
 from pathlib import Path
 
@@ -42,3 +47,73 @@ def test_lock_holds_hashes_and_no_address() -> None:
     pins = [line for line in lock.splitlines() if line and not line.startswith((" ", "#"))]
     assert pins
     assert [pin for pin in pins if not pin.endswith("\\")] == []
+
+
+INSTALLERS = re.compile(r"\b(?:pip3?|uv|uvx|pipx|poetry|pdm|conda|mamba|hatch)\b[^\n|;&]*")
+INSTALLING = re.compile(r"\b(?:install|add|run|tool|uvx|inject|require)\b")
+TEXTS = (
+    "*.md",
+    "*.py",
+    "*.sh",
+    "*.txt",
+    "*.html",
+    "*.tpl",
+    "*.yaml",
+    "*.yml",
+    "*.tsx",
+    "*.ts",
+    "Makefile",
+    "*Dockerfile",
+)
+
+
+def told_to_install(text: str, names: Iterable[str]) -> list[str]:
+    """Commands in a text that have an installer look for one of the distributions where it finds packages."""
+    one = "|".join(re.escape(name).replace("\\-", "[-_.]") for name in names)
+    # What stands below a folder is installed from there.
+    of_ours = re.compile(rf"(?<![\w./-])(?:{one})(?![\w/-])", re.IGNORECASE)
+    found = [match[0] for match in INSTALLERS.finditer(text)]
+    return [command for command in found if INSTALLING.search(command) and of_ours.search(command)]
+
+
+def test_nobody_is_told_to_install_our_names_from_a_registry() -> None:
+    """They are not there: whoever takes such a name could give people anything."""
+    names = {
+        tomllib.loads(file.read_text(encoding="utf-8"))["project"]["name"]
+        for file in (ROOT / "pyproject.toml", *(ROOT / one / "pyproject.toml" for one in MEMBERS))
+    }
+    assert {"lineage", "lineage-master", "lineage-frames"} <= names
+    for wrong in (
+        "`pip install 'lineage-frames[connect]'`", "uv add lineage", "pipx install lineage_master>=1", "uvx lineage back",
+        "uv pip install -U pyarrow lineage-store", "python -m pip install \\\n  lineage",
+    ):  # fmt: skip
+        assert told_to_install(joined(wrong), names), wrong
+    for right in (
+        "pip install --no-deps ./libs/core ./cli",
+        "uv run pytest",
+        "pip install pyarrow; lineage ui",
+    ):
+        assert not told_to_install(joined(right), names), right
+    files = list(texts_below(ROOT))
+    assert len(files) > 100
+    told = {
+        str(file.relative_to(ROOT)): commands
+        for file in files
+        if file != Path(__file__)
+        and (commands := told_to_install(joined(file.read_text("utf-8")), names))
+    }
+    assert not told
+
+
+def texts_below(folder: Path) -> Iterator[Path]:
+    """The files that people read, and those that hold what they are told."""
+    for home, folders, names in os.walk(folder):
+        folders[:] = [
+            one for one in folders if one[0] != "." and one not in {"node_modules", "static"}
+        ]
+        yield from (Path(home, name) for name in names if any(map(partial(fnmatch, name), TEXTS)))
+
+
+def joined(text: str) -> str:
+    """A text whose commands stand in one line each."""
+    return re.sub(r"\\\s*\n", " ", text)
