@@ -43,7 +43,7 @@ pytestmark = pytest.mark.e2e
 JOB = """
 from datetime import timedelta
 
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions as F
 
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
 spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
@@ -60,6 +60,11 @@ took = spark.createDataFrame([("a", timedelta(1))], "value string, took interval
 spark.read.text("other.txt").join(took, "value").coalesce(1).write.parquet("joined")
 few = spark.createDataFrame([{"value": "a", "n": 1}, {"value": "b", "n": 2}])
 spark.read.text("other.txt").join(few, "value").where("n = 2").coalesce(1).write.parquet("counted")
+third = spark.read.option("header", True).option("inferSchema", True).csv("third.csv")
+third.groupBy("city").pivot("kind", ["a", "b"]).sum("n").coalesce(1).write.parquet("pivoted")
+loud = third.select("city", F.udf(lambda kind: kind + "!")("kind").alias("loud"))
+loud.coalesce(1).write.json("loud")
+loud.collect()
 """
 IN = "city,amount\nOslo,1.5\nRome,2.5\n\nOslo,3.5\nLima,9.0\n"
 
@@ -69,6 +74,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("traced")
     (folder / "in.csv").write_text(IN)
     (folder / "other.txt").write_text("a\nb\n")
+    (folder / "third.csv").write_text("city,kind,n\nOslo,a,1\nOslo,b,2\nRome,a,3\n")
     write_job(folder, JOB)
     done = run_captured(folder, "job.py")
     assert done.returncode == 0, done.stderr
@@ -132,15 +138,38 @@ def test_forward_into_all_that_read_the_row(ran: Path, access: StoredAccess) -> 
     found = places(ran, answer.groups)
     assert found[:2] == [f"out/{out}#1", f"big/{big}:3"]
     assert answer.exact
-    # The count is the program's: it has no file, and 3.5 is not above 5. The last are told by their values.
+    # The count is the program's: it has no file, and 3.5 is not above 5. The last are shown as the files hold them.
     assert len(answer.groups) == 4
-    assert found[-1] is None
-    assert answer.groups[-1].items[0].text == '{"city": " Oslo", "amount": 3.5}'
-    otherwise = "the files hold them otherwise than Spark gave them"
-    assert f"rows are told by their values: {otherwise}" in answer.warnings
+    assert found[-1] == f"trimmed/{Path(file_of(ran, 'trimmed')).name}:3"
+    assert answer.groups[-1].items[0].text == '{"city":"Oslo","amount":3.5}'
+    assert not any("told by their values" in warning for warning in answer.warnings)
     answer = forward(access, str(ran / "in.csv") + ":6")
     (counted,) = (one for one in answer.groups if one.what == "DataFrame.count")
     assert [item.location for item in counted.items] == [None]
+
+
+def test_forward_shows_what_the_files_hold_or_that_it_is_unknown(
+    ran: Path, access: StoredAccess
+) -> None:
+    pivoted, loud = (Path(file_of(ran, name)).name for name in ("pivoted", "loud"))
+    answer = forward(access, f"{ran}/third.csv:4")
+    assert places(ran, answer.groups)[:2] == [f"pivoted/{pivoted}#1", f"loud/{loud}:3"]
+    assert answer.exact
+    texts = [json.loads(item.text or "") for one in answer.groups for item in one.items]
+    # What `collect` gave is in no file.
+    unknown = {"city": "Rome", "loud": {"$unknown": True}}
+    assert texts == [{"city": "Rome", "a": 3}, {"city": "Rome", "loud": "a!"}, unknown]
+    assert "values are unknown, for they can't be computed anew: loud" in answer.warnings
+    # Of two rows that are equal in all but what is unknown neither is named alone.
+    answer = forward(access, f"{ran}/third.csv:2")
+    assert places(ran, answer.groups)[:3] == [
+        f"pivoted/{pivoted}#0", f"loud/{loud}:1", f"loud/{loud}:2"
+    ]  # fmt: skip
+    texts = [json.loads(item.text or "") for one in answer.groups[:2] for item in one.items]
+    assert texts[0] == {"city": "Oslo", "a": 1, "b": 2}
+    assert [text["loud"] for text in texts[1:]] == ["a!", "b!"]
+    assert not answer.exact
+    assert "equal in all that can be computed anew" in answer.reasons[0]
 
 
 def test_by_condition(ran: Path, access: StoredAccess) -> None:
@@ -318,7 +347,7 @@ def test_what_is_refused_over_http(served: httpx.Client) -> None:
     assert "no value of total" in got(asked(served, "0", {"total": "1 OR true"}), 422)["detail"]
     assert "no column" in got(asked(served, "0", {"town": "Oslo"}), 422)["detail"]
     assert "keep no rows" in got(asked(served, "0", {"city": "Oslo"}, steps=1), 422)["detail"]
-    got(asked(served, "9", {"city": "Oslo"}), 404)
+    got(asked(served, "99", {"city": "Oslo"}), 404)
     start = {"node": "0", "contains": "Oslo", "values": [{"column": "city", "value": None}]}
     both = {"direction": "backward", "start": start}
     got(served.post("/v1/applications/latest/traces", json=both), 422)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 import pytest
 from pyspark import SparkContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from lineage_emitter import LineageContext, frame_lineage
 from lineage_emitter.errors import TracingError
 from lineage_frames.errors import RowError
+from lineage_frames.unknown import UNKNOWN
 
 pytestmark = pytest.mark.integration
 
@@ -46,11 +49,56 @@ def test_back_and_forward(
     assert f"{tmp_path / 'lands.json'}:1: " in shown
     assert "<table>" in found._repr_html_()
     assert lineage.back(where="land = 'IT'").rows(paths["lands.json"]).count() == 1
-    assert lineage.forward(f"{tmp_path / 'in.csv'}:4").rows == (tuple(oslo),)
+    assert repr(found) == "<FrameRows: 3 rows of 2 sources, exact>"
+    ahead = lineage.forward(f"{tmp_path / 'in.csv'}:4")
+    assert (ahead.rows, ahead.count, ahead.exact) == ((tuple(oslo),), 1, True)
+    assert repr(ahead) == "<OutputRows: 1 row, exact>"
+    ahead.show()
+    text = '{"city": "Oslo", "land": "NO", "sum(amount)": 4}'
+    assert capsys.readouterr().out == f"1 row\n{text}\nexact\n"
+    assert escape(text) in ahead._repr_html_()
     with pytest.raises(RowError, match="no row"):
         lineage.back(("Oslo", "NO", 5))
     with pytest.raises(RowError, match="was not read"):
         lineage.forward(f"{tmp_path / 'other.csv'}:4")
+
+
+def test_rows_are_found_by_names(totals: DataFrame) -> None:
+    lineage = frame_lineage(totals)
+    assert lineage.back(Row(land="NO", city="Oslo")).count == 3
+    assert lineage.back(totals.toPandas().set_index("city").reset_index().iloc[0]).exact
+    # Turned about, the names still say which is which.
+    turned = totals.selectExpr("city a", "land b", "'NO' c")
+    with pytest.raises(RowError, match="no row"):
+        frame_lineage(turned).back(Row(b="Oslo", a="NO"))
+    with pytest.raises(RowError, match="there is no column 'town'; there are city, land, sum"):
+        lineage.back(Row(town="Oslo"))
+
+
+def test_values_that_can_not_be_computed_anew_are_unknown(
+    totals: DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loud = totals.select("city", F.udf(lambda land: f"{land}!")("land").alias("loud"))
+    ahead = frame_lineage(loud).forward(f"{tmp_path / 'in.csv'}:3")
+    assert (ahead.rows, ahead.exact) == ((("Rome", UNKNOWN),), True)
+    ahead.show()
+    shown = capsys.readouterr().out
+    assert '{"city": "Rome", "loud": {"$unknown": true}}' in shown
+    assert "warning: values are unknown, for they can't be computed anew: loud" in shown
+    # A row that has all columns is taken for one of the frame's; else what was not compared is said.
+    assert frame_lineage(loud).back(("Rome", "IT!")).exact
+    assert frame_lineage(loud).back({"city": "Rome"}).exact
+    assert frame_lineage(loud.withColumn("x", F.lit(1))).back(Row(city="Rome", loud="?")).reasons
+
+
+def test_rows_of_the_program_are_shown(
+    totals: DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = totals.sparkSession.range(2).selectExpr("id + 1 n")
+    found = frame_lineage(made).back((2,))
+    assert repr(found) == "<FrameRows: 1 row of 1 source, exact>"
+    found.show()
+    assert capsys.readouterr().out == '1 row of the program\nplan:0#1: {"id": 1}\nexact\n'
 
 
 def test_a_frame_has_the_method_while_lineage_is_captured(

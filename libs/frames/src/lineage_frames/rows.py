@@ -162,8 +162,8 @@ def places_of(
 ) -> Standing:
     """Where rows of an output that have been computed anew stand in its files.
 
-    Values that are `UNKNOWN` are not compared, nor, where rows are not found by them, texts of sums of doubles. CSV, say,
-    trims texts: then rows are missing.
+    Values that are `UNKNOWN` are not compared, nor, where rows are not found by them, texts of sums of doubles. Texts in
+    CSV are compared without the blanks around them, which writing trims.
 
     Raises:
         ChangedSourceError: the files are not what the job wrote.
@@ -172,17 +172,24 @@ def places_of(
     session = session_of(spark, recipe, [source])
     check_unchanged(session, source)
     view_of(session, source).createOrReplaceTempView(OUTPUT)
-    found = _places_of(session, recipe, rows, frozenset())
+    trimmed = source.format == "csv"
+    found = _places_of(session, recipe, rows, frozenset(), trimmed=trimmed)
     texts = texts_of_sums(recipe) if found.missing else frozenset[int]()
-    return _places_of(session, recipe, rows, texts) if texts else found
+    return _places_of(session, recipe, rows, texts, trimmed=trimmed) if texts else found
 
 
 def _places_of(
-    session: SparkSession, recipe: Recipe, rows: Sequence[Sequence[Any]], without: Collection[int]
+    session: SparkSession,
+    recipe: Recipe,
+    rows: Sequence[Sequence[Any]],
+    without: Collection[int],
+    *,
+    trimmed: bool,
 ) -> Standing:
     same: dict[str, list[Sequence[Any]]] = {}
     for row in rows:
-        same.setdefault(_stands_at(session, recipe, row, without), []).append(row)
+        one = _stands_at(session, recipe, row, without, trimmed=trimmed)
+        same.setdefault(one, []).append(row)
     if len(same) > LOOKED_UP_MAX:
         raise RefusedError(f"{len(same):,} different rows are too many to be looked up")
     if not rows:
@@ -202,13 +209,25 @@ def _places_of(
 
 
 def _stands_at(
-    session: SparkSession, recipe: Recipe, row: Sequence[Any], without: Collection[int]
+    session: SparkSession,
+    recipe: Recipe,
+    row: Sequence[Any],
+    without: Collection[int],
+    *,
+    trimmed: bool,
 ) -> str:
     """The condition that a row of the output's files has a row's values, as far as they are known."""
     matching = Matching(session, loose=False)
     for column, value in zip(recipe.columns, row, strict=True):
-        if value is not UNKNOWN and column.id not in without:
-            matching.add(Named(column.name, literals.quoted(column.name), column.type), value)
+        if value is UNKNOWN or column.id in without:
+            continue
+        name = literals.quoted(column.name)
+        if trimmed and column.type.startswith("string"):
+            # CSV does not tell an empty text from NULL, either.
+            held = f"trim(BOTH {literals.text(BLANKS)} FROM coalesce({name}, ''))"
+            matching.terms.append(f"{held} = {literals.text((value or '').strip(BLANKS))}")
+        else:
+            matching.add(Named(column.name, name, column.type), value)
     return literals.all_of(matching.terms)
 
 
@@ -244,6 +263,9 @@ def rows_with(
 
 ROWS_MAX = 1_000
 """Rows of a source that are traced forward at once."""
+
+BLANKS = "".join(map(chr, range(ord(" ") + 1)))
+"""What CSV's writer takes for blanks."""
 
 PLACES_MAX = 10_000
 """Rows of an output that may be those that are looked up in it."""
