@@ -232,11 +232,12 @@ def test_rows_of_frames_are_not_looked_up(url: str, tmp_path: Path) -> None:
     for place, node_id in ((f"{output}#0", "9"), ("saved#0#0", "9"), ("9.0#0#1", "9.0")):
         with pytest.raises(NotedRowError, match="query over the recipe") as refused:
             ask(url, place)
-        assert (refused.value.app, refused.value.node) == (run.app, node_id)
+        assert (refused.value.app, refused.value.nodes) == (run.app, (node_id,))
     # What an RDD made of the same file is known, and it is said what is left out.
     forward = ask(url, "in.txt:1", forward=True)
     assert lines(forward) == ["out/part-00000:1: a", "out/part-00000:2: b"]
-    assert any("left out is what the DataFrames" in warning for warning in forward.warnings)
+    assert any("left out is what DataFrames made of it" in one for one in forward.warnings)
+    assert ([one.node for one in forward.not_asked], forward.complete) == (["9.0"], False)
     assert lines(ask(url, "out/part-00000:2"))
 
 

@@ -108,8 +108,8 @@ def lineage(*arguments: str) -> Result:
 def test_csv_has_places_and_texts(here: Path) -> None:
     data = written(traced("out/part-00000:3"), "csv", way=True)
     assert data.decode().splitlines(keepends=True)[:2] == [
-        "role,node,name,address,location,text,exact,binding\r\n",
-        "found,read,textFile,read#0#1,in.txt:2,b,true,state\r\n",
+        "role,node,name,address,location,text,exact,binding,app\r\n",
+        "found,read,textFile,read#0#1,in.txt:2,b,true,state,app-1\r\n",
     ]
     start = rows(data)[-1]
     assert (start["role"], start["address"], start["text"]) == ("start", "write#0#2", "two\nlines")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
@@ -15,10 +15,12 @@ from lineage_core.trace_result import TraceError
 from lineage_core.verdict import Verdict
 from lineage_store.answers import Answer
 from lineage_store.asking import Question, goes_on
+from lineage_store.composing import answer_all
 from lineage_store.finding import find_application
 from lineage_store.materialised_flows import LookedUp, MaterialisedFlows, best
-from lineage_store.noted import NotedPlace, NotedRowError, noted_by_values, output_called
+from lineage_store.noted import NotedPlace, NotedRowError
 from lineage_store.opening import index_folder, open_store
+from lineage_store.planning import Part, Plan, plan_of, plan_of_output
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.rows import RowReader
 from lineage_store.traced import Traced
@@ -114,6 +116,43 @@ class Access(Protocol):
     ) -> None: ...
 
 
+class OneSession:
+    """Spark for the parts of one question: started by the first that needs it, once.
+
+    ``sessions``: gives it; None: this process's own, or one that is started.
+    """
+
+    def __init__(self, sessions: Sessions | None) -> None:
+        self._sessions = sessions
+        self._open = ExitStack()
+        self._session: SparkSession | None = None
+        self._problem: TraceError | None = None
+
+    def session(self) -> SparkSession:
+        """The session.
+
+        Raises:
+            TraceError: Spark does not start.
+        """
+        if self._problem is not None:
+            raise self._problem
+        if self._session is None:
+            from lineage.frame_traces import spark_session
+
+            try:
+                self._session = self._open.enter_context((self._sessions or spark_session)())
+            except TraceError as problem:
+                self._problem = problem
+                raise
+        return self._session
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+
 class StoredAccess:
     """Answers from a store."""
 
@@ -155,15 +194,40 @@ class StoredAccess:
             return probed(spark, self.store, app, verdict, rows=rows)
 
     def ask(self, question: Question) -> Answer:
-        noted = noted_by_values(self.store, question.places, question.direction, question.app)
+        return self._ask(question, plan_of(self.store, RowReader(), question))
+
+    def ask_where(self, question: Question, where: str) -> Answer:
+        if len(question.places) != 1:
+            raise TraceError("--where takes one output: its path, its table or its node")
+        return self._ask(question, plan_of_output(self.store, RowReader(), question), where)
+
+    def _ask(self, question: Question, plan: Plan, where: str = "") -> Answer:
+        by_query = question.app is not None
+        with OneSession(self._spark) as spark:
+            return answer_all(
+                question, plan, lambda part: self._part(part, spark, where, by_query=by_query)
+            )
+
+    def _part(
+        self, part: Part, spark: OneSession, where: str = "", *, by_query: bool = False
+    ) -> Answer:
+        """What one application answers. ``by_query``: by a query where it can, also what was materialised."""
+        question, noted = part.question, part.noted
         if noted is None:
             try:
                 traced = asker(self.store, self._url).trace(question)
             except NotedRowError as error:
                 noted = NotedPlace.of(error)
             else:
-                return self._answer(question, traced)
-        found = self._best(question, noted, self._looked_up(question, noted))
+                return self._answer(question, traced, spark)
+        looked_up = None if where else self._looked_up(question, noted)
+        found = best(
+            looked_up,
+            question,
+            noted,
+            lambda: self._queried(question, noted, spark, where),
+            by_query=by_query,
+        )
         if isinstance(found, Answer):
             return found
         return found.answer(question.limit, texts=question.texts)
@@ -172,40 +236,39 @@ class StoredAccess:
         reader = RowReader(index_folder(self._url))
         return MaterialisedFlows(self.store, reader).look_up(question, noted)
 
-    def _best(
-        self, question: Question, noted: NotedPlace, looked_up: LookedUp | None
-    ) -> Traced | Answer:
-        """What was materialised, or what a query says."""
-        by_query = question.app is not None
-        return best(
-            looked_up, question, noted, lambda: self._ask_noted(question, noted), by_query=by_query
-        )
+    def _queried(
+        self, question: Question, noted: NotedPlace, spark: OneSession, where: str
+    ) -> Answer:
+        # Who is asked in the background knows nothing of what other applications wrote.
+        found = None if noted.doubts else self._in_background(question, where)
+        if found is not None:
+            return found
+        # Loads PySpark, which who asks for records, or a session, need not wait for.
+        from lineage_frames.asking import trace_noted
+        from lineage_frames.overwritten import check_before
 
-    def _answer(self, question: Question, traced: Traced) -> Answer:
+        check_before(self.store, RowReader(), question, noted)
+        return trace_noted(spark.session(), self.store, RowReader(), question, noted, where)
+
+    def _answer(self, question: Question, traced: Traced, spark: OneSession) -> Answer:
         """The answer, through DataFrames whose rows are among the records that were found, or that these became."""
         if not goes_on(question, traced):
             return traced.answer(question.limit, texts=question.texts)
         found = self._in_background(question)
         if found is not None:
             return found
-        # Loads PySpark, which who asks a session need not wait for.
-        from lineage.frame_traces import traced_through
+        from lineage_frames.crossing import answer_through
+        from lineage_frames.overwritten import check_through
 
-        return traced_through(self.store, question, traced, self._spark)
-
-    def ask_where(self, question: Question, where: str) -> Answer:
-        if len(question.places) != 1:
-            raise TraceError("--where takes one output: its path, its table or its node")
-        noted = output_called(self.store, question.places[0], question.app)
-        return self._ask_noted(question, noted, where)
-
-    def _ask_noted(self, question: Question, noted: NotedPlace, where: str = "") -> Answer:
-        found = self._in_background(question, where)
-        if found is not None:
-            return found
-        from lineage.frame_traces import traced
-
-        return traced(self.store, question, noted, where, self._spark)
+        check_through(self.store, RowReader(), question, traced)
+        try:
+            session = spark.session()
+        except TraceError:
+            if not traced.beside:
+                raise
+            # What records tell needs no Spark; the answer says what is left out.
+            return traced.answer(question.limit, texts=question.texts)
+        return answer_through(session, self.store, RowReader(), question, traced)
 
     def _in_background(self, question: Question, where: str = "") -> Answer | None:
         """The answer of a background session, unless a Spark was given."""
@@ -223,32 +286,38 @@ class StoredAccess:
         remove_spool(self._url, app)
 
     def export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
+        from lineage_store.exports import exported_answer
+
+        wanted = replace(question, texts=options.texts)
+        plan = plan_of(self.store, RowReader(), wanted)
+        if plan.only is not None and plan.only.noted is None:
+            return self._export(plan.only.question, name, output, options)
+        answer = self._ask(wanted, plan)
+        with output() as stream:
+            return exported_answer(answer, name, stream, options)
+
+    def _export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
+        """Write what one application answers."""
         from lineage_store.exports import exported, exported_answer, exported_through, format_of
 
-        noted = noted_by_values(self.store, question.places, question.direction, question.app)
-        if noted is None:
+        with OneSession(self._spark) as spark:
             try:
                 traced = asker(self.store, self._url).trace(question)
             except NotedRowError as error:
                 noted = NotedPlace.of(error)
-            else:
-                if format_of(name).table is None or not goes_on(question, traced):
+                looked_up = self._looked_up(question, noted)
+                if looked_up is not None and (looked_up.suffices or format_of(name).table is None):
                     with output() as stream:
-                        return exported(traced, name, stream, options)
-                answer = self._answer(replace(question, texts=options.texts), traced)
+                        return exported(looked_up.traced, name, stream, options)
+                answer = self._part(Part(question, noted), spark, by_query=question.app is not None)
                 with output() as stream:
-                    return exported_through(traced, answer, name, stream, options)
-        looked_up = self._looked_up(question, noted)
-        found: Traced | Answer
-        if looked_up is not None and format_of(name).table is None:
-            # A query has no derivations.
-            found = looked_up.traced
-        else:
-            found = self._best(replace(question, texts=options.texts), noted, looked_up)
-        with output() as stream:
-            if isinstance(found, Answer):
-                return exported_answer(found, name, stream, options)
-            return exported(found, name, stream, options)
+                    return exported_answer(answer, name, stream, options)
+            if format_of(name).table is None or not goes_on(question, traced):
+                with output() as stream:
+                    return exported(traced, name, stream, options)
+            answer = self._answer(question, traced, spark)
+            with output() as stream:
+                return exported_through(traced, answer, name, stream, options)
 
     def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
         from lineage_store.openlineage.facts import facts_of

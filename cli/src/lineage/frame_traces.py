@@ -12,52 +12,14 @@ from typing import IO, TYPE_CHECKING
 
 from lineage.background.sessions import MASTER
 from lineage_core.trace_result import TraceError
-from lineage_frames.asking import trace_noted
 from lineage_frames.connected import SCHEME, stop
-from lineage_frames.crossing import answer_through
 from lineage_frames.errors import NoSparkError
-from lineage_frames.overwritten import check_before, check_through
 from lineage_frames.own_spark import start_spark
-from lineage_store.answers import Answer
-from lineage_store.asking import Question
-from lineage_store.noted import NotedPlace
-from lineage_store.rows import RowReader
-from lineage_store.traced import Traced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lineage.access import Sessions
-    from lineage_store.port import GraphStore
-
 STDERR = 2
-
-
-def traced(
-    store: GraphStore,
-    question: Question,
-    noted: NotedPlace,
-    where: str = "",
-    spark: Sessions | None = None,
-) -> Answer:
-    """Answer a question about rows of a DataFrame. ``spark``: gives its session; None: `spark_session`.
-
-    Raises:
-        TraceError: Spark does not start, or as `trace_noted`.
-        FramesError: no sound trace, or the files are not what they were.
-    """
-    check_before(store, RowReader(), question, noted)
-    with (spark or spark_session)() as session:
-        return trace_noted(session, store, RowReader(), question, noted, where)
-
-
-def traced_through(
-    store: GraphStore, question: Question, traced_records: Traced, spark: Sessions | None = None
-) -> Answer:
-    """Answer a question about records of which some are rows of DataFrames; as :func:`traced`."""
-    check_through(store, RowReader(), question, traced_records)
-    with (spark or spark_session)() as session:
-        return answer_through(session, store, RowReader(), question, traced_records)
 
 
 @contextmanager

@@ -37,6 +37,7 @@ from lineage_core.errors import LineageError
 from lineage_core.private_files import private_opener
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
+from lineage_store.errors import NoSuchRowError
 
 PROCESS = "lineage.background.process"
 LISTENS_S = 30.0
@@ -53,6 +54,10 @@ class SessionRefusalError(LineageError):
     def __init__(self, message: str, kind: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class NoRowRefusalError(SessionRefusalError, NoSuchRowError):
+    """The session looked at all rows, and none is what was asked for."""
 
 
 def has_spark() -> bool:
@@ -91,7 +96,8 @@ def _ask(name: str, url: str, question: Question, where: str) -> Answer | None:
         case Answered():
             return reply.read()
         case Refused():
-            raise SessionRefusalError(reply.message, reply.error)
+            refusal = NoRowRefusalError if reply.no_such_row else SessionRefusalError
+            raise refusal(reply.message, reply.error)
         case Failed():
             _say(reply.why)
             return None

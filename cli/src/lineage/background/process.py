@@ -47,6 +47,7 @@ from lineage.background.wire import (
     send,
 )
 from lineage_core.errors import LineageError
+from lineage_store.errors import NoSuchRowError
 from lineage_store.opening import open_store
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class Server:
             if kind == NOT_COMPUTED:
                 # What came of this very Spark: another one has the last word.
                 return Failed("Spark could not run a query of the trace")
-            return Refused(kind, str(error))
+            return Refused(kind, str(error), isinstance(error, NoSuchRowError))
         finally:
             os.chdir("/")
         return Answered(answer.to_json())

@@ -100,10 +100,14 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A reply: there is no answer, whoever asks. ``error``: the type of the error, ``message`` what it says."""
+    """A reply: there is no answer, whoever asks. ``error``: the type of the error, ``message`` what it says.
+
+    ``no_such_row``: all rows were looked at, and none is what was asked for.
+    """
 
     error: str
     message: str
+    no_such_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -17,12 +16,13 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from lineage_core.address import named_space
+from lineage_core.errors import LineageError
 from lineage_core.graph import NodeRecord
 from lineage_core.recipe import File, Recipe, Source
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, TraceError
 from lineage_frames.changed import check_here, local_path
-from lineage_frames.errors import FramesError, NotComputedError, RefusedError, RowError
+from lineage_frames.errors import FramesError, NoMatchError, NotComputedError, RowError
 from lineage_frames.forward import Outcome, trace_forward
 from lineage_frames.functions import NO_CODE
 from lineage_frames.grouping import KEEP_VALUES
@@ -43,9 +43,11 @@ from lineage_frames.rows import (
 from lineage_frames.tracing import trace_back
 from lineage_frames.vetting import vet, vet_files
 from lineage_frames.witnesses import Witnesses
-from lineage_store.answers import Answer, Group, Item
+from lineage_store.answers import Answer, Group, Item, NotAsked
 from lineage_store.asking import Asker, Question, said_end, said_incomplete
+from lineage_store.errors import NoSuchRowError
 from lineage_store.names import Names
+from lineage_store.noted import NotedPlace
 from lineage_store.paths import plain_path, shown_path
 from lineage_store.places import Location, ValuedPlace
 from lineage_store.port import GraphStore
@@ -59,6 +61,8 @@ HELD_OTHERWISE = "the files hold them otherwise than Spark gave them"
 
 Rows = list[tuple[Source | None, str, NDArray[np.uint64]]]
 """Rows by source and file: their ordinals, ascending."""
+RowsOf = Callable[[Recipe, str], Rows]
+"""What says which rows of a source (its node) are meant, as a recipe reads it."""
 
 
 @dataclass
@@ -66,14 +70,33 @@ class Forth:
     """Where rows of sources went.
 
     ``groups``: by node, the output rows of DataFrames. ``became``: by space, the records that some of these are.
-    ``told``: how many DataFrames could tell, ``refused``: why others could not.
+    ``asked``: by node, the rows that DataFrames were asked for, by file; ``told``: how many answers there were,
+    ``refused``: why there were no others.
     """
 
     groups: dict[str, Group] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
-    refused: list[RefusedError] = field(default_factory=list)
+    refused: list[LineageError] = field(default_factory=list)
     became: dict[str, Region] = field(default_factory=dict)
+    asked: dict[str, dict[str, NDArray[np.uint64]]] = field(default_factory=dict)
     told: int = 0
+
+    def adds(self, user: str, rows: Rows) -> bool:
+        """Note that a DataFrame is asked for rows; False where it was asked for all of them before."""
+        known = self.asked.get(user, {})
+        wanted = dict(known)
+        for _, path, ordinals in rows:
+            wanted[path] = np.union1d(wanted.get(path, ordinals), ordinals)
+        self.asked[user] = wanted
+        sizes = {path: len(ordinals) for path, ordinals in known.items()}
+        return sizes != {path: len(ordinals) for path, ordinals in wanted.items()}
+
+    def refusal(self) -> LineageError | None:
+        """Why nothing could be told, if so: that no row matches is said only where all were looked at."""
+        if self.told or not self.refused:
+            return None
+        others = [one for one in self.refused if not isinstance(one, NoSuchRowError)]
+        return (others or self.refused)[0]
 
 
 @dataclass
@@ -98,12 +121,14 @@ class Frames(ABC):
         self._warnings: list[str] = []
         self._recipes: list[Recipe] = []
         self._as_now: list[AsNow] = []
+        self._reasons: list[str] = []
+        self._not_asked: list[NotAsked] = []
 
-    def row(self, node: str, place: Location) -> Answer:
+    def row(self, noted: NotedPlace) -> Answer:
         """The trace of the row that stands at a place."""
+        place, node = noted.location, noted.nodes[0]
         if self.question.direction is Direction.FORWARD:
-            readers = self._readers_of(node, place)
-            return self._forward(node, readers, lambda recipe: self._at(recipe, place))
+            return self._forward(noted, lambda recipe, _: self._at(recipe, place))
         if self._nodes[node].kind == "frame-source":
             return self._of_source(node, place)
         recipe = self._recipe(node)
@@ -114,42 +139,70 @@ class Frames(ABC):
         start = self._group(node, recipe, [(output, file.path, np.array([ordinal], np.uint64))])
         there = output.format in KEEP_VALUES
         found = trace_back(self.spark, recipe, [row], there=there, key=self.key)
-        return self._sources(node, recipe, [start], found)
+        self._take(node, recipe, found)
+        return self._beyond([start])
 
-    def valued(self, node: str, place: ValuedPlace) -> Answer:
+    def valued(self, noted: NotedPlace, place: ValuedPlace) -> Answer:
         """The trace of the rows that have some values."""
         if self.question.direction is Direction.FORWARD:
-            readers = self._readers(node)
-            return self._forward(
-                node, readers, lambda recipe: self._with_values(recipe, node, place)
-            )
-        recipe = self._recipe(node)
-        found = trace_back(self.spark, recipe, values=place.values, key=self.key)
-        if not found.matched:
-            raise RowError("no row of the output has these values")
-        return self._back(node, recipe, found)
+            return self._forward(noted, lambda recipe, node: self._with_values(recipe, node, place))
 
-    def where(self, node: str, where: str) -> Answer:
+        def trace(recipe: Recipe) -> Witnesses:
+            return trace_back(self.spark, recipe, values=place.values, key=self.key)
+
+        return self._back(noted, trace, "no row of the output has these values")
+
+    def where(self, noted: NotedPlace, where: str) -> Answer:
         """The trace of an output's rows that fulfil a condition in Spark's SQL."""
-        recipe = self._recipe(node)
-        found = trace_back(self.spark, recipe, where=where, key=self.key)
-        if not found.matched:
-            raise RowError(f"no row of the output fulfils {where}")
-        return self._back(node, recipe, found)
 
-    def _back(self, node: str, recipe: Recipe, found: Witnesses) -> Answer:
-        start = self._grouped(self._nodes[node], found.matched, [])
-        return self._sources(node, recipe, [start], found)
+        def trace(recipe: Recipe) -> Witnesses:
+            return trace_back(self.spark, recipe, where=where, key=self.key)
+
+        return self._back(noted, trace, f"no row of the output fulfils {where}")
+
+    def _back(self, noted: NotedPlace, trace: Callable[[Recipe], Witnesses], none: str) -> Answer:
+        """The rows that all writes of an output which can be asked were made of.
+
+        Raises:
+            NoMatchError: no row of any write matches; ``none`` says so.
+            LineageError: no row of those that can be asked matches, and others can't be.
+        """
+        start: list[Group] = []
+        refused: list[LineageError] = []
+        for node in noted.nodes:
+            recipes = len(self._recipes)
+            try:
+                recipe = self._recipe(node)
+                found = trace(recipe)
+            except LineageError as problem:
+                del self._recipes[recipes:]
+                refused.append(problem)
+                self._leave_out(node, self._why(problem))
+                continue
+            if found.matched:
+                self._reasons += filter(None, [noted.doubts.get(node)])
+                start.append(self._grouped(self._nodes[node], found.matched, []))
+                self._take(node, recipe, found)
+        if start:
+            return self._beyond(start)
+        raise refused[0] if refused else NoMatchError(none)
+
+    def _leave_out(self, node: str, reason: str) -> None:
+        left_out = NotAsked(self.app, reason, node)
+        if left_out not in self._not_asked:
+            self._not_asked.append(left_out)
 
     def told(self, answer: Answer) -> Answer:
         """The answer, marked where files were read as they are now."""
         return marked(answer, self._as_now)
 
     @abstractmethod
-    def _sources(
-        self, node: str, recipe: Recipe, start: Sequence[Group], found: Witnesses
-    ) -> Answer:
-        """The answer that rows of sources, and whatever lies behind them, are."""
+    def _take(self, node: str, recipe: Recipe, found: Witnesses) -> None:
+        """Note rows of sources that an output's rows were made of."""
+
+    @abstractmethod
+    def _beyond(self, start: Sequence[Group]) -> Answer:
+        """The answer: the rows of sources that are noted, and whatever lies behind them."""
 
     @abstractmethod
     def _of_source(self, node: str, place: Location) -> Answer:
@@ -160,49 +213,56 @@ class Frames(ABC):
         self._warnings.append(said_end(place, self.app, direction))
         return self._answer([], [], ())
 
-    def _forward(
-        self, node: str, readers: Sequence[str], rows_of: Callable[[Recipe], Rows]
-    ) -> Answer:
+    def _forward(self, noted: NotedPlace, rows_of: RowsOf) -> Answer:
         """The output rows, of all DataFrames that read them, that rows of a source went into."""
-        if self._nodes[node].kind != "frame-source":
+        if self._nodes[noted.nodes[0]].kind != "frame-source":
             return self._end()
         forth = Forth()
-        start = self._made_of(node, readers, rows_of, forth)
-        if forth.refused and not forth.told:
-            raise forth.refused[0]
+        start = self._made_of(noted.nodes, rows_of, forth)
+        refusal = forth.refusal()
+        if refusal is not None:
+            raise refusal
         return self._gone_on(start, forth)
 
-    def _made_of(
-        self,
-        node: str,
-        readers: Sequence[str],
-        rows_of: Callable[[Recipe], Rows],
-        forth: Forth,
-    ) -> list[Group]:
-        """Note what the DataFrames that read a source (``readers``) made of some of its rows; the rows themselves."""
+    def _made_of(self, nodes: Iterable[str], rows_of: RowsOf, forth: Forth) -> list[Group]:
+        """Note what DataFrames that read some sources made of some rows of theirs; the rows themselves, said once."""
         start: list[Group] = []
-        for user in readers:
-            record = self._nodes[user]
-            made = f"what {record.name or record.op} (node {user}) made of it"
-            if record.kind == "unknown":
-                forth.reasons.append(f"{made} is not known: {record.reason}")
-                continue
+        for node in nodes:
+            for user in self._readers(node):
+                rows = self._made_by(user, node, rows_of, forth)
+                start = start or rows
+        return start
+
+    def _made_by(self, user: str, node: str, rows_of: RowsOf, forth: Forth) -> list[Group]:
+        record = self._nodes[user]
+        made = f"what {record.name or record.op} (node {user}) made of it"
+        if record.kind == "unknown":
+            forth.reasons.append(f"{made} is not known: {record.reason}")
+            self._leave_out(user, record.reason)
+            return []
+        recipes = len(self._recipes)
+        start: list[Group] = []
+        try:
             recipe = self._recipe(user)
-            rows = rows_of(recipe)
-            start = start or [self._group(node, recipe, rows)]
-            asked = {path: ordinals.tolist() for _, path, ordinals in rows}
-            try:
-                outcome = trace_forward(self.spark, recipe, asked, self.key)
-            except RefusedError as problem:
-                forth.refused.append(problem)
+            rows = rows_of(recipe, node)
+            start = [self._group(node, recipe, rows)]
+            if not forth.adds(user, rows):
+                return start
+            asked = {path: ordinals.tolist() for path, ordinals in forth.asked[user].items()}
+            outcome = trace_forward(self.spark, recipe, asked, self.key)
+        except LineageError as problem:
+            del self._recipes[recipes:]
+            forth.refused.append(problem)
+            if not isinstance(problem, NoSuchRowError):
                 forth.reasons.append(f"{made} can't be told: {self._why(problem)}")
-                continue
-            forth.told += 1
-            forth.reasons += outcome.reasons
-            if outcome.rows:
-                forth.groups[user] = self._outcome(user, recipe, outcome, forth.reasons)
-            if outcome.rows and recipe.names_rows:
-                forth.became |= self._records(user, outcome)
+                self._leave_out(user, self._why(problem))
+            return start
+        forth.told += 1
+        forth.reasons += outcome.reasons
+        if outcome.rows:
+            forth.groups[user] = self._outcome(user, recipe, outcome, forth.reasons)
+        if outcome.rows and recipe.names_rows:
+            forth.became |= self._records(user, outcome)
         return start
 
     @abstractmethod
@@ -212,26 +272,6 @@ class Frames(ABC):
     def _readers(self, node: str) -> list[str]:
         """What read a source."""
         return [link.dest for link in self._graph.links() if link.src == node]
-
-    def _readers_of(self, node: str, place: Location) -> list[str]:
-        """What read the file of a place, as it is known to a source: other versions of a table have it, too."""
-        own = self._readers(node)
-        path, files = self._nodes[node].path, set(self._files_at(own, place))
-        same = [one for one in self._nodes.values() if one.kind == "frame-source"]
-        others = [
-            user
-            for one in same
-            if one.path == path and one.node != node
-            for user in self._readers(one.node)
-            if self._nodes[user].kind == "unknown" or files & set(self._files_at([user], place))
-        ]
-        return list(dict.fromkeys([*own, *others]))
-
-    def _files_at(self, users: Iterable[str], place: Location) -> Iterator[File]:
-        for user in users:
-            if self._nodes[user].kind != "unknown":
-                with suppress(RowError):
-                    yield source_with(self._recipe(user), place)[1]
 
     def _records(self, node: str, outcome: Outcome) -> dict[str, Region]:
         """The records that rows of a DataFrame became, by space."""
@@ -280,12 +320,16 @@ class Frames(ABC):
             exact=not said,
             reasons=said,
             groups=tuple(groups),
-            warnings=tuple(dict.fromkeys(self._warnings)),
+            warnings=tuple(dict.fromkeys([*self._warnings, *self._left_out()])),
             changed=False,
-            complete=verdict.complete,
+            complete=verdict.complete and not self._not_asked,
+            not_asked=tuple(self._not_asked),
         )
 
-    def _why(self, problem: RefusedError) -> str:
+    def _left_out(self) -> Iterator[str]:
+        return (one.said() for one in self._not_asked)
+
+    def _why(self, problem: LineageError) -> str:
         """What an answer says of a refusal: that of a server is also for those who may not read rows."""
         if self.key == NO_CODE and isinstance(problem, NotComputedError):
             return "Spark can't compute the plan anew"

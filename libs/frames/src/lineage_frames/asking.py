@@ -47,7 +47,7 @@ def trace_noted(
     frames = Crossing(spark, store, reader, noted.app, question, key)
     with told():
         if where:
-            return frames.told(frames.where(noted.node, where))
+            return frames.told(frames.where(noted, where))
         if noted.valued is not None:
-            return frames.told(frames.valued(noted.node, noted.valued))
-        return frames.told(frames.row(noted.node, noted.location))
+            return frames.told(frames.valued(noted, noted.valued))
+        return frames.told(frames.row(noted))

@@ -7,7 +7,7 @@ asked by queries; each round of a trace does both with all that is known so far,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from lineage_core.address import kept_space
 from lineage_core.recipe import Recipe, Source
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction
-from lineage_frames.answers import Forth, Frames, Rows
+from lineage_frames.answers import Forth, Frames, Rows, RowsOf
 from lineage_frames.errors import RefusedError
 from lineage_frames.rows import source_with
 from lineage_frames.session import told
@@ -26,10 +26,12 @@ from lineage_frames.tracing import trace_named
 from lineage_frames.witnesses import Witnesses
 from lineage_store.answers import Answer, Group, Item
 from lineage_store.asking import Question
+from lineage_store.noted import NotedPlace
 from lineage_store.places import Location
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
 from lineage_store.traced import KeptRows, NamedRows, Traced
+from lineage_store.verdicts import verdict_of
 
 Regions = Mapping[str, Region]
 
@@ -77,7 +79,6 @@ class Crossing(Frames):
     """Nodes of records whose trace goes on: in the answer other groups stand for them."""
     _kept: dict[str, Group] = field(default_factory=dict)
     """By source, rows of DataFrames that records became."""
-    _reasons: list[str] = field(default_factory=list)
     _asked: dict[str, object] = field(default_factory=dict)
     """By node, the rows that a query was asked about in an earlier round."""
 
@@ -86,6 +87,10 @@ class Crossing(Frames):
         begun = traced
         if self.question.direction is Direction.FORWARD:
             forth = Forth()
+            for noted in traced.beside:
+                self._beside(noted, forth)
+            complete = verdict_of(self.store, self.app).complete
+            begun = traced = replace(traced, beside=(), complete=complete)
             last = self._follow(traced, forth)
             groups = self._forth_groups(forth)
         else:
@@ -99,6 +104,10 @@ class Crossing(Frames):
         )
         return replace(answer, start=start, asked=begun.asked)
 
+    def _beside(self, noted: NotedPlace, forth: Forth) -> None:
+        """Note what DataFrames made of a row that is a record, too."""
+        self._made_of(noted.nodes, lambda recipe, _: self._at(recipe, noted.location), forth)
+
     def _of_records(self, last: Traced, groups: list[Group]) -> Answer:
         """What was found among records, with what was found beyond."""
         found = last.answer(self.question.limit, texts=self.question.texts)
@@ -111,9 +120,15 @@ class Crossing(Frames):
             reasons=reasons,
             warnings=tuple(
                 dict.fromkeys(
-                    [*(one for one in found.warnings if one not in said), *self._warnings]
+                    [
+                        *(one for one in found.warnings if one not in said),
+                        *self._warnings,
+                        *self._left_out(),
+                    ]
                 )
             ),
+            complete=found.complete and not self._not_asked,
+            not_asked=(*found.not_asked, *self._not_asked),
         )
 
     def _trace(self, regions: Regions) -> Traced:
@@ -123,13 +138,10 @@ class Crossing(Frames):
 
     # -- back ----------------------------------------------------------------------------------
 
-    def _sources(
-        self, node: str, recipe: Recipe, start: Sequence[Group], found: Witnesses
-    ) -> Answer:
+    def _take(self, node: str, recipe: Recipe, found: Witnesses) -> None:
         self._warnings += found.warnings
         self._reasons += found.reasons
         self._collect(node, recipe, found)
-        return self._beyond(start)
 
     def _of_source(self, node: str, place: Location) -> Answer:
         if not self._is_kept(node):
@@ -250,8 +262,7 @@ class Crossing(Frames):
             for kept in traced.kept_rows():
                 if not self._is_new(kept.source, dict(kept.rows)):
                     continue
-                readers = self._readers(kept.source)
-                rows = self._made_of(kept.source, readers, kept_in(kept), forth)
+                rows = self._made_of([kept.source], kept_in(kept), forth)
                 if rows:
                     self._ends.add(kept.sink)
                     self._kept[kept.source] = rows[0]
@@ -266,10 +277,10 @@ class Crossing(Frames):
         return [*self._kept.values(), *forth.groups.values()]
 
 
-def kept_in(kept: KeptRows) -> Callable[[Recipe], Rows]:
+def kept_in(kept: KeptRows) -> RowsOf:
     """What says of a recipe that reads kept rows which of its sources' rows they are."""
 
-    def rows_of(recipe: Recipe) -> Rows:
+    def rows_of(recipe: Recipe, _: str) -> Rows:
         return [
             (source, file.path, kept.rows[file.path].positions())
             for source in recipe.sources

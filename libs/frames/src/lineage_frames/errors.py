@@ -7,12 +7,14 @@ LineageError
     │   └── TiedError           a window numbers rows that its order does not tell apart
     ├── ChangedSourceError  a source is not what it was when the job ran
     ├── RowError            the row that was asked for can't be what the recipe gives
+    │   └── NoMatchError        no row of the output or source has the values, or fulfils the condition
     └── NoSparkError        Spark does not start
 """
 
 from __future__ import annotations
 
 from lineage_core.errors import LineageError
+from lineage_store.errors import NoSuchRowError
 
 
 class FramesError(LineageError):
@@ -37,6 +39,10 @@ class ChangedSourceError(FramesError):
 
 class RowError(FramesError):
     """No row of the output, computed anew, has the values that were given."""
+
+
+class NoMatchError(RowError, NoSuchRowError):
+    """No row of an output or a source has the values that were given, or fulfils the condition."""
 
 
 class NoSparkError(FramesError):

@@ -13,7 +13,7 @@ from lineage_core.recipe import HIVE_TEXT, JDBC, LINES, Recipe, Source
 from lineage_frames import jdbc
 from lineage_frames.changed import literal_path, local_path
 from lineage_frames.connected import new_session
-from lineage_frames.errors import RowError
+from lineage_frames.errors import NoMatchError
 from lineage_frames.pyspark_parts import table_of
 from lineage_frames.sources import ROW, WHOLE_FILES, view_of
 from lineage_frames.witnesses import Witnesses
@@ -90,14 +90,14 @@ def ordinal_of(spark: SparkSession, source: Source, path: str, line: int) -> int
     """The ordinal, from 0, of the row at a line of a file, from 1.
 
     Raises:
-        RowError: no row stands there: a blank line, a comment, the header, or past the end.
+        NoMatchError: no row stands there: a blank line, a comment, the header, or past the end.
     """
     if source.format in EACH_LINE:
         return line - 1
     _, records = _records(spark, source, path)
     found = records.where(F.col("line") == line - 1).collect()
     if not found or found[0].record < _headers(source):
-        raise RowError(f"{path}:{line} is no row")
+        raise NoMatchError(f"{path}:{line} is no row")
     ordinal: int = found[0].record - _headers(source)
     return ordinal
 

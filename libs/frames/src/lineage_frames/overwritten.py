@@ -42,24 +42,27 @@ def check_before(
     graph = store.graph(noted.app)
     told = _Told(store, reader, noted.app)
     if question.direction is Direction.BACKWARD:
-        users = [noted.node]
+        users: Sequence[str] = noted.nodes
         if noted.valued is None:
             told.check_output(graph, noted, question)
     else:
-        users = _users(graph, [noted.node])
+        users = _users(graph, noted.nodes)
     told.check_sources(graph, users, question)
 
 
 def check_through(store: GraphStore, reader: RowReader, question: Question, traced: Traced) -> None:
     """As :func:`check_before`, for a trace of records that goes on through DataFrames; raises the same."""
+    if traced.beside:
+        # What records tell is told in any case.
+        return
     if question.direction is Direction.BACKWARD:
-        users = [one.frame for one in traced.named_rows()]
+        users: Sequence[str] = [one.frame for one in traced.named_rows()]
     else:
         users = _users(traced.graph, [one.source for one in traced.kept_rows()])
     _Told(store, reader, traced.app).check_sources(traced.graph, users, question)
 
 
-def _users(graph: FlowGraph, sources: Sequence[str]) -> list[str]:
+def _users(graph: FlowGraph, sources: Sequence[str]) -> Sequence[str]:
     return [link.dest for link in graph.links() if link.src in sources]
 
 
@@ -103,7 +106,8 @@ class _Told:
 
     def check_output(self, graph: FlowGraph, noted: NotedPlace, question: Question) -> None:
         """See that the file of a row that is asked for is what was written."""
-        recipe = read_recipe(graph, noted.node)
+        node = noted.nodes[0]
+        recipe = read_recipe(graph, node)
         if recipe is None:
             return
         vet_files(recipe, self.reader)
@@ -114,8 +118,8 @@ class _Told:
             who = self._who(self.app)
             if change.gone:
                 raise ChangedSourceError(
-                    f"{plain_path(change.file.path)} is gone: {who} wrote it{self._replaced(graph, noted.node)}; the "
-                    f"rows that it held are asked for by values: lineage back '{noted.node}#COLUMN=VALUE' --app {self.app}"
+                    f"{plain_path(change.file.path)} is gone: {who} wrote it{self._replaced(graph, node)}; the "
+                    f"rows that it held are asked for by values: lineage back '{node}#COLUMN=VALUE' --app {self.app}"
                 )
             if not question.as_now:
                 raise ChangedSourceError(f"{change.said}; {who} wrote it; {OFFERED}")

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from lineage_core.recipe import HIVE_TEXT, File, Recipe, Source
 from lineage_frames import literals
 from lineage_frames.changed import check_unchanged
-from lineage_frames.errors import RefusedError, RowError
+from lineage_frames.errors import NoMatchError, RefusedError, RowError
 from lineage_frames.given_rows import Matching
 from lineage_frames.hive_text import check_fields, parted
 from lineage_frames.locations import has_lines, ordinal_of
@@ -238,7 +238,8 @@ def rows_with(
 
     Raises:
         ChangedSourceError: the files are not what the job read.
-        RowError: there is no such row, or a value is none of its column.
+        NoMatchError: there is no such row.
+        RowError: a value is none of its column.
         RefusedError: there are too many rows, or values can't be compared.
     """
     session = session_of(spark, recipe, [source])
@@ -252,7 +253,7 @@ def rows_with(
     found = view.where(condition(session, chosen(columns, values))).select(FILE, ROW)
     rows = found.limit(ROWS_MAX + 1).collect()
     if not rows:
-        raise RowError("no row of the source has these values")
+        raise NoMatchError("no row of the source has these values")
     if len(rows) > ROWS_MAX:
         raise RefusedError(f"more than {ROWS_MAX:,} rows have these values: give more of them")
     by_file: dict[str, list[int]] = {}

@@ -66,7 +66,7 @@ class Group:
     """Items of one node; ``items`` may be the first of many, ``count`` is always of all.
 
     ``changed``: a file of theirs is not any more as it was; ``gone``: one is not there at all. ``standing`` says
-    it in one word: the worst that is to be said of their files.
+    it in one word: the worst that is to be said of their files. ``app``: whose node it is; empty: the answer's.
     """
 
     node: str
@@ -76,6 +76,7 @@ class Group:
     count: int
     items: tuple[Item, ...]
     standing: Standing = "same"
+    app: str = ""
 
     @property
     def changed(self) -> bool:
@@ -99,6 +100,7 @@ class Group:
             "gone": self.gone,
             "standing": self.standing,
             "items": [item.to_json() for item in self.items],
+            "app": self.app,
         }
 
     @classmethod
@@ -118,6 +120,7 @@ class Group:
             told["count"],
             items,
             told.get("standing", standing),
+            told.get("app", ""),
         )
 
     def without_texts(self) -> Group:
@@ -127,11 +130,40 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class NotAsked:
+    """What takes part in a question and could not be asked: an application, or one node of it (else empty)."""
+
+    app: str
+    reason: str
+    node: str = ""
+
+    def said(self) -> str:
+        """The warning."""
+        node = f"node {self.node} of " if self.node else ""
+        return f"{node}{self.app} is not asked: {self.reason}"
+
+    def to_json(self) -> dict[str, str]:
+        """As tools read it."""
+        return {"app": self.app, "node": self.node, "reason": self.reason}
+
+    @classmethod
+    def from_json(cls, told: dict[str, str]) -> NotAsked:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        return cls(told["app"], told["reason"], told["node"])
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A traced question.
 
-    ``changed``: a file of it is not any more as the application left it. ``complete``: the
-    application's lineage is all there; otherwise items may be missing.
+    ``changed``: a file of it is not any more as the application left it. ``complete``: the lineage of all
+    applications that take part is there, and all were asked; otherwise items may be missing. ``app``: the
+    application that was asked, the latest of several; ``apps``: all of them (empty: just ``app``).
+    ``not_asked``: what takes part and could not be asked.
     """
 
     app: str
@@ -144,21 +176,26 @@ class Answer:
     warnings: tuple[str, ...]
     changed: bool
     complete: bool
+    apps: tuple[str, ...] = ()
+    not_asked: tuple[NotAsked, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The shape that tools rely on; keys are only ever added."""
         key = "sources" if self.direction is Direction.BACKWARD else "sinks"
+        of_app = [replace(group, app=group.app or self.app) for group in self.groups]
         return {
             "app": self.app,
+            "apps": list(self.apps or (self.app,)),
+            "not_asked": [one.to_json() for one in self.not_asked],
             "direction": self.direction.value,
             "from": list(self.asked),
-            "start": [group.to_json() for group in self.start],
+            "start": [replace(one, app=one.app or self.app).to_json() for one in self.start],
             "exact": self.exact,
             "reasons": list(self.reasons),
             "complete": self.complete,
             "changed": self.changed,
             "warnings": list(self.warnings),
-            key: [group.to_json() for group in self.groups],
+            key: [group.to_json() for group in of_app],
         }
 
     @classmethod
@@ -170,24 +207,36 @@ class Answer:
         """
         direction = Direction(told["direction"])
         key = "sources" if direction is Direction.BACKWARD else "sinks"
+        apps = tuple(told.get("apps", ()))
+        several = apps not in {(), (told["app"],)}
+
+        def groups(of: str) -> tuple[Group, ...]:
+            found = map(Group.from_json, told[of])
+            return tuple(one if several else replace(one, app="") for one in found)
+
         return cls(
             app=told["app"],
             direction=direction,
             asked=tuple(told["from"]),
-            start=tuple(map(Group.from_json, told["start"])),
+            start=groups("start"),
             exact=told["exact"],
             reasons=tuple(told["reasons"]),
-            groups=tuple(map(Group.from_json, told[key])),
+            groups=groups(key),
             warnings=tuple(told["warnings"]),
             changed=told["changed"],
             complete=told["complete"],
+            apps=apps if several else (),
+            not_asked=tuple(map(NotAsked.from_json, told.get("not_asked", ()))),
         )
 
     def asked_as(self, places: Sequence[str]) -> Answer:
         """The same, of places as they were typed."""
         spelled = dict(zip(self.asked, places, strict=True))
         warnings = tuple(respelled(warning, spelled) for warning in self.warnings)
-        return replace(self, asked=tuple(places), warnings=warnings)
+        not_asked = tuple(
+            replace(one, reason=respelled(one.reason, spelled)) for one in self.not_asked
+        )
+        return replace(self, asked=tuple(places), warnings=warnings, not_asked=not_asked)
 
     def without_texts(self) -> Answer:
         """The same for who may not read what rows say."""

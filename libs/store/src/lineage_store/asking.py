@@ -23,7 +23,7 @@ from lineage_store.finding import (
 )
 from lineage_store.locations import Locations
 from lineage_store.names import Names, looks_like_address
-from lineage_store.noted import NotedRowError, node_of, noted_among
+from lineage_store.noted import NotedPlace, NotedRowError, node_of, noted_among
 from lineage_store.opaque import find_opaque
 from lineage_store.opened import Opened, Opener
 from lineage_store.paths import RowsError, canonical
@@ -83,6 +83,7 @@ class Asker:
         opened = self._opener.open(self._application(question, uses))
         opened = replace(opened, locations=opened.locations.as_now())
         begun = self._begin(opened, question, uses)
+        beside = tuple(_beside(opened, uses, question.direction))
         until = "ends" if question.until is None else opened.names.node(question.until)
         trace = partial(
             opened.tracer.trace, question.direction, begun, until=until, steps=question.steps
@@ -101,12 +102,13 @@ class Asker:
             locations=opened.locations,
             begun=begun,
             result=result,
-            complete=opened.verdict.complete,
+            complete=opened.verdict.complete and not beside,
             superset=opened.verdict.superset,
             changed=_any_changed(uses),
             warnings=tuple(dict.fromkeys(self._warnings(opened, question, uses))),
             along_exact=partial(trace, exact_only=True),
             known=opened.nodes,
+            beside=beside,
         )
 
     def again(self, question: Question, traced: Traced) -> Traced:
@@ -133,14 +135,12 @@ class Asker:
     ) -> Iterator[str]:
         for place, found in uses.items():
             yield from _warnings_of_use(place, found[0], question.direction)
-            for record in noted_among(opened.nodes, (use.node for use in found)):
-                yield f"{place}: left out is what the DataFrames of {opened.app} made of it ({record.name})"
         if question.direction is Direction.FORWARD and question.app is None:
             for place in uses:
                 path = parse_location(place).path
                 others = other_readers(self._store, self._reader, path, opened.app)
                 if others:
-                    yield _also_read(place, opened.app, others)
+                    yield said_also_read(place, opened.app, others)
         verdict = opened.verdict
         if not verdict.complete:
             yield said_incomplete(opened.app, verdict)
@@ -186,8 +186,9 @@ class Asker:
     def _start(self, opened: Opened, place: str, uses: list[FileUse] | None) -> dict[str, Region]:
         if uses is None and looks_like_address(place):
             named = opened.names.find(place, opened.graph)
-            for record in noted_among(opened.nodes, map(node_of, named)):
-                raise NotedRowError(place, opened.app, record)
+            noted = noted_among(opened.nodes, map(node_of, named))
+            if noted:
+                raise NotedRowError(place, opened.app, noted)
             for space, region in named.items():
                 opened.locations.check(space, region, opened.names.space(space))
             return named
@@ -195,7 +196,7 @@ class Asker:
             return {OPAQUE_SPACE: Region.from_positions([text_position(place)])}
         noted = noted_among(opened.nodes, (use.node for use in uses))
         if len(noted) == len({use.node for use in uses}):
-            raise NotedRowError(place, opened.app, noted[0])
+            raise NotedRowError(place, opened.app, noted)
         typed = parse_location(place)
         where = replace(typed, path=canonical(typed.path))
         units = {use.node: opened.locations.unit(use.node, where.path) for use in uses}
@@ -225,6 +226,17 @@ class Asker:
 def goes_on(question: Question, traced: Traced) -> bool:
     """Whether what a question came to are rows of DataFrames, and it asks where these come from, or went, too."""
     return question.until is None and question.steps is None and traced.crosses
+
+
+def _beside(
+    opened: Opened, uses: Mapping[str, Sequence[FileUse]], direction: Direction
+) -> Iterator[NotedPlace]:
+    """Rows of DataFrames among those that places name, in the direction that is asked."""
+    for place, found in uses.items():
+        wanted = [use.node for use in found if use.wrote == (direction is Direction.BACKWARD)]
+        nodes = tuple(record.node for record in noted_among(opened.nodes, wanted))
+        if nodes:
+            yield NotedPlace(opened.app, nodes, place)
 
 
 def _any_changed(uses: Mapping[str, Sequence[FileUse]]) -> bool:
@@ -269,7 +281,8 @@ def _refuse_unheard_of(begun: dict[str, Region], result: TraceResult, names: Nam
             raise LocationError(f"there is no item {shown} in this application")
 
 
-def _also_read(place: str, app: str, others: Sequence[str]) -> str:
+def said_also_read(place: str, app: str, others: Sequence[str]) -> str:
+    """The warning that a trace forward is just of one application."""
     named = ", ".join(others[:OTHERS_NAMED]) + (", ..." if len(others) > OTHERS_NAMED else "")
     return f"{place}: this is what {app} made of it; {named} read it, too (--app chooses)"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from lineage_core.message import RecordFiles, RecordSplits, SinkFiles, Splits, Unknown
@@ -27,13 +28,17 @@ class NotFoundError(StoreError):
 class FileUse:
     """An application's node that read (``wrote`` False) or wrote a file.
 
-    ``standing``: how the file stands to what the application left or saw.
+    ``standing``: how the file stands to what the application left or saw. ``then``: size and time of the file as
+    the node noted it. ``undecided``: just the time of the file is another, and no checksum tells whether the
+    content is.
     """
 
     app: str
     node: str
     wrote: bool
     standing: Standing
+    then: frozenset[tuple[int, float]] = frozenset()
+    undecided: bool = False
 
     @property
     def changed(self) -> bool:
@@ -44,6 +49,18 @@ class FileUse:
     def gone(self) -> bool:
         """Whether there is no such file any more."""
         return self.standing == "gone"
+
+    def is_of(self, version: Collection[tuple[int, float]]) -> bool:
+        """Whether the node noted the file as in one of these states."""
+        return any(
+            size == other_size and abs(mtime - other_mtime) <= MTIME_TOLERANCE_S
+            for size, mtime in self.then
+            for other_size, other_mtime in version
+        )
+
+    def has_size_of(self, version: Collection[tuple[int, float]]) -> bool:
+        """Whether the file had the size that it has in one of these states."""
+        return not {size for size, _ in self.then}.isdisjoint(size for size, _ in version)
 
 
 def find_application(store: GraphStore, name: str | None) -> str:
@@ -100,25 +117,58 @@ def find_uses(
             break
     if not best:
         raise NotFoundError(_unknown(path, state, app) + _maybe_of(store, state, app))
+    if best[-1].changed:
+        # What the file was then is one version of it: the last that the application knew.
+        best = [use for use in best if use.is_of(best[-1].then)]
     return best
 
 
-def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> list[str]:
-    """Other applications (of the latest) that read a file as it is now."""
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who read one version of a file.
+
+    ``apps``: the applications, the latest first. ``unsure``: others, whose version may be the same: just its time
+    is another, and no checksum tells.
+    """
+
+    apps: tuple[str, ...] = ()
+    unsure: tuple[str, ...] = ()
+
+
+def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
+    """All applications that read a file as it is now; where none did, as the latest that read it at all had it.
+
+    Those that hold the materialised lineage of others are not among them.
+    """
     canonical_path = canonical(path)
     state = seen(reader, canonical_path)
     ids = store.application_ids()
-    own = {app, whose_rows(app, ids)}
-    return [
-        record.app
-        for record in store.applications()[:APPLICATIONS_ASKED]
-        if record.app not in own
-        and whose_rows(record.app, ids) is None
-        and any(
-            not use.wrote and not use.changed
-            for use in _uses(store, reader, record.app, canonical_path, state)
-        )
+    uses = [
+        use
+        for app in ids
+        if whose_rows(app, ids) is None
+        for use in _uses(store, reader, app, canonical_path, state)
+        if not use.wrote
     ]
+    now = [use for use in uses if not use.changed]
+    if now and state != "unseen":
+        apps = dict.fromkeys(use.app for use in now)
+        return Readers(tuple(apps), _others(apps, (use for use in uses if use.undecided)))
+    if not uses:
+        return Readers()
+    version = next(use.then for use in reversed(uses) if use.app == uses[0].app)
+    apps = dict.fromkeys(use.app for use in uses if use.is_of(version))
+    return Readers(tuple(apps), _others(apps, (use for use in uses if use.has_size_of(version))))
+
+
+def _others(apps: Collection[str], uses: Iterable[FileUse]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(use.app for use in uses if use.app not in apps))
+
+
+def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> list[str]:
+    """Other applications that read a file in the version that :func:`find_readers` means."""
+    own = whose_rows(app, store.application_ids()) or app
+    return [one for one in find_readers(store, reader, path).apps if one not in {app, own}]
 
 
 def _uses(store: GraphStore, reader: RowReader, app: str, path: str, state: Seen) -> list[FileUse]:
@@ -140,16 +190,18 @@ def _uses(store: GraphStore, reader: RowReader, app: str, path: str, state: Seen
                 if is_it(file.path):
                     found.setdefault((message.node, True), set()).add((file.size, file.mtime))
 
-    def standing(node: str, then: set[tuple[int, float]]) -> Standing:
+    def use(node: str, then: set[tuple[int, float]], *, wrote: bool) -> FileUse:
         known = {"unknown" if state == "unseen" else by_state(state, *one) for one in then}
         if None in known:
             # Just its time is another: the application's checksums may tell more.
-            return Locations(store.graph(app), reader).standing(node, path)
-        return worst(one for one in known if one is not None)
+            locations = Locations(store.graph(app), reader)
+            standing = locations.standing(node, path)
+            undecided = standing == "changed" and locations.is_undecided(node, path)
+            return FileUse(app, node, wrote, standing, frozenset(then), undecided)
+        standing = worst(one for one in known if one is not None)
+        return FileUse(app, node, wrote, standing, frozenset(then))
 
-    return [
-        FileUse(app, node, wrote, standing(node, then)) for (node, wrote), then in found.items()
-    ]
+    return [use(node, then, wrote=wrote) for (node, wrote), then in found.items()]
 
 
 def _maybe_of(store: GraphStore, state: Seen, app: str | None) -> str:

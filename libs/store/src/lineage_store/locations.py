@@ -22,7 +22,7 @@ from lineage_core.region import Region
 from lineage_core.row_sums import BLOCK_ROWS, sums_in
 from lineage_store.bound_rows import InFile, Rows
 from lineage_store.paths import RowsError, Spellings, plain_path
-from lineage_store.places import Location, LocationError
+from lineage_store.places import Location, LocationError, PastTheEndError
 from lineage_store.rows import RowReader
 from lineage_store.standing import Seen, Standing, by_state, has_changed, seen, worst
 
@@ -106,7 +106,7 @@ class Locations:
         if file is not None:
             row = _sink_row(file, place)
             if file.rows is not None and row >= file.rows:
-                raise LocationError(_past_the_end(file, place))
+                raise PastTheEndError(_past_the_end(file, place))
             return {f"{node}#{file.partition}": Region.from_positions([row])}
         source = self._sources_of(node).get(place.path)
         if source is None:
@@ -115,7 +115,7 @@ class Locations:
         for split, ordinal in self._splits_at(source, place):
             found.setdefault(f"{node}#{split.partition}", []).append(ordinal)
         if not found:
-            raise LocationError(f"{place.path} has no {place.unit} {place.number}")
+            raise PastTheEndError(f"{place.path} has no {place.unit} {place.number}")
         return {space: Region.from_positions(ordinals) for space, ordinals in found.items()}
 
     def check(self, space: str, region: Region, shown: str) -> None:
@@ -160,6 +160,27 @@ class Locations:
     def standing(self, node: str, path: str) -> Standing:
         """How a file (its canonical path) of a node stands to what it read or wrote there."""
         return worst({self._standing(one) for one in self._files_of(node).get(path, ())})
+
+    def is_undecided(self, node: str, path: str) -> bool:
+        """Whether nothing tells if a file, whose time alone is another, has the content that a node had.
+
+        ``path``: canonical.
+        """
+        files = self._files_of(node).get(path, ())
+        if all(one.checksum for one in files):
+            return any(_size_of(one) > COMPARED_MAX for one in files)
+        source = self._sources_of(node).get(path)
+        if source is None:
+            return True
+        try:
+            return all(
+                self._is_summed(path, split, start)
+                for at, part in enumerate(source.parts)
+                if (start := self._known_before(source, at)) is not None
+                for split in part
+            )
+        except RowsError:
+            return True
 
     def standings(self, node: str) -> dict[str, Standing]:
         """How each file of a node stands to what it read or wrote there."""
@@ -342,7 +363,7 @@ class Locations:
         if rows is not None and ordinal >= rows:
             unit, said = source.first.unit, row + (source.first.unit == "line")
             had = _counted(row - ordinal + rows, unit)
-            raise LocationError(
+            raise PastTheEndError(
                 f"{source.path} had {had} when it was read; there is no {unit} {said}"
             )
         return [(split, ordinal) for split in source.parts[at]]
@@ -358,8 +379,7 @@ class Locations:
         return has_changed(self._standing(noted))
 
     def _standing(self, noted: SplitRecord | SinkFileRecord) -> Standing:
-        size = noted.file_size if isinstance(noted, SplitRecord) else noted.size
-        then = (noted.node, self._spellings.of(noted.path), size, noted.mtime)
+        then = (noted.node, self._spellings.of(noted.path), _size_of(noted), noted.mtime)
         known = self._standings.get(then)
         if known is None:
             known = self._standings[then] = self._compared(*then)
@@ -463,6 +483,10 @@ class Locations:
             files = self._graph.sink_files(node) if is_sink else ()
             self._sinks[node] = {self._spellings.of(file.path): file for file in files}
         return self._sinks[node]
+
+
+def _size_of(noted: SplitRecord | SinkFileRecord) -> int:
+    return noted.file_size if isinstance(noted, SplitRecord) else noted.size
 
 
 def _rows_in(pieces: Sequence[_Piece]) -> int | None:

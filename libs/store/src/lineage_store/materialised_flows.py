@@ -124,11 +124,14 @@ class MaterialisedFlows:
         if question.regions or app not in self._store.application_ids():
             return None
         opened = self._opener.open(app)
-        if not _holds(opened, self._opener.open(noted.app), noted.node):
+        held = _held(opened, self._opener.open(noted.app), noted)
+        # Of sources that were not materialised the readers are named (`LookedUp.missing`).
+        back = question.direction is Direction.BACKWARD
+        if not held or (back and len(held) < len(noted.nodes)):
             return None
         asked = replace(question, app=app)
         if noted.valued is not None:
-            regions = self._with_values(opened, question.direction, noted)
+            regions = self._with_values(opened, question.direction, noted, held)
             if not regions:
                 return None
             asked = replace(asked, places=(), regions=regions)
@@ -150,7 +153,7 @@ class MaterialisedFlows:
         missing: tuple[str, ...] = ()
         warnings = traced.warnings
         if question.direction is Direction.FORWARD:
-            missing = tuple(_not_materialised(base, opened, noted.node))
+            missing = tuple(_not_materialised(base, opened, noted.nodes))
         if not base.verdict.complete:
             warnings = (*warnings, said_incomplete(base.app, base.verdict))
         result = traced.result
@@ -161,17 +164,23 @@ class MaterialisedFlows:
         return LookedUp(traced, noted.app, missing)
 
     def _with_values(
-        self, opened: Opened, direction: Direction, noted: NotedPlace
+        self, opened: Opened, direction: Direction, noted: NotedPlace, nodes: Iterable[str]
     ) -> dict[str, Region] | None:
-        """The rows that have some values, by space; None where just a query can tell which."""
-        node, files = noted.node, _files_of(self._store.graph(noted.app), direction, noted.node)
-        if noted.valued is None or files is None or not self._are_as_then(opened, node, files):
+        """The rows of some nodes that have values, by space; None where just a query can tell which."""
+        if noted.valued is None or noted.doubts:
             return None
-        rows = positions_with(files, noted.valued.values, self._reader)
-        # What was written meanwhile may be in it.
-        if rows is None or not self._are_as_then(opened, node, files):
-            return None
-        return {f"{node}#{at}": Region.from_positions(one) for at, one in rows.items()}
+        found: dict[str, Region] = {}
+        base = self._store.graph(noted.app)
+        for node in nodes:
+            files = _files_of(base, direction, node)
+            if files is None or not self._are_as_then(opened, node, files):
+                return None
+            rows = positions_with(files, noted.valued.values, self._reader)
+            # What was written meanwhile may be in it.
+            if rows is None or not self._are_as_then(opened, node, files):
+                return None
+            found |= {f"{node}#{at}": Region.from_positions(one) for at, one in rows.items()}
+        return found
 
     def _are_as_then(self, opened: Opened, node: str, files: Files) -> bool:
         """Whether files are what the job left or saw."""
@@ -182,12 +191,14 @@ class MaterialisedFlows:
         return all(standings.get(canonical(one.path)) in {"same", "touched"} for one in files.files)
 
 
-def _holds(opened: Opened, base: Opened, node: str) -> bool:
-    """Whether flows are of the very output or source that is asked for."""
-    there, own = opened.record(node), base.record(node)
-    if there is None or own is None or there.path != own.path:
-        return False
-    return there.kind == MADE_AS.get(own.kind)
+def _held(opened: Opened, base: Opened, noted: NotedPlace) -> list[str]:
+    """Of the outputs or sources that are asked for those that flows are of."""
+    found: list[str] = []
+    for node in noted.nodes:
+        there, own = opened.record(node), base.record(node)
+        if there is not None and own is not None and there.path == own.path:
+            found += [node] if there.kind == MADE_AS.get(own.kind) else []
+    return found
 
 
 def _files_of(graph: FlowGraph, direction: Direction, node: str) -> Files | None:
@@ -220,13 +231,14 @@ def _readers(graph: FlowGraph, sources: Iterable[str]) -> list[str]:
     return [link.dest for link in graph.links() if link.src in wanted]
 
 
-def _not_materialised(base: Opened, opened: Opened, source: str) -> Iterator[str]:
-    """What DataFrames made of a source beyond what was materialised."""
-    path = next((one.path for one in base.nodes if one.node == source), None)
+def _not_materialised(base: Opened, opened: Opened, sources: Iterable[str]) -> Iterator[str]:
+    """What DataFrames made of sources beyond what was materialised."""
+    wanted = set(sources)
+    paths = {one.path for one in base.nodes if one.node in wanted}
     # A file may belong to several sources of one path, such as versions of a table.
-    same = [one.node for one in base.nodes if one.kind == "frame-source" and one.path == path]
+    same = {one.node for one in base.nodes if one.kind == "frame-source" and one.path in paths}
     there = {node.node for node in opened.nodes}
-    for node in dict.fromkeys(_readers(base.graph, [source, *same])):
+    for node in dict.fromkeys(_readers(base.graph, wanted | same)):
         record = base.record(node)
         if node not in there and record is not None:
             what = record.name or record.op

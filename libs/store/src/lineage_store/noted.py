@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from lineage_core.address import parse_space
 from lineage_core.graph import NOTED, FlowGraph, NodeRecord
 from lineage_core.recipe import Recipe
-from lineage_core.trace_result import Direction, TraceError
-from lineage_store.finding import NotFoundError, find_application
-from lineage_store.materialised import whose_rows
-from lineage_store.names import Names
-from lineage_store.paths import canonical
-from lineage_store.places import Location, ValuedPlace, parse_location, parse_valued
-from lineage_store.port import GraphStore
+from lineage_core.trace_result import TraceError
+from lineage_store.places import Location, ValuedPlace, parse_location
 
 
 class NotedRowError(TraceError):
-    """A row of a DataFrame was asked for: its trace is a query, made from the recipe of ``node``."""
+    """Rows of DataFrames were asked for: their trace is a query, made from the recipes of ``nodes`` or of their readers."""
 
-    def __init__(self, place: str, app: str, record: NodeRecord) -> None:
+    def __init__(self, place: str, app: str, records: Sequence[NodeRecord]) -> None:
+        record = next((one for one in records if one.kind != "unknown"), records[0])
         what = record.name or record.op
         told = f"{place} is a row of what {what} at {record.call_site} "
         told += "read" if record.kind == "frame-source" else "gave"
@@ -32,18 +28,23 @@ class NotedRowError(TraceError):
         super().__init__(told)
         self.place = place
         self.app = app
-        self.node = record.node
+        self.nodes = tuple(one.node for one in records)
         self.kind = record.kind
 
 
 @dataclass(frozen=True, slots=True)
 class NotedPlace:
-    """Rows of a DataFrame by what they were asked for: the node, and their values or else where they stand."""
+    """Rows of DataFrames by what they were asked for: the nodes, and their values or else where they stand.
+
+    ``nodes``: of one application: those that read a source, or that wrote an output. ``doubts``: by node, why
+    rows of it may not be in the output any more.
+    """
 
     app: str
-    node: str
+    nodes: tuple[str, ...]
     place: str
     valued: ValuedPlace | None = None
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def location(self) -> Location:
@@ -63,62 +64,7 @@ class NotedPlace:
         """
         if error.kind == "unknown":
             raise error
-        return cls(error.app, error.node, error.place)
-
-
-def noted_by_values(
-    store: GraphStore, places: Sequence[str], direction: Direction, app: str | None
-) -> NotedPlace | None:
-    """The rows that ``OUTPUT#column=value`` (forward: ``SOURCE#``) names, the first place; None where it has another form.
-
-    Raises:
-        NotFoundError: the application is not there.
-    """
-    valued = parse_valued(places[0]) if places else None
-    found = valued and noted_called(store, valued.of, direction, app)
-    return NotedPlace(*found, places[0], valued) if found else None
-
-
-def noted_called(
-    store: GraphStore, name: str, direction: Direction, app: str | None
-) -> tuple[str, str] | None:
-    """The latest application, and its node, that gave an output (forward: read a source) of that path, table or name.
-
-    Of one that holds the materialised lineage of another, this.
-
-    Raises:
-        NotFoundError: the application is not there.
-    """
-    kind = "frame" if direction is Direction.BACKWARD else "frame-source"
-    path = canonical(name)
-    ids = store.application_ids()
-    found = None if app is None else find_application(store, app)
-    for one in ids if found is None else [whose_rows(found, ids) or found]:
-        nodes = store.graph(one).nodes()
-        wanted = [node for node in nodes if node.kind == kind]
-        for node in reversed(wanted):
-            if node.path is not None and (node.path == name or canonical(node.path) == path):
-                return one, node.node
-        names = Names(nodes)
-        for node in wanted:
-            if name in {node.node, names.label(node.node)}:
-                return one, node.node
-    return None
-
-
-def output_called(store: GraphStore, name: str, app: str | None) -> NotedPlace:
-    """The output of that path, table or name.
-
-    Raises:
-        NotFoundError: no application gave one.
-    """
-    found = noted_called(store, name, Direction.BACKWARD, app)
-    if found is None:
-        raise NotFoundError(
-            f"no DataFrame's output is called {name!r}: give its path, its table or its node "
-            "(lineage graph lists them)"
-        )
-    return NotedPlace(*found, name)
+        return cls(error.app, error.nodes, error.place)
 
 
 def columns_of(graph: FlowGraph, nodes: Iterable[NodeRecord], node: str) -> list[tuple[str, str]]:

@@ -154,6 +154,45 @@ def state_of(path: str) -> FileState | None:
     return FileState(int(info["size"]), None if mtime is None else float(mtime), mark)
 
 
+def files_below(path: str) -> list[str]:
+    """The files with rows below a folder (its canonical path), or the file of that path, in order.
+
+    Raises:
+        RowsError: they can't be listed.
+    """
+    scheme, rest = split_scheme(path)
+    try:
+        if scheme == "file":
+            found = _local_files(rest)
+        else:
+            protocol = f"{scheme}://"
+            listed = [str(one) for one in _file_system(path).find(path)]
+            found = [canonical(protocol + one.removeprefix(protocol)) for one in listed]
+    except FileNotFoundError:
+        return []
+    except (OSError, ImportError, ValueError) as error:
+        raise RowsError(f"{path}: {error}") from error
+    spellings = Spellings()
+    return sorted(spellings.of(one) for one in found if not _is_hidden(one.removeprefix(path)))
+
+
+def _local_files(path: str) -> list[str]:
+    if os.path.isfile(path):
+        return [path]
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    walked = os.walk(path, onerror=refuse)
+    return [os.path.join(folder, name) for folder, _, names in walked for name in names]
+
+
+def _is_hidden(below: str) -> bool:
+    """Whether Spark's readers leave a path out."""
+    parts = [part for part in below.split("/") if part]
+    return any(part[0] == "." or (part[0] == "_" and "=" not in part) for part in parts)
+
+
 class Bytes:
     """The (decompressed) bytes of one file; ranges are best asked for in ascending order."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lineage_core.errors import LineageError
 from lineage_core.graph import Unit
+from lineage_store.errors import NoSuchRowError
 
 _LINE = re.compile(r"(?P<path>.+):(?P<number>\d{1,18})", re.DOTALL)
 _RECORD = re.compile(r"(?P<path>.+)#(?P<number>\d{1,18})", re.DOTALL)
@@ -14,6 +15,10 @@ _RECORD = re.compile(r"(?P<path>.+)#(?P<number>\d{1,18})", re.DOTALL)
 
 class LocationError(LineageError):
     """A location or address that names no row; the message says what does."""
+
+
+class PastTheEndError(LocationError, NoSuchRowError):
+    """A location that names no row, for the file has none there."""
 
 
 @dataclass(frozen=True, slots=True)

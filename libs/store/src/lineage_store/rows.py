@@ -33,6 +33,7 @@ from lineage_store.paths import (
     FileState,
     RowsError,
     canonical,
+    files_below,
     is_compressed,
     plain_path,
     split_scheme,
@@ -96,6 +97,16 @@ class RowReader:
     def is_folder(self, path: str) -> bool:
         """Whether a text names a folder of this machine."""
         return os.path.isdir(plain_path(path))
+
+    def files_below(self, path: str) -> list[str]:
+        """The files with rows below a folder, by canonical path, in order; none where there is no such folder.
+
+        Left out is what Spark's readers leave out: names that begin with ``_`` (but those of columns) or ``.``.
+
+        Raises:
+            RowsError: nobody can tell.
+        """
+        return files_below(path)
 
     def index(self, path: str) -> LineIndex:
         """The index of a file as it is now.
@@ -356,6 +367,17 @@ class RootedReader(RowReader):
         if split_scheme(spelled)[0] != "file" and ".." in spelled.split("/"):
             return False
         return spelled.startswith(self._roots)
+
+    def files_below(self, path: str) -> list[str]:
+        """As :meth:`RowReader.files_below`.
+
+        Raises:
+            ForbiddenRowsError: the folder lies outside.
+            RowsError: nobody can tell.
+        """
+        if not self.may_read(path):
+            raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
+        return super().files_below(path)
 
     def is_folder(self, path: str) -> bool:
         return self.may_read(path) and super().is_folder(path)

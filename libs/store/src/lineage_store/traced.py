@@ -13,9 +13,10 @@ from lineage_core.graph import FlowGraph, LinkRecord, NodeRecord
 from lineage_core.recipe import ROW_NAME
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceResult
-from lineage_store.answers import Answer, Composer, respelled
+from lineage_store.answers import Answer, Composer, NotAsked, respelled
 from lineage_store.locations import Locations
 from lineage_store.names import Names
+from lineage_store.noted import NotedPlace
 from lineage_store.paths import plain_path
 from lineage_store.verdicts import with_reasons
 
@@ -29,7 +30,8 @@ class Traced:
 
     ``asked``: the places as typed. ``begun``: the items they name, by space. ``changed``: a file that
     a place names is not as the application left it. ``complete``: the application's lineage is all
-    there. ``superset``: nodes that name more than they used, with reasons. ``warnings``: what is to be known already; reading files may add to them.
+    there, and nothing is left out. ``superset``: nodes that name more than they used, with reasons. ``warnings``: what is to be known already; reading files may add to them.
+    ``beside``: places at which DataFrames read rows, too: what these made of them is left out.
     """
 
     app: str
@@ -48,6 +50,7 @@ class Traced:
     """Traces the same once more, just along what is exact."""
     known: Sequence[NodeRecord] | None = None
     """The graph's nodes, where they are known already."""
+    beside: tuple[NotedPlace, ...] = ()
 
     def answer(self, limit: int | None, *, texts: bool) -> Answer:
         """The first ``limit`` items (None: all) of each node, with lines and texts."""
@@ -65,7 +68,18 @@ class Traced:
             warnings=(*composer.warnings, *self.stops()),
             changed=self.changed or any(group.changed for group in (*starts, *groups)),
             complete=self.complete,
+            not_asked=tuple(self._left_out()),
         )
+
+    def _left_out(self) -> Iterator[NotAsked]:
+        for noted in self.beside:
+            for node in noted.nodes:
+                label = self.names.label(node)
+                yield NotAsked(
+                    self.app,
+                    f"{noted.place}: left out is what DataFrames made of it ({label})",
+                    node,
+                )
 
     def named_rows(self) -> list[NamedRows]:
         """Of what was found, the records that are rows of DataFrames whose recipes were noted."""
@@ -109,12 +123,13 @@ class Traced:
     def crosses(self) -> bool:
         """Whether the trace may go on among rows of DataFrames."""
         if self.direction is Direction.FORWARD:
-            return bool(self.kept_rows())
+            return bool(self.beside) or bool(self.kept_rows())
         return bool(self.named_rows())
 
     def stops(self) -> Iterator[str]:
         """What the reader is told where the trace ends at a DataFrame's rows."""
         if self.direction is Direction.FORWARD:
+            yield from (one.said() for one in self._left_out())
             yield from (one.stop(self.app, self.names) for one in self.kept_rows())
         else:
             yield from (one.stop(self.app, self.names) for one in self.named_rows())

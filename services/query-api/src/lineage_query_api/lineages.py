@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from importlib.util import find_spec
@@ -21,13 +21,15 @@ from lineage_query_api.noted_traces import Computed, NotedTrace, NotedTraces
 from lineage_query_api.settings import QueryApiSettings
 from lineage_query_api.trace_ids import pack
 from lineage_store.answers import Answer, Item
-from lineage_store.asking import Asker, Question
-from lineage_store.finding import NotFoundError, find_application
+from lineage_store.asking import Asker, Question, said_also_read
+from lineage_store.composing import answer_all
+from lineage_store.finding import NotFoundError, find_application, other_readers
 from lineage_store.listing import Listing
 from lineage_store.materialised_flows import MaterialisedFlows, best
-from lineage_store.noted import NotedPlace, NotedRowError, noted_by_values
+from lineage_store.noted import NotedPlace, NotedRowError
 from lineage_store.opened import Opened, Opener
-from lineage_store.places import ValuedPlace, parse_valued
+from lineage_store.places import LocationError, ValuedPlace, parse_location, parse_valued
+from lineage_store.planning import Part, plan_of
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.record_flows import RecordFlows
 from lineage_store.record_views import ViewWanted, flows_wanted
@@ -45,6 +47,8 @@ STALE_S = 2.0
 VERDICTS_KEPT = 10_000
 CHECKED_S = 5.0
 """How long a request looks at whether rows of outputs can be traced."""
+FILES_LOOKED_UP = 3
+"""Files of a trace's start whose other readers are named."""
 NARROWER = "narrow it: fewer rows, one step (steps), or a node nearer by (until)"
 
 
@@ -72,6 +76,7 @@ class Lineages:
     def __init__(self, store: GraphStore, reader: RowReader, settings: QueryApiSettings) -> None:
         self.store = store
         self.settings = settings
+        self._reader = reader
         cache_bytes = settings.api_cache_mb << 20
         self._opener = Opener(
             store, reader, keep=settings.api_kept, stale_s=STALE_S, cache_bytes_max=cache_bytes
@@ -204,9 +209,10 @@ class Lineages:
         kept = self._kept(key, opened, question)
         if kept is not None:
             return kept
+        part = plan_of(self.store, self._reader, question).only
         try:
-            if self._by_values(question) is None:
-                return self._keep(key, opened, request, self.ask(question))
+            if part is not None and part.noted is None:
+                return self._keep(key, opened, request, self.ask(part.question))
         except NotedRowError:
             pass
         raise ProblemError(
@@ -233,7 +239,7 @@ class Lineages:
             found = self.ask_any(question, rows=rows)
         else:
             found = self._through(question, kept.traced, rows=rows)
-        if isinstance(found, Traced) and found.app == opened.app and not self._by_values(question):
+        if isinstance(found, Traced) and found.app == opened.app and not self._is_valued(question):
             return kept or self._keep(key, opened, request, found)
         fleeting = request.as_now
         if isinstance(found, Traced):
@@ -245,14 +251,45 @@ class Lineages:
             self.noted.keep(made)
         return made
 
+    def _is_valued(self, question: Question) -> bool:
+        """Whether rows of DataFrames are asked for by their values."""
+        if not question.places or parse_valued(question.places[0]) is None:
+            return False
+        parts = plan_of(self.store, self._reader, question).parts
+        return any(part.noted is not None for part in parts)
+
     def ask_any(self, question: Question, *, rows: bool) -> Traced | Computed:
-        """Trace a question within bounds; where rows of DataFrames take part, that is computed.
+        """Trace a question within bounds; where rows of DataFrames or several applications take part, that is computed.
 
         Raises:
             LineageError: what is asked for is not there.
             ProblemError: it costs more than a question may, or is not for this caller.
         """
-        noted = self._by_values(question)
+        plan = plan_of(self.store, self._reader, question)
+        if not rows and any(part.noted and part.noted.valued for part in plan.parts):
+            raise no_rows()
+        by_query = question.app is not None
+        if plan.only is not None:
+            return self._ask_part(plan.only, rows=rows, by_query=by_query)
+        deadline = time.monotonic() + self.settings.api_query_s
+
+        def ask(part: Part) -> Answer:
+            if time.monotonic() > deadline:
+                raise too_much(
+                    f"the others took {self.settings.api_query_s:g} s", "ask one application (app)"
+                )
+            found = self._ask_part(part, rows=rows, by_query=by_query)
+            if isinstance(found, Computed):
+                return found.answer
+            listed = found.result.count if question.limit is None else question.limit
+            self.check_listed(listed, "give a limit")
+            return found.answer(question.limit, texts=rows)
+
+        return Computed(answer_all(question, plan, ask))
+
+    def _ask_part(self, part: Part, *, rows: bool, by_query: bool) -> Traced | Computed:
+        """What one application answers; raises as :meth:`ask_any`."""
+        question, noted = part.question, part.noted
         if noted is None:
             try:
                 traced = self.ask(question)
@@ -264,7 +301,6 @@ class Lineages:
             raise no_rows()
         with self._turn():
             looked_up = self._flows.look_up(question, noted, self._watch())
-        by_query = question.app is not None
         found = best(
             looked_up,
             question,
@@ -273,6 +309,21 @@ class Lineages:
             by_query=by_query,
         )
         return Computed(found) if isinstance(found, Answer) else found
+
+    def also_read(self, made: Trace | NotedTrace, answer: Answer) -> list[str]:
+        """What a trace forward of one application leaves out: others that read the files of its rows."""
+        if answer.direction is not Direction.FORWARD:
+            return []
+        files: dict[str, str] = {}
+        for item in (item for group in answer.start for item in group.items):
+            with suppress(LocationError):
+                files.setdefault(parse_location(item.location or "").path, item.location or "")
+        app, found = made.opened.app, list[str]()
+        for path, place in list(files.items())[:FILES_LOOKED_UP]:
+            others = other_readers(self.store, self._reader, path, app)
+            if others:
+                found.append(said_also_read(place, app, others))
+        return found
 
     def ask(self, question: Question) -> Traced:
         """Trace a question within bounds.
@@ -305,9 +356,6 @@ class Lineages:
         opened = self.open(name)
         request = self._resolved(opened, request)
         return opened, request, pack(opened.app, request)
-
-    def _by_values(self, question: Question) -> NotedPlace | None:
-        return noted_by_values(self.store, question.places, question.direction, question.app)
 
     def check_listed(self, items: int, hint: str) -> None:
         """Refuse an answer of more items than are given at once.

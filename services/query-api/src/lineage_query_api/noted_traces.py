@@ -125,7 +125,7 @@ class NotedTraces:
             raise no_rows()
         if self._spark is None:
             raise TraceError(
-                f"{noted.place} names rows of a DataFrame (node {noted.node} of {noted.app}): they are traced "
+                f"{noted.place} names rows of a DataFrame (node {noted.nodes[0]} of {noted.app}): they are traced "
                 f"by Spark, which this server has not (LINEAGE_SPARK_MASTER is not set): {ELSEWHERE}"
             )
 

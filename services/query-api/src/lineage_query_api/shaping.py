@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
+from typing import TypeAlias
 
 from lineage_core.folding import Fold, folded, links_between, unfolded
 from lineage_core.graph import LinkRecord, NodeRecord
@@ -37,6 +38,7 @@ from lineage_store.opened import Opened
 from lineage_store.port import ApplicationRecord
 
 ITEMS_SHOWN = 20
+Others: TypeAlias = Callable[[Trace | NotedTrace, Answer], list[str]]
 
 
 def application(record: ApplicationRecord, verdict: Verdict) -> ApplicationModel:
@@ -96,11 +98,12 @@ def group(one: Group) -> GroupModel:
     )
 
 
-def trace(made: Trace | NotedTrace, *, texts: bool) -> TraceModel:
-    """A trace with its counts and the first items of each node."""
+def trace(made: Trace | NotedTrace, *, texts: bool, others: Others) -> TraceModel:
+    """A trace with its counts and the first items of each node. ``others``: says what it leaves out of others."""
     if isinstance(made, NotedTrace):
-        return _noted_trace(made, texts=texts)
+        return _noted_trace(made, texts=texts, others=others)
     answer = made.traced.answer(ITEMS_SHOWN, texts=texts)
+    answer = replace(answer, warnings=(*answer.warnings, *others(made, answer)))
     passed = made.traced.result.passed
     shown = _passed(made.opened, {node: items.once().count for node, items in passed.items()})
     return _trace(made, answer, shown, made.traced.result.count, computed=False)
@@ -114,8 +117,9 @@ def _passed(opened: Opened, counts: Mapping[str, int]) -> list[Passed]:
     ]
 
 
-def _noted_trace(made: NotedTrace, *, texts: bool) -> TraceModel:
+def _noted_trace(made: NotedTrace, *, texts: bool, others: Others) -> TraceModel:
     answer = made.answer if texts else made.answer.without_texts()
+    answer = replace(answer, warnings=(*answer.warnings, *others(made, answer)))
     start, groups = (
         tuple(replace(one, items=one.items[:ITEMS_SHOWN]) for one in some)
         for some in (answer.start, answer.groups)

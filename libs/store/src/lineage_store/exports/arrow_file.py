@@ -35,7 +35,7 @@ def write_parquet(of: Iterable[Batch], about: Mapping[str, str], stream: IO[byte
     schema = _schema(about)
     sink = cast(Any, _Counted(stream))
     # Addresses and texts hardly repeat: a dictionary of them would only be held in memory.
-    repeated: Any = ["role", "node", "name", "binding"]
+    repeated: Any = ["role", "node", "name", "binding", "app"]
     with pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=repeated) as writer:
         for table in _row_groups(of, schema):
             writer.write_table(table)
@@ -55,6 +55,7 @@ def _schema(about: Mapping[str, str]) -> pa.Schema:
             pa.field("text", pa.string()),
             pa.field("exact", pa.bool_(), nullable=False),
             pa.field("binding", pa.string()),
+            pa.field("app", few, nullable=False),
         ],
         metadata={f"lineage.{key}": whole_text(text) for key, text in about.items()},
     )
@@ -71,6 +72,7 @@ def _columns(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
         _texts([item.text for item in batch.items]),
         pa.array(batch.exact, pa.bool_()),
         pa.array([item.binding for item in batch.items], pa.string()),
+        _same(batch.app, rows),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

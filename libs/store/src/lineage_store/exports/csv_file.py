@@ -23,7 +23,7 @@ def write_csv(of: Iterable[Batch], about: Mapping[str, str], stream: IO[bytes]) 
         rows = (
             (
                 *(*of_node, item.address, item.location or "", item.text or ""),
-                *(yes(exact), item.binding or ""),
+                *(yes(exact), item.binding or "", batch.app),
             )
             for item, exact in zip(batch.items, batch.exact, strict=True)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import IO, Any
 
-from lineage_store.answers import Answer
+from lineage_store.answers import Answer, NotAsked
 from lineage_store.exports.errors import ExportError
 from lineage_store.exports.options import Options
 from lineage_store.exports.registry import FORMATS, export, format_of
@@ -15,7 +15,10 @@ from lineage_store.traced import Traced
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written of a trace. ``found``: items; ``reasons``: why it is not exact."""
+    """What was written of a trace. ``found``: items; ``reasons``: why it is not exact.
+
+    ``apps``: the applications that were asked; ``not_asked``: what takes part and could not be asked.
+    """
 
     app: str
     direction: str
@@ -26,6 +29,8 @@ class Exported:
     reasons: tuple[str, ...]
     complete: bool
     warnings: tuple[str, ...]
+    apps: tuple[str, ...] = ()
+    not_asked: tuple[NotAsked, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The shape that tools rely on; keys are only ever added."""
@@ -39,6 +44,8 @@ class Exported:
             "reasons": list(self.reasons),
             "complete": self.complete,
             "warnings": list(self.warnings),
+            "apps": list(self.apps or (self.app,)),
+            "not_asked": [one.to_json() for one in self.not_asked],
         }
 
     @classmethod
@@ -58,6 +65,8 @@ class Exported:
             tuple(told["reasons"]),
             told["complete"],
             tuple(told["warnings"]),
+            tuple(told.get("apps", ())),
+            tuple(map(NotAsked.from_json, told.get("not_asked", ()))),
         )
 
 
@@ -86,7 +95,13 @@ def exported_answer(answer: Answer, name: str, stream: IO[bytes], options: Optio
     table = format_of(name).table
     if table is None:
         tables = ", ".join(one.name for one in FORMATS.values() if one.table is not None)
-        raise ExportError(f"a trace of DataFrames' rows has no derivations: give one of {tables}")
+        several = "several applications: --app chooses one, or " if len(answer.apps) > 1 else ""
+        of = (
+            "an answer of " + several
+            if several
+            else "a trace of DataFrames' rows has no derivations: "
+        )
+        raise ExportError(f"{of}give one of {tables}")
     table(batches_of(answer, options), facts_of(answer), stream)
     return _told(answer, name)
 
@@ -121,4 +136,6 @@ def _told(answer: Answer, name: str) -> Exported:
         reasons=answer.reasons,
         complete=answer.complete,
         warnings=answer.warnings,
+        apps=answer.apps,
+        not_asked=answer.not_asked,
     )

@@ -10,12 +10,13 @@ from lineage_store.answers import Answer, Composer, Item
 from lineage_store.exports.options import Options
 from lineage_store.traced import FOUND, START, WAY, Traced
 
-COLUMNS = ("role", "node", "name", "address", "location", "text", "exact", "binding")
+COLUMNS = ("role", "node", "name", "address", "location", "text", "exact", "binding", "app")
 """``role``: found, start (asked for) or way (in between). ``node``: what the node goes by, and
 ``name`` what it does. ``location`` and ``text`` are empty where there are none. ``exact`` is false
 where the item need not have taken part: on every way to it some node names more than it used.
 ``binding`` says what binds the text to the row that the job saw: checksum, state (size and time of the file), or
-now: it is what stands there now, maybe another row's. Empty where the text was kept with the lineage, or is none."""
+now: it is what stands there now, maybe another row's. Empty where the text was kept with the lineage, or is none.
+``app``: the application whose node it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Batch:
     name: str
     exact: list[bool]
     items: list[Item]
+    app: str
 
 
 def batches(
@@ -47,7 +49,7 @@ def batches(
         what = "" if record is None else record.name or record.op
         for space, positions, items in composer.batches(of_node, texts=options.texts):
             exact = sure.get(space, Region()).contains(positions).tolist()
-            yield Batch(role, label, what, exact, items)
+            yield Batch(role, label, what, exact, items, traced.app)
 
 
 def batches_of(answer: Answer, options: Options) -> Iterator[Batch]:
@@ -58,7 +60,8 @@ def batches_of(answer: Answer, options: Options) -> Iterator[Batch]:
         for group in groups:
             items = list(group.items)
             exact = [answer.exact] * len(items)
-            yield Batch(role, group.label, group.what, exact, items)
+            app = group.app or answer.app
+            yield Batch(role, group.label, group.what, exact, items, app)
 
 
 def batches_through(
@@ -87,7 +90,7 @@ def facts(traced: Traced) -> dict[str, str]:
 def facts_of(answer: Answer) -> dict[str, str]:
     """The same of an answer."""
     return {
-        "application": answer.app,
+        "application": "\n".join(answer.apps or (answer.app,)),
         "direction": answer.direction.value,
         "from": "\n".join(answer.asked),
         "exact": yes(answer.exact),

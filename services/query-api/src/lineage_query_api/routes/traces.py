@@ -38,13 +38,15 @@ TraceName = Annotated[str, Path(description="trace of an answer")]
 @router.post("/applications/{app}/traces")
 def make_trace(app: AppName, request: TraceRequest, store: Store, caller: Caller) -> TraceModel:
     """Where items come from, or where they went: counts, and the first items of each node."""
-    return shaping.trace(store.trace_any(app, request, rows=caller.rows), texts=caller.rows)
+    made = store.trace_any(app, request, rows=caller.rows)
+    return shaping.trace(made, texts=caller.rows, others=store.also_read)
 
 
 @router.get("/traces/{trace}")
 def get_trace(trace: TraceName, store: Store, caller: Caller) -> TraceModel:
     """A trace again."""
-    return shaping.trace(had(store, trace, caller), texts=caller.rows)
+    made = had(store, trace, caller)
+    return shaping.trace(made, texts=caller.rows, others=store.also_read)
 
 
 @router.get("/traces/{trace}/nodes/{node}/items")

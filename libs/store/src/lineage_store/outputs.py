@@ -1,0 +1,181 @@
+"""Outputs that several writes made: which of them are still there, and whether others wrote, too.
+
+All writes to a path or table whose files are still there, as they were left, are one output. What a write left
+is known by its files: one that has none any more was overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from lineage_core.errors import RecipeError, VersionError
+from lineage_core.graph import FlowGraph, NodeRecord
+from lineage_core.recipe import DELTA, ICEBERG, Recipe
+from lineage_store.locations import Locations
+from lineage_store.paths import RowsError, canonical
+from lineage_store.port import GraphStore
+from lineage_store.rows import RowReader
+from lineage_store.standing import Standing, has_changed
+
+FILES_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write to an output. ``files``: by canonical path, how each stands to what was left."""
+
+    app: str
+    node: str
+    files: dict[str, Standing]
+    versioned: bool = False
+    """Whether the output is a table with versions: its files don't tell what it holds now."""
+    there: tuple[str, ...] = ()
+    """The files that are as this write left them, and no later one."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of it is left."""
+        return bool(self.files) and not self.there
+
+    def doubt(self, name: str) -> str:
+        """Why its rows may not be in the output any more; empty: they are."""
+        if self.versioned:
+            return f"{name} is a table with versions: which rows of earlier writes it still holds is not known"
+        if not self.files:
+            return (
+                f"whether {name} still holds what {self.app} (node {self.node}) wrote is not known"
+            )
+        lost = [path for path in self.files if path not in self.there]
+        if not lost:
+            return ""
+        return (
+            f"of the {len(self.files):,} files that {self.app} (node {self.node}) wrote to {name}, "
+            f"{_named(lost)} changed or gone since: rows of it may be gone, too"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputState:
+    """An output as it is now.
+
+    ``writes``: those to be asked, the latest first. ``gaps``: what else is in the output, so that an answer is
+    not complete. ``warnings``: what else is to be said. ``changed``: files are not as they were left.
+    """
+
+    writes: tuple[Write, ...]
+    doubts: dict[tuple[str, str], str] = field(default_factory=dict)
+    gaps: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    changed: bool = False
+
+
+def writes_to(store: GraphStore, reader: RowReader, name: str, apps: Iterable[str]) -> list[Write]:
+    """The writes of DataFrames to a path or a table, the latest first."""
+    path = canonical(name)
+    found: list[Write] = []
+    for app in apps:
+        graph = store.graph(app)
+        nodes = [node for node in graph.nodes() if _wrote_to(node, name, path)]
+        if nodes:
+            locations = Locations(graph, reader)
+            found += [
+                Write(app, one.node, locations.standings(one.node), _is_versioned(graph, one))
+                for one in reversed(nodes)
+            ]
+    return found
+
+
+def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> OutputState:
+    """What is left of some writes.
+
+    Args:
+        reader: says which files there are.
+        name: the output's path or table.
+        writes: all that are known, of one application or of all, the latest first.
+    """
+    owned = _with_their_own(writes)
+    left = [one for one in owned if not one.gone]
+    changed = any(has_changed(state) for one in left for state in one.files.values())
+    warnings: tuple[str, ...] = ()
+    if not left and owned:
+        left, changed = owned[:1], True
+        warnings = (
+            f"{name}: no file is there any more as it was written; the answer is about what "
+            f"{left[0].app} wrote",
+        )
+    doubts = {(one.app, one.node): one.doubt(name) for one in left if not one.gone}
+    if left and (left[0].versioned or not left[0].files):
+        # Nobody is known to have written after it.
+        del doubts[left[0].app, left[0].node]
+    gaps = () if any(one.versioned for one in writes) else _gaps(reader, name, owned)
+    if warnings and len(owned) > 1:
+        gaps += (f"{name}: which of {len(owned):,} known writes it held last is not known",)
+    return OutputState(
+        tuple(left), {key: why for key, why in doubts.items() if why}, gaps, warnings, changed
+    )
+
+
+def _with_their_own(writes: Sequence[Write]) -> list[Write]:
+    """The writes with the files that each has left: a file is of the write that left it just so, or last."""
+    owner: dict[str, int] = {}
+    for wanted in (("same",), ("touched", "unknown")):
+        for at, write in enumerate(writes):
+            for path, standing in write.files.items():
+                if standing in wanted:
+                    owner.setdefault(path, at)
+    return [
+        Write(
+            one.app,
+            one.node,
+            one.files,
+            one.versioned,
+            tuple(path for path in one.files if owner.get(path) == at),
+        )
+        for at, one in enumerate(writes)
+    ]
+
+
+def _gaps(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[str, ...]:
+    """Files of an output that no known write left."""
+    known = {file for one in writes for file in one.files}
+    if not known:
+        return ()
+    try:
+        there = reader.files_below(canonical(name))
+    except RowsError as error:
+        return (f"{name}: whether others wrote into it can't be seen: {error}",)
+    owned = {file for one in writes for file in one.there}
+    strange = [file for file in there if file not in owned]
+    changed = [file for file in strange if file in known]
+    unknown = [file for file in strange if file not in known]
+    found: list[str] = []
+    if changed:
+        found.append(f"{name}: {_named(changed)} changed since by a write that is not known")
+    if unknown:
+        found.append(f"{name}: {_named(unknown)} written by no DataFrame that is known")
+    return tuple(found)
+
+
+def _wrote_to(node: NodeRecord, name: str, path: str) -> bool:
+    if node.kind not in {"frame", "unknown"} or node.path is None:
+        return False
+    return node.path == name or canonical(node.path) == path
+
+
+def _is_versioned(graph: FlowGraph, node: NodeRecord) -> bool:
+    text = graph.recipe(node.node)
+    if text is None:
+        return False
+    try:
+        return Recipe.from_json(text).output.format in {DELTA, ICEBERG}
+    except (RecipeError, VersionError):
+        return False
+
+
+def _named(paths: Sequence[str]) -> str:
+    """Some paths, with the verb that follows."""
+    if len(paths) == 1:
+        return f"{paths[0]} was"
+    more = "" if len(paths) <= FILES_NAMED else f" and {len(paths) - FILES_NAMED:,} more"
+    return f"{', '.join(paths[:FILES_NAMED])}{more} were"
