@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -21,6 +21,8 @@ RANGES_MAX = 16
 """Ranges asked for per space: row ordinals come in few clusters, hashes gain nothing by more."""
 FEW_BLOCKS = 4
 """So many blocks are loaded rather than narrowed down by reading edges."""
+FEW_KEPT = 32
+"""So many are crossed rather than narrowed down, where no more than `FEW_BLOCKS` of them have to be loaded."""
 
 
 def blocks_at(
@@ -29,18 +31,19 @@ def blocks_at(
     askers: Mapping[str, Mapping[BlockId, list[I64]]],
     *,
     backward: bool,
+    missing: Callable[[Iterable[BlockId]], Sequence[BlockId]],
 ) -> dict[str, list[BlockRef]]:
     """Blocks that may hold wanted positions, by space; narrowed down by edges where that pays.
 
     Only where a space is sealed do edges say that other blocks hold nothing. ``askers``: by space, the
-    block rows that led there, if any. Asks the graph three times at most, whatever the number of
+    block rows that led there, if any. ``missing``: which of some blocks are not in memory. Asks the graph three times at most, whatever the number of
     spaces.
     """
     found = _in_reach(graph, wanted, backward=backward)
     many = {
         space: askers[space]
         for space, refs in found.items()
-        if _is_hashed(space) and len(refs) > FEW_BLOCKS and askers[space]
+        if _is_hashed(space) and askers[space] and _are_many(refs, missing)
     }
     sealed = graph.sealed(many) if many else ()
     narrowed = {space: many[space] for space in sealed}
@@ -49,6 +52,15 @@ def blocks_at(
         space: [ref for ref in refs if space not in linked or ref.block_id in linked[space]]
         for space, refs in found.items()
     }
+
+
+def _are_many(
+    refs: Sequence[BlockRef], missing: Callable[[Iterable[BlockId]], Sequence[BlockId]]
+) -> bool:
+    """Whether reading edges costs less than crossing all of some blocks."""
+    if len(refs) <= FEW_BLOCKS:
+        return False
+    return len(refs) > FEW_KEPT or len(missing(ref.block_id for ref in refs)) > FEW_BLOCKS
 
 
 def _in_reach(

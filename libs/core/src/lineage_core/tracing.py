@@ -4,7 +4,7 @@ Items are sets of positions by space. A trace crosses blocks: backward from want
 inputs of the rows that hold them, forward from wanted inputs to outputs. Spaces are taken up in
 topological order of their nodes, so all ways into a space are merged before it is crossed and no
 block is crossed twice for the same positions. In sealed spaces the stored edges narrow down which
-blocks to load; what the blocks hold decides the answer.
+blocks to load, where these are many; what the blocks hold decides the answer.
 """
 
 from __future__ import annotations
@@ -94,6 +94,11 @@ class Tracer:
                 self._keep(loaded)
         return found
 
+    def missing(self, wanted: Iterable[BlockId]) -> list[BlockId]:
+        """Those of some blocks that are not in the cache."""
+        with self._lock:
+            return [block for block in wanted if block not in self._cache]
+
     def _keep(self, loaded: Mapping[BlockId, FlowBlock]) -> None:
         for block_id, block in loaded.items():
             if block_id not in self._cache:
@@ -126,6 +131,9 @@ class _Watched:
         blocks = list(wanted)
         self._watch(len(blocks))
         return self._tracer.load(blocks)
+
+    def missing(self, wanted: Iterable[BlockId]) -> list[BlockId]:
+        return self._tracer.missing(wanted)
 
 
 def trace(

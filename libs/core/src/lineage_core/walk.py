@@ -36,6 +36,9 @@ class WalkSource(Protocol):
     def load(self, wanted: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
         """Blocks by id."""
 
+    def missing(self, wanted: Iterable[BlockId]) -> list[BlockId]:
+        """Those of some blocks that have to be loaded from the graph."""
+
 
 @dataclass(slots=True, eq=False)
 class _Wanted:
@@ -125,7 +128,13 @@ class Walk:
         askers = {
             space: {} if len(level[space].own[0]) else level[space].askers for space in wanted_runs
         }
-        reached = blocks_at(self.graph, wanted_runs, askers, backward=self.backward)
+        reached = blocks_at(
+            self.graph,
+            wanted_runs,
+            askers,
+            backward=self.backward,
+            missing=self.source.missing,
+        )
         seen: dict[str, list[Runs]] = {space: [] for space in wanted_runs}
         self._cross_each(_with_inputs(reached, wanted=True), wanted_runs, seen, level)
         # Blocks without inputs say what items look like. Where no other block tells where items are
