@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.hunt.calm_kind import CALM_KINDS
 from tests.hunt.frame_kind import FRAME_KINDS
 from tests.hunt.hunting import Kind
+from tests.hunt.loads_kind import LOADS_KINDS
 from tests.hunt.pure_kinds import PURE_KINDS
 from tests.hunt.server_kind import SERVER_KINDS
 from tests.hunt.source_kind import SOURCE_KINDS
@@ -15,6 +16,7 @@ KINDS: tuple[Kind, ...] = (
     *PURE_KINDS,
     *SOURCE_KINDS,
     *FRAME_KINDS,
+    *LOADS_KINDS,
     *SPARK_KINDS,
     *SERVER_KINDS,
 )
