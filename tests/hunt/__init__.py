@@ -25,6 +25,8 @@ state       the same through the linker, whose state is lost, restored or behind
             some twice
 sources     text files that are changed, touched or replaced between questions, over a program's asker and over HTTP
 frames      DataFrame queries of everyday idioms over Parquet files, traced by their recipes
+loads       jobs of several applications over shared inputs, which append to one output and overwrite others; inputs
+            change or vanish in between; rows are asked for in both directions, by place and by values
 plain       generated RDD programs in calm
 functions   the same with functions over partitions that keep records: buffers, windows, closures, objects
 tasks       the same with a last shuffle behind random keys; a task fails, a worker dies, or the files of shuffles are
@@ -37,7 +39,8 @@ servers     made-up jobs, several at once, through Kafka, linker, Redis, writer 
 The modules: ``claims`` the sentences · ``identity`` ids in source rows · ``carrying`` a SparkContext whose records
 carry ids (``records``) · ``shapes`` functions over partitions · ``harm`` what strikes, once, at a place that is drawn
 · ``application`` runs programs and traces their rows · ``simulated`` and ``chained`` jobs without Spark ·
-``striking`` what strikes servers · ``*_kind(s)`` what is drawn and how it is tried · ``hunting`` the loop ·
+``striking`` what strikes servers · ``loads`` a folder of daily loads and what is true of it, ``loads_claims`` the
+questions about it · ``*_kind(s)`` what is drawn and how it is tried · ``hunting`` the loop ·
 ``reading`` programs for people. Programs are those of `tests.oracle`, and Hypothesis shrinks what breaks a sentence.
 
 A program is one job (``calm``, ``blocks``, ``state``, ``servers``: a made-up one; ``sources``: a row of changes and
