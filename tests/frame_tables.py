@@ -75,16 +75,16 @@ QUERIES = {
 }
 
 
-def written(frame: DataFrame, folder: Path) -> Recipe:
+def written(frame: DataFrame, folder: Path, form: str = "parquet") -> Recipe:
     """Write a frame; its recipe as a reader elsewhere has it."""
     names = [f"c{n}" for n in range(len(frame.columns))]
     named = frame.toDF(*names)
-    named.write.parquet(str(folder))
+    named.write.format(form).save(str(folder))
     files = tuple(
         File(f"file:{path}", path.stat().st_size, path.stat().st_mtime_ns // 1_000_000)
-        for path in sorted(folder.glob("*.parquet"))
+        for path in sorted(folder.glob("part-*"))
     )
-    output = Output("files", path=f"file://{folder}", format="parquet", files=files)
+    output = Output("files", path=f"file://{folder}", format=form, files=files)
     return Recipe.from_json(recipe_of(named, output).to_json())
 
 

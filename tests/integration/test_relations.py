@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import defaultdict
 from pathlib import Path
@@ -16,6 +17,7 @@ from lineage_frames import keys, relations, results
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pairs import Items
 from lineage_frames.relations import Relations
+from lineage_frames.rows import output_of, values_at
 from lineage_frames.tracing import trace_back
 from lineage_frames.witnesses import Witnesses
 from tests.frame_tables import QUERIES, placed_rows, written
@@ -132,6 +134,36 @@ def test_rows_that_tell_of_their_groups_are_not_computed_anew(
     assert len(found) == len(rows)
     for *values, path, ordinal in rows:
         assert found[path, ordinal] == rows_of(trace_back(spark, recipe, [values]))
+
+
+ALIKE = [" a", "a", "b", "", None, "a\t"]
+"""Texts of which CSV trims some, and some are one in files of text."""
+
+
+@pytest.mark.parametrize(("form", "columns"), [("csv", "v, 1 AS n"), ("text", "v")])
+def test_of_rows_that_stand_in_a_file_alike_all_are_named(
+    form: str, columns: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "in.json"
+    source.write_text("".join(json.dumps({"v": text}) + "\n" for text in ALIKE))
+    frame = spark.read.schema("v string").json(str(source))
+    recipe = written(frame.selectExpr(*columns.split(", ")), tmp_path / "out", form)
+    made = Relations(spark, recipe, tmp_path / "scratch")
+    found = sources_of(made)
+    assert any(made.reasons.values())
+    output = output_of(spark, recipe)
+    (file,) = output.files
+    for ordinal, text in enumerate(ALIKE):
+        truth = {(f"file:{source}", ordinal)}
+        row = values_at(spark, recipe, output, file, ordinal)
+        alone = trace_back(spark, recipe, [row], written=form)
+        assert (
+            alone.exact
+            == (rows_of(alone) == truth)
+            == (text == "b" or (form == "text" and bool(text)))
+        )
+        assert truth <= rows_of(alone)
+        assert found[file.path, ordinal] == rows_of(alone)
 
 
 @pytest.mark.parametrize("name", ["outer", "rollup", "two aggregates", "values"])

@@ -138,7 +138,9 @@ class Frames(ABC):
         row = values_at(self.spark, recipe, output, file, ordinal)
         start = self._group(node, recipe, [(output, file.path, np.array([ordinal], np.uint64))])
         there = output.format in KEEP_VALUES
-        found = trace_back(self.spark, recipe, [row], there=there, key=self.key)
+        found = trace_back(
+            self.spark, recipe, [row], there=there, written=output.format, key=self.key
+        )
         self._take(node, recipe, found)
         return self._beyond([start])
 

@@ -75,7 +75,8 @@ def probe(
             if recipe.names_rows:
                 trace_named(spark, recipe, np.array([row[-1]], np.int64), shown=0, key=key)
             else:
-                trace_back(spark, recipe, [row], there=there, key=key)
+                written = recipe.output.format if recipe.output.files else None
+                trace_back(spark, recipe, [row], there=there, written=written, key=key)
         except FramesError as problem:
             yield str(problem)
 

@@ -62,6 +62,7 @@ from lineage_frames.rows import OUTPUT, output_of
 from lineage_frames.session import begun_session, check, told
 from lineage_frames.sources import ROW
 from lineage_frames.windows import looks_at_some, overs, running
+from lineage_frames.written import as_written, loses
 
 RESTRICTED_MAX = 200_000
 """Up to this many groups a query is restricted to those that are wanted."""
@@ -219,7 +220,8 @@ class Relations:
         rows, values = self._values_of_output(compared)
         self._ready()
         same = [
-            equal(f"r.c{one.id}", f"o.{literals.quoted(one.name)}", one.type) for one in compared
+            self._same(f"r.c{one.id}", f"o.{literals.quoted(one.name)}", one.type)
+            for one in compared
         ]
         output = f"(SELECT *, {self._output_place} FROM {OUTPUT}) AS o"
         of = f"{output} JOIN {built.name} AS r ON {literals.all_of([*same, *values])}"
@@ -227,6 +229,13 @@ class Relations:
         stage = self._run(next(self._numbers), Items("output"), builder, built, listed, of)
         self._check_output(stage.result, rows, ONE_KEPT if builder.kept else EQUAL)
         return stage
+
+    def _same(self, computed: str, held: str, kind: str) -> str:
+        """The condition that the output's files hold a value that was computed anew."""
+        written = self.output.format
+        if loses(kind, written):
+            return f"{as_written(computed, written)} = {as_written(held, written)}"
+        return equal(computed, held, kind)
 
     def _values_of_output(self, columns: Sequence[Attribute]) -> tuple[int | None, list[str]]:
         """How many rows a small output has, and what its values say of any row, for Spark to push down."""
@@ -239,6 +248,7 @@ class Relations:
         said = [
             one_of(f"r.c{column.id}", values, column.type)
             for column, values in zip(columns, held.columns, strict=True)
+            if not loses(column.type, self.output.format)
         ]
         return held.num_rows, [one for one in said if one]
 

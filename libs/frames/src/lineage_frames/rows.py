@@ -26,6 +26,7 @@ from lineage_frames.session import session_of
 from lineage_frames.sources import FILE, ROW, view_of
 from lineage_frames.unknown import UNKNOWN
 from lineage_frames.values import Named, Values, chosen, condition
+from lineage_frames.written import as_written, loses
 from lineage_store.paths import canonical
 from lineage_store.places import Location
 
@@ -172,10 +173,9 @@ def places_of(
     session = session_of(spark, recipe, [source])
     check_unchanged(session, source)
     view_of(session, source).createOrReplaceTempView(OUTPUT)
-    trimmed = source.format == "csv"
-    found = _places_of(session, recipe, rows, frozenset(), trimmed=trimmed)
+    found = _places_of(session, recipe, rows, frozenset(), source.format)
     texts = texts_of_sums(recipe) if found.missing else frozenset[int]()
-    return _places_of(session, recipe, rows, texts, trimmed=trimmed) if texts else found
+    return _places_of(session, recipe, rows, texts, source.format) if texts else found
 
 
 def _places_of(
@@ -183,12 +183,11 @@ def _places_of(
     recipe: Recipe,
     rows: Sequence[Sequence[Any]],
     without: Collection[int],
-    *,
-    trimmed: bool,
+    written: str,
 ) -> Standing:
     same: dict[str, list[Sequence[Any]]] = {}
     for row in rows:
-        one = _stands_at(session, recipe, row, without, trimmed=trimmed)
+        one = _stands_at(session, recipe, row, without, written)
         same.setdefault(one, []).append(row)
     if len(same) > LOOKED_UP_MAX:
         raise RefusedError(f"{len(same):,} different rows are too many to be looked up")
@@ -213,8 +212,7 @@ def _stands_at(
     recipe: Recipe,
     row: Sequence[Any],
     without: Collection[int],
-    *,
-    trimmed: bool,
+    written: str,
 ) -> str:
     """The condition that a row of the output's files has a row's values, as far as they are known."""
     matching = Matching(session, loose=False)
@@ -222,10 +220,9 @@ def _stands_at(
         if value is UNKNOWN or column.id in without:
             continue
         name = literals.quoted(column.name)
-        if trimmed and column.type.startswith("string"):
-            # CSV does not tell an empty text from NULL, either.
-            held = f"trim(BOTH {literals.text(BLANKS)} FROM coalesce({name}, ''))"
-            matching.terms.append(f"{held} = {literals.text((value or '').strip(BLANKS))}")
+        if loses(column.type, written):
+            given = as_written(literals.text(value or ""), written)
+            matching.terms.append(f"{as_written(name, written)} = {given}")
         else:
             matching.add(Named(column.name, name, column.type), value)
     return literals.all_of(matching.terms)
@@ -264,9 +261,6 @@ def rows_with(
 
 ROWS_MAX = 1_000
 """Rows of a source that are traced forward at once."""
-
-BLANKS = "".join(map(chr, range(ord(" ") + 1)))
-"""What CSV's writer takes for blanks."""
 
 PLACES_MAX = 10_000
 """Rows of an output that may be those that are looked up in it."""

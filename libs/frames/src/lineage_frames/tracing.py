@@ -32,6 +32,7 @@ from lineage_frames.session import run, trace_session
 from lineage_frames.stages import Stage, stage_of
 from lineage_frames.values import Named, Values, chosen, condition
 from lineage_frames.witnesses import Collected, Witnesses
+from lineage_frames.written import as_written, loses
 
 
 def trace_back(
@@ -42,6 +43,7 @@ def trace_back(
     values: Values | None = None,
     *,
     there: bool = False,
+    written: str | None = None,
     key: str | None = None,
 ) -> Witnesses:
     """The rows of sources that output rows were made from.
@@ -55,6 +57,8 @@ def trace_back(
         values: instead of rows, the values that some of the output's columns have. None of these: all rows.
         there: the rows are known to be of the output, with these very values: where they name their groups,
             the output is not computed anew to look for them.
+        written: the format of the files that the rows were read from: others may have other values and stand there
+            just so, such as texts that CSV trims. None: they are as Spark gave them.
         key: by which the recipe's Python functions were signed, so that they may be run. None: the key that the
             environment gives (``LINEAGE_FUNCTIONS_KEY``), if any.
 
@@ -68,7 +72,8 @@ def trace_back(
     code, now = runnable(spark, recipe, key), said_of_now(recipe)
     session = trace_session(spark, recipe)
     register(session, code.recipe)
-    tracer = _Tracer(session, code.recipe, file_codes(session, recipe), alike(code.recipe))
+    files = file_codes(session, recipe)
+    tracer = _Tracer(session, code.recipe, files, alike(code.recipe), written)
     with code.explained():
         if rows is not None:
             # Whether rows that are read now give the row, its values alone don't say.
@@ -146,6 +151,7 @@ class _Tracer:
     recipe: Recipe
     files: FileCodes
     alike: Alike
+    written: str | None = None
     found: Collected = field(default_factory=Collected)
     reasons: list[str] = field(default_factory=list)
 
@@ -312,6 +318,9 @@ class _Tracer:
             column = self.recipe.columns[place]
             if column.id in built.unknown or column.id in without:
                 found.left.append(column.name)
+            elif loses(column.type, self.written):
+                given = as_written(literals.text(value or ""), self.written)
+                found.terms.append(f"{as_written(f'c{column.id}', self.written)} = {given}")
             else:
                 found.add(Named(column.name, f"c{column.id}", column.type), value)
         return found
