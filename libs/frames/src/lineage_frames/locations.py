@@ -13,16 +13,20 @@ from lineage_core.recipe import HIVE_TEXT, JDBC, LINES, Recipe, Source
 from lineage_frames import jdbc
 from lineage_frames.changed import literal_path, local_path
 from lineage_frames.connected import new_session
-from lineage_frames.errors import NoMatchError
+from lineage_frames.errors import NoMatchError, RefusedError
 from lineage_frames.pyspark_parts import table_of
 from lineage_frames.sources import ROW, WHOLE_FILES, view_of
+from lineage_frames.text_records import NO_LINES, TextFile, text_file
 from lineage_frames.witnesses import Witnesses
 
 EACH_LINE = {"text", HIVE_TEXT}
 """Formats each line of which is a row, whatever it holds."""
 
-NOT_BLANK = r"[^\x00-\x20]"
-"""What makes a line a record: readers of CSV and JSON skip lines of nothing but white space."""
+NOT_BLANK = {"csv": r"[^\x00-\x20]", "json": r"[^ \t\r\n]"}
+"""What makes a line a record: readers skip lines of nothing but what each takes for white space."""
+
+ARRAY = r"^[\x00-\x20\uFEFF]*\["
+"""A line of JSON that may be several rows, or none."""
 
 BY_BYTE = {"", "utf-8", "utf8", "us-ascii", "iso-8859-1", "windows-1252"}
 """Encodings whose line ends are those of ASCII."""
@@ -60,6 +64,10 @@ def has_lines(source: Source) -> bool:
         and options.get("multiline", "false").lower() != "true"
         and options.get("wholetext", "false").lower() != "true"
         and options.get("linesep", "\n") == "\n"
+        # Comments between rows of JSON may be lines of their own.
+        and not (
+            source.format == "json" and options.get("allowcomments", "false").lower() == "true"
+        )
         and options.get("encoding", options.get("charset", "")).lower() in BY_BYTE
     )
 
@@ -70,8 +78,12 @@ def lines_of(
     """The lines, from 1, at which rows of a file stand; ``ordinals`` ascend."""
     if source.format in EACH_LINE:
         return ordinals + np.uint64(1)
+    file = text_of(source, path)
+    if file is not None:
+        wanted = ordinals.astype(np.int64) + headers(source)
+        return (file.rows_of(wanted) + 1).astype(np.uint64)
     session, records = _records(spark, source, path)
-    wanted = (ordinals + np.uint64(_headers(source))).tolist()
+    wanted = (ordinals + np.uint64(headers(source))).tolist()
     keys = session.createDataFrame([(one,) for one in wanted], "wanted bigint")
     found = records.join(F.broadcast(keys), F.col("record") == F.col("wanted"), "leftsemi")
     return np.array(sorted(row.line + 1 for row in found.collect()), np.uint64)
@@ -81,9 +93,13 @@ def lines_of_file(spark: SparkSession, source: Source, path: str) -> NDArray[np.
     """The line, from 1, of every row of a file, in order; None where row and line go together."""
     if source.format in EACH_LINE:
         return None
+    file = text_of(source, path)
+    if file is not None:
+        rows = np.concatenate([np.zeros(0, np.int64), *(one.rows for one in file.records())])
+        return (rows[headers(source) :] + 1).astype(np.uint64)
     _, records = _records(spark, source, path)
     found = table_of(records.select("line"))["line"].to_numpy()
-    return (np.sort(found)[_headers(source) :] + 1).astype(np.uint64)
+    return (np.sort(found)[headers(source) :] + 1).astype(np.uint64)
 
 
 def ordinal_of(spark: SparkSession, source: Source, path: str, line: int) -> int:
@@ -94,12 +110,21 @@ def ordinal_of(spark: SparkSession, source: Source, path: str, line: int) -> int
     """
     if source.format in EACH_LINE:
         return line - 1
-    _, records = _records(spark, source, path)
-    found = records.where(F.col("line") == line - 1).collect()
-    if not found or found[0].record < _headers(source):
+    file = text_of(source, path)
+    if file is not None:
+        record = file.record_at(line - 1)
+    else:
+        _, records = _records(spark, source, path)
+        found = records.where(F.col("line") == line - 1).collect()
+        record = found[0].record if found else None
+    if record is None or record < headers(source):
         raise NoMatchError(f"{path}:{line} is no row")
-    ordinal: int = found[0].record - _headers(source)
-    return ordinal
+    return record - headers(source)
+
+
+def text_of(source: Source, path: str) -> TextFile | None:
+    """A file each row of which is a line, where its bytes can be looked at here."""
+    return text_file(source, path) if has_lines(source) else None
 
 
 def _records(spark: SparkSession, source: Source, path: str) -> tuple[SparkSession, DataFrame]:
@@ -108,10 +133,13 @@ def _records(spark: SparkSession, source: Source, path: str) -> tuple[SparkSessi
     for name, value in WHOLE_FILES.items():
         session.conf.set(name, value)
     lines = session.read.text(literal_path(path)).select("value", _number().alias("line"))
+    if source.format == "json" and lines.where(F.col("value").rlike(ARRAY)).take(1):
+        raise RefusedError(f"{path}: {NO_LINES}")
     return session, lines.where(_is_record(source)).select("line", _number().alias("record"))
 
 
-def _headers(source: Source) -> int:
+def headers(source: Source) -> int:
+    """How many records at the beginning of each file are no rows."""
     header = source.options.get("header", "false").lower() == "true"
     return int(source.format == "csv" and header)
 
@@ -122,7 +150,7 @@ def _number() -> Column:
 
 
 def _is_record(source: Source) -> Column:
-    there = F.col("value").rlike(NOT_BLANK)
+    there = F.col("value").rlike(NOT_BLANK[source.format])
     comment = source.options.get("comment", "")
     if source.format == "csv" and comment:
         there = there & ~F.col("value").startswith(F.lit(comment))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +22,12 @@ from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import NoMatchError, RefusedError, RowError
 from lineage_frames.given_rows import Matching
 from lineage_frames.hive_text import check_fields, parted
-from lineage_frames.locations import has_lines, ordinal_of
+from lineage_frames.locations import has_lines, headers, ordinal_of, text_of
 from lineage_frames.orders import texts_of_sums
-from lineage_frames.pyspark_parts import frame_of, schema_of
+from lineage_frames.pyspark_parts import connected, frame_of, schema_of
 from lineage_frames.session import session_of
 from lineage_frames.sources import FILE, ROW, view_of
+from lineage_frames.text_records import MarkedError
 from lineage_frames.unknown import UNKNOWN
 from lineage_frames.values import Named, Values, chosen, condition
 from lineage_frames.written import as_written, loses
@@ -121,11 +125,51 @@ def texts_at(
     spark: SparkSession, recipe: Recipe, source: Source, path: str, ordinals: NDArray[np.uint64]
 ) -> list[str]:
     """Rows of a file as JSON text, in order of their ordinals."""
-    rows = rows_at(spark, recipe, source, {path: ordinals})
-    columns = [literals.quoted(name) for name in rows.columns if name not in {FILE, ROW}]
-    found = rows.select(ROW, F.to_json(F.struct(*columns)).alias("text")).collect()
+    with _apart(spark, source, path, ordinals) as (held, place, wanted):
+        rows = rows_at(spark, recipe, held, {place: wanted})
+        columns = [literals.quoted(name) for name in rows.columns if name not in {FILE, ROW}]
+        found = rows.select(ROW, F.to_json(F.struct(*columns)).alias("text")).collect()
     texts = {row[ROW]: row.text for row in found}
-    return [texts[one] for one in ordinals.tolist()]
+    return [texts[one] for one in wanted.tolist()]
+
+
+@contextmanager
+def _apart(
+    spark: SparkSession, source: Source, path: str, ordinals: NDArray[np.uint64]
+) -> Iterator[tuple[Source, str, NDArray[np.uint64]]]:
+    """Rows of a file in a source that has hardly more than these, which Spark reads as it reads the file.
+
+    The source, the file in it, and their ordinals there. Where that can't be, those that are given.
+    """
+    file = (
+        text_of(source, path) if source.format in LINE_BY_LINE and not source.partitions else None
+    )
+    options = dict(source.options)
+    if options.get("basePath") == path.rpartition("/")[0]:
+        # No folder between them names a column.
+        del options["basePath"]
+    here = not connected(spark) and str(spark.sparkContext.master).startswith("local")
+    if file is None or not here or "basePath" in options:
+        yield source, path, ordinals
+        return
+    first, place = headers(source), ""
+    wanted = np.concatenate([np.arange(first), ordinals.astype(np.int64) + first])
+    with tempfile.TemporaryDirectory(prefix="lineage-rows-") as folder:
+        part = Path(folder, "rows").with_suffix(file.path.suffix)
+        with part.open("wb") as to, suppress(MarkedError):
+            if file.copy(wanted, to) != len(wanted):
+                raise RowError(f"{path} has no row {ordinals[-1]}")
+            place = f"file:{part}"
+        if not place:
+            yield source, path, ordinals
+            return
+        known = next(one for one in source.files if one.path == path)
+        held = replace(source, options=options, files=(replace(known, path=place),))
+        yield held, place, np.arange(len(ordinals), dtype=np.uint64)
+
+
+LINE_BY_LINE = {"csv", "json", "text"}
+"""Formats of text whose readers make of a line the same row wherever it stands."""
 
 
 def rows_at(

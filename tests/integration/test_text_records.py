@@ -1,0 +1,174 @@
+"""Records of text files that are found in their bytes are those that Spark's readers find."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lineage_core.recipe import File, Output, Recipe, Source
+from lineage_frames import rows, text_records
+from lineage_frames.errors import RefusedError, RowError
+from lineage_frames.locations import (
+    _records,
+    has_lines,
+    headers,
+    lines_of,
+    lines_of_file,
+    ordinal_of,
+    text_of,
+)
+from lineage_frames.rows import rows_at, texts_at
+from lineage_frames.sources import FILE, ROW, view_of
+
+pytestmark = pytest.mark.integration
+
+PIECES = (
+    b"\n", b"\r\n", b"\r", b" ", b"\t", b"\x1f", b"#", b"a,1", b"b", b",", b'"', b"\xef\xbb\xbf", b"\xff",
+    "\u00e4\u2028\u3000".encode(), b'{"a": "x"}', b"\x00", b"\\",
+)  # fmt: skip
+FILES = 40
+
+
+def written(folder: Path, name: str, content: bytes) -> File:
+    file = folder / name
+    file.write_bytes(content)
+    status = file.stat()
+    return File(f"file:{file}", status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def source_of(kind: str, files: list[File], **options: str) -> Source:
+    fields = {"csv": ("a", "b", "bad"), "json": ("a", "bad"), "text": ("value",)}[kind]
+    schema = ", ".join(
+        f'{{"name": "{one}", "type": "string", "nullable": true, "metadata": {{}}}}'
+        for one in fields
+    )
+    options = {} if kind == "text" else {"columnNameOfCorruptRecord": "bad", **options}
+    paths = tuple(file.path for file in files)
+    text = f'{{"type": "struct", "fields": [{schema}]}}'
+    return Source(kind, paths, text, options=options, files=tuple(files))
+
+
+def recipe_of(spark: SparkSession, source: Source) -> Recipe:
+    return Recipe(spark.version, {}, (source,), (), Output())
+
+
+def test_they_are_those_of_sparks_readers(
+    spark_context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark = SparkSession(spark_context)
+    drawn = random.Random(7)
+    # Edges between the blocks that are read fall everywhere.
+    monkeypatch.setattr(text_records, "BLOCK_BYTES", 7)
+    contents = [
+        b"",
+        b"\xef\xbb\xbf",
+        b"\xef\xbb\xbf\n",
+        b"\xef\xbb\xbfa\n \nb",
+        b"\r",
+        b"a\r\r\n\nb\r",
+    ]
+    for _ in range(FILES - len(contents)):
+        contents.append(b"".join(drawn.choices(PIECES, k=drawn.randrange(25))))
+    files = [written(tmp_path, f"{n}.txt", one) for n, one in enumerate(contents)]
+    texts = 0
+    for number, file in enumerate(files):
+        kind, options = (
+            ("csv", {"comment": "#", "header": "true"}),
+            ("csv", {"header": "false"}),
+            ("json", {"mode": "PERMISSIVE"}),
+            ("text", {}),
+        )[number % 4]
+        source = source_of(kind, [file], **options)
+        whole = read_whole(spark, source)
+        if kind != "text":
+            check_lines(spark, source, len(whole))
+        some = np.arange(len(whole), dtype=np.uint64)[:: drawn.choice([1, 2, 3])]
+        some = some[drawn.randrange(2) :]
+        if len(some):
+            read = texts_at(spark, recipe_of(spark, source), source, file.path, some)
+            assert read == [whole[one] for one in some.tolist()], contents[number]
+            texts += len(read)
+    assert texts > 30
+    gone = source_of("text", files[:1])
+    with pytest.raises(RowError, match="has no row"):
+        texts_at(spark, recipe_of(spark, gone), gone, gone.paths[0], np.array([99], np.uint64))
+
+
+def read_whole(spark: SparkSession, source: Source) -> list[str]:
+    """What all rows of a source of one file say, as Spark reads and numbers them."""
+    view = view_of(spark.newSession(), source)
+    columns = [one for one in view.columns if one not in {FILE, ROW}]
+    found = view.select(ROW, F.to_json(F.struct(*columns)).alias("text")).coalesce(1).collect()
+    texts = {row[ROW]: row.text for row in found}
+    return [texts[ordinal] for ordinal in range(len(texts))]
+
+
+def check_lines(spark: SparkSession, source: Source, many: int) -> None:
+    """See that lines are those of the rows that Spark finds in a file."""
+    path = source.files[0].path
+    _, records = _records(spark, source, path)
+    lines = sorted(row.line + 1 for row in records.collect())[headers(source) :]
+    assert lines_of(spark, source, path, np.arange(many, dtype=np.uint64)).tolist() == lines
+    every = lines_of_file(spark, source, path)
+    assert every is not None
+    assert every.tolist() == lines
+    assert [ordinal_of(spark, source, path, line) for line in lines] == list(range(many))
+    for line in set(range(1, 30)) - set(lines):
+        with pytest.raises(RowError, match="is no row"):
+            ordinal_of(spark, source, path, line)
+
+
+def test_what_bytes_alone_do_not_say_is_left_to_spark(
+    spark_context: SparkContext, tmp_path: Path
+) -> None:
+    spark = SparkSession(spark_context)
+    plain = source_of("csv", [written(tmp_path, "a.csv", b"a,b\n")])
+    path = plain.files[0].path
+    for other in (
+        source_of("csv", [written(tmp_path, "a.csv.gz", b"")]),
+        replace(plain, options={"multiLine": "true"}),
+        replace(plain, options={"encoding": "utf-16"}),
+        replace(plain, options={"lineSep": "\n"}),
+        replace(plain, options={"comment": "\u00e4"}),
+        replace(plain, files=(replace(plain.files[0], path="s3a://there/a.csv"),)),
+    ):
+        assert text_of(other, other.files[0].path) is None
+    assert text_of(plain, path) is not None
+    ordinals = np.zeros(1, np.uint64)
+    for other in (
+        replace(plain, partitions='{"type": "struct", "fields": []}'),
+        replace(plain, options={"basePath": f"file:{tmp_path.parent}"}),
+    ):
+        with rows._apart(spark, other, path, ordinals) as found:
+            assert found == (other, path, ordinals)
+    below = replace(plain, options={"basePath": f"file:{tmp_path}"})
+    with rows._apart(spark, below, path, ordinals) as (held, place, _):
+        assert (held.options, held.files[0].path) == ({}, place)
+    assert rows_at(spark, recipe_of(spark, plain), plain, {path: ordinals}).count() == 1
+
+
+def test_lines_of_json_that_are_several_rows_are_refused(
+    spark_context: SparkContext, tmp_path: Path
+) -> None:
+    spark = SparkSession(spark_context)
+    content = b'{"a": 1}\n \xef\xbb\xbf[{"a": 2}, {"a": 3}]\n{"a": 4}\n'
+    for name, held in (("a.json", content), ("a.json.gz", gzip.compress(content))):
+        source = source_of("json", [written(tmp_path, name, held)])
+        path = source.files[0].path
+        with pytest.raises(RefusedError, match="array of JSON"):
+            lines_of(spark, source, path, np.zeros(1, np.uint64))
+        with pytest.raises(RefusedError, match="array of JSON"):
+            lines_of_file(spark, source, path)
+        with pytest.raises(RefusedError, match="array of JSON"):
+            ordinal_of(spark, source, path, 3)
+    # Comments may be lines that are no rows.
+    plain = source_of("json", [written(tmp_path, "a.json", b"")])
+    assert not has_lines(replace(plain, options={"allowComments": "true"}))
