@@ -141,6 +141,8 @@ def test_forward_by_place_asks_all_that_read_the_file(
     assert (both.exact, both.complete) == (True, True)
     with pytest.raises(RowError, match="no row"):
         access.ask(forward(folder, "box/in.csv:9", app=apps["last"]))
+    (late,) = part_files(folder / "late")
+    assert access.ask(back(folder, f"late/{late.name}:1", app="latest")).app == apps["last"]
 
 
 def test_forward_by_value_asks_all_and_names_the_others(

@@ -69,6 +69,24 @@ def test_back_as_json_has_the_shape_that_tools_rely_on(here: Path) -> None:
     assert (short["count"], len(short["items"])) == (3, 1)
 
 
+def test_forward_says_whose_rows_they_are(here: Path) -> None:
+    store_run("sqlite:///.lineage/lineage.db", here, "app-2", started_at=2e9)
+    result = lineage("forward", "in.txt:1")
+    headings = [line for line in result.stdout.splitlines() if line.startswith("into")]
+    assert headings == ["into 2 rows of out (write, app-2)", "into 2 rows of out (write, app-1)"]
+    told = as_json("forward", "in.txt:1")
+    assert (told["apps"], told["not_asked"], told["complete"]) == (["app-2", "app-1"], [], True)
+    assert [one["app"] for one in told["sinks"]] == ["app-2", "app-1"]
+    for name in ("latest", "app-2"):
+        result = lineage("forward", "in.txt:1", "--app", name)
+        assert "into 2 rows of out (write)" in result.stdout
+        assert result.stdout.count("into") == 1
+    table = lineage("export", "in.txt:1", "--direction", "forward").stdout
+    assert [table.count(name) for name in ("app-1", "app-2")] == [2, 2]
+    refused = lineage("export", "in.txt:1", "--direction", "forward", "--format", "prov")
+    assert "several applications: --app chooses one" in refused.stderr
+
+
 def test_back_reads_like_grep(here: Path) -> None:
     result = lineage("back", "out/part-00000:2", "--limit", "2")
     assert result.exit_code == 0

@@ -290,34 +290,40 @@ class StoredAccess:
 
         wanted = replace(question, texts=options.texts)
         plan = plan_of(self.store, RowReader(), wanted)
-        if plan.only is not None and plan.only.noted is None:
-            return self._export(plan.only.question, name, output, options)
+        if plan.only is not None:
+            return self._export(plan.only, name, output, options, by_query=question.app is not None)
         answer = self._ask(wanted, plan)
         with output() as stream:
             return exported_answer(answer, name, stream, options)
 
-    def _export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
+    def _export(
+        self, part: Part, name: str, output: Output, options: Options, *, by_query: bool
+    ) -> Exported:
         """Write what one application answers."""
         from lineage_store.exports import exported, exported_answer, exported_through, format_of
 
+        question, noted, is_table = part.question, part.noted, format_of(name).table is not None
         with OneSession(self._spark) as spark:
-            try:
-                traced = asker(self.store, self._url).trace(question)
-            except NotedRowError as error:
-                noted = NotedPlace.of(error)
-                looked_up = self._looked_up(question, noted)
-                if looked_up is not None and (looked_up.suffices or format_of(name).table is None):
+            if noted is None:
+                try:
+                    traced = asker(self.store, self._url).trace(question)
+                except NotedRowError as error:
+                    noted = NotedPlace.of(error)
+                else:
+                    if not is_table or not goes_on(question, traced):
+                        with output() as stream:
+                            return exported(traced, name, stream, options)
+                    answer = self._answer(question, traced, spark)
                     with output() as stream:
-                        return exported(looked_up.traced, name, stream, options)
-                answer = self._part(Part(question, noted), spark, by_query=question.app is not None)
+                        return exported_through(traced, answer, name, stream, options)
+            looked_up = self._looked_up(question, noted)
+            if looked_up is not None and (not is_table or (looked_up.suffices and not by_query)):
+                # A query has no derivations.
                 with output() as stream:
-                    return exported_answer(answer, name, stream, options)
-            if format_of(name).table is None or not goes_on(question, traced):
-                with output() as stream:
-                    return exported(traced, name, stream, options)
-            answer = self._answer(question, traced, spark)
-            with output() as stream:
-                return exported_through(traced, answer, name, stream, options)
+                    return exported(looked_up.traced, name, stream, options)
+            answer = self._part(Part(question, noted), spark, by_query=by_query)
+        with output() as stream:
+            return exported_answer(answer, name, stream, options)
 
     def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
         from lineage_store.openlineage.facts import facts_of

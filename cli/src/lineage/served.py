@@ -22,6 +22,7 @@ from lineage_store.answers import Answer, respelled
 from lineage_store.asking import Question
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.paths import canonical, plain_path
+from lineage_store.places import parse_valued
 from lineage_store.port import ApplicationRecord
 
 if TYPE_CHECKING:
@@ -297,6 +298,10 @@ def _is_here(path: str) -> bool:
 
 def _seen_from_anywhere(place: str) -> str:
     """A place whose file is one of this machine, by its whole path: a server has another folder."""
+    valued = parse_valued(place)
+    if valued is not None:
+        here = os.path.exists(plain_path(valued.of))
+        return str(replace(valued, of=canonical(valued.of))) if here else place
     for mark in (":", "#", ""):
         path, sign, number = place.rpartition(mark) if mark else (place, "", "")
         if path and (not mark or number.isdecimal()) and _is_here(plain_path(path)):

@@ -60,10 +60,14 @@ def _show(answer: Answer) -> None:
         typer.secho(line, bold=True)
     towards = "from" if answer.direction is Direction.BACKWARD else "into"
     if not answer.groups:
-        typer.echo(f"{towards} nothing: no item was found")
+        among = " by those who could be asked" if answer.not_asked else ""
+        typer.echo(f"{towards} nothing: no item was found{among}")
     for group in answer.groups:
         typer.echo("")
-        typer.secho(f"{towards} {_heading(group)}", fg=typer.colors.CYAN)
+        typer.secho(
+            f"{towards} {_heading(group, group.app if answer.apps[1:] else '')}",
+            fg=typer.colors.CYAN,
+        )
         for item in group.items:
             typer.echo(_line(item))
         left = group.count - len(group.items)
@@ -76,11 +80,13 @@ def _show(answer: Answer) -> None:
             typer.echo(f"  {reason}")
 
 
-def _heading(group: Group) -> str:
+def _heading(group: Group, app: str) -> str:
+    """What a group is. ``app``: whose, where there are several."""
     of = f" of {group.path}" if group.path else f" of {group.what or 'node'}"
     rows = "1 row" if group.count == 1 else f"{group.count:,} rows"
     changed = ", gone since" if group.gone else ", changed since" if group.changed else ""
-    return f"{rows}{of} ({group.label}{changed})"
+    whose = f", {app}" if app else ""
+    return f"{rows}{of} ({group.label}{whose}{changed})"
 
 
 def _line(item: Item) -> str:

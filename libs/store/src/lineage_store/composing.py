@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -77,7 +78,7 @@ def composed(
     def named(app: str, texts: Iterable[str]) -> Iterator[str]:
         for text in texts:
             if text not in own:
-                yield f"{app}: {text}" if several and app not in text else text
+                yield f"{app}: {text}" if several and not _names(text, app) else text
 
     reasons = [text for one in answers for text in named(one.app, one.reasons)]
     warnings = [text for one in answers for text in named(one.app, one.warnings)]
@@ -183,6 +184,10 @@ class _Start:
                     found[item.location or ""] = path
         count = sum(group.count for group in answer.start)
         return cls(found, count, all(len(one.items) == one.count for one in answer.start))
+
+
+def _names(text: str, app: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(app)}(?![\w-])", text) is not None
 
 
 def _app(part: Part) -> str:

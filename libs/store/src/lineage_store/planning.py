@@ -35,8 +35,8 @@ APPS_ASKED = 50
 class Part:
     """What one application is asked.
 
-    ``noted``: rows of its DataFrames, or of those whose materialised lineage it holds; None: what the places of the question name there. ``files``: those whose rows are
-    asked for by values.
+    ``noted``: rows of its DataFrames, or of those whose materialised lineage it holds; None: what the places of the
+    question name there. ``files``: those whose rows are asked for by values.
     """
 
     question: Question
@@ -71,8 +71,8 @@ def plan_of(store: GraphStore, reader: RowReader, question: Question) -> Plan:
     Raises:
         NotFoundError: the application that it names is not there.
     """
-    planner = _Planner(store, reader, question)
-    return planner.by_values() or planner.by_places() or Plan((Part(question),))
+    planner = _Planner(store, reader, _with_app(store, question))
+    return planner.by_values() or planner.by_places() or Plan((Part(planner.question),))
 
 
 def plan_of_output(store: GraphStore, reader: RowReader, question: Question) -> Plan:
@@ -82,13 +82,20 @@ def plan_of_output(store: GraphStore, reader: RowReader, question: Question) -> 
         NotFoundError: no application gave one, or the one that the question names is not there.
     """
     name = question.places[0]
-    found = _Planner(store, reader, question).called(name, None)
+    found = _Planner(store, reader, _with_app(store, question)).called(name, None)
     if found is None:
         raise NotFoundError(
             f"no DataFrame's output is called {name!r}: give its path, its table or its node "
             "(lineage graph lists them)"
         )
     return found
+
+
+def _with_app(store: GraphStore, question: Question) -> Question:
+    """The question with the whole id of the application that it names, if any."""
+    if question.app is None:
+        return question
+    return replace(question, app=find_application(store, question.app))
 
 
 @dataclass
@@ -100,7 +107,6 @@ class _Planner:
 
     def __post_init__(self) -> None:
         self._ids = self.store.application_ids()
-        self._chosen: str | None = None
 
     def by_values(self) -> Plan | None:
         """``OUTPUT#column=value`` (forward: ``SOURCE#``), the first place; None where it has another form."""
@@ -114,8 +120,8 @@ class _Planner:
         if app is None:
             apps = [one for one in self._ids if whose_rows(one, self._ids) is None]
         else:
-            self._chosen = find_application(self.store, app)
-            apps = [whose_rows(self._chosen, self._ids) or self._chosen]
+            # Who names what was materialised of an application asks about that one's rows.
+            apps = [whose_rows(app, self._ids) or app]
         back = self.question.direction is Direction.BACKWARD
         kind, path = "frame" if back else "frame-source", canonical(name)
         for one in apps:
@@ -196,7 +202,7 @@ class _Planner:
     ) -> Part:
         place = self.question.places[0]
         noted = NotedPlace(app, tuple(nodes), place, valued, doubts or {})
-        asked = replace(self.question, app=self._chosen or app)
+        asked = replace(self.question, app=self.question.app or app)
         return Part(asked, noted, files=frozenset(files))
 
     # -- rows of a source ----------------------------------------------------------------------

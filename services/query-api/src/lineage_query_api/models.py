@@ -377,7 +377,11 @@ class ProgressModel(_Model):
 class _Asked(_Request):
     direction: DirectionText
     places: list[PlaceText] = Field(min_length=1, max_length=PLACES_MAX)
-    app: NodeText | None = None
+    app: NodeText | None = Field(
+        None,
+        description="ask this application alone; without it all that read a source are asked forward, and all that "
+        "wrote an output by its values. Who could not be asked is in not_asked",
+    )
     until: NodeText | None = None
     steps: int | None = Field(None, ge=0, le=10_000)
 

@@ -38,7 +38,7 @@ FRAMED = "application/vnd.lineage.file"
 
 @router.post("/answers")
 def answer(question: models.Question, store: Store, caller: Caller) -> AnyObject:
-    """Trace places as people type them: as `lineage back --json` and `lineage forward --json`."""
+    """Trace places as people type them, over all applications: as `lineage back --json` and `lineage forward --json`."""
     asked = replace(_question(question), limit=question.limit, as_now=question.as_now)
     found = store.ask_any(asked, rows=caller.rows)
     if isinstance(found, Computed):
