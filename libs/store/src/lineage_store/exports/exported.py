@@ -17,7 +17,7 @@ from lineage_store.traced import Traced
 class Exported:
     """What was written of a trace. ``found``: items; ``reasons``: why it is not exact.
 
-    ``apps``: the applications that were asked; ``not_asked``: what takes part and could not be asked.
+    ``apps``: the applications that were asked (empty: just ``app``); ``not_asked``: what takes part and could not be asked.
     """
 
     app: str
@@ -55,6 +55,7 @@ class Exported:
         Raises:
             KeyError: something is missing.
         """
+        apps = tuple(told.get("apps", ()))
         return cls(
             told["app"],
             told["direction"],
@@ -65,7 +66,7 @@ class Exported:
             tuple(told["reasons"]),
             told["complete"],
             tuple(told["warnings"]),
-            tuple(told.get("apps", ())),
+            () if apps == (told["app"],) else apps,
             tuple(map(NotAsked.from_json, told.get("not_asked", ()))),
         )
 
