@@ -2,7 +2,8 @@
 
 Prints one JSON line. A job joins orders (CSV) with customers (Parquet) and adds up by city and day. Then rows are asked
 for by command, each command timed from its start to its end, in seconds: ``first`` back with no session of lineage
-there, ``next`` back of other rows, ``forward`` of a line of the orders, each once a round. ``phases`` says where the
+there, ``next`` back of other rows, ``forward`` of a line of the orders, each once a round. In the first round there is
+no archive of Java's classes yet either. ``phases`` says where the
 time of a question goes in one process, with a Spark that it starts (``first``) and with that Spark again (``again``);
 ``query`` is what ``again`` takes for Spark's queries alone, and ``next_ratio`` what a ``next`` command takes over all
 of ``again``. Answers are compared with what plain Python finds in the orders.
@@ -71,7 +72,8 @@ class Asking:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.store = f"sqlite:///{folder / 'lineage.db'}"
-        self._environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+        own = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
+        self._environment = {**os.environ, **own}
 
     def command(self, *words: str) -> tuple[str, float]:
         """What a command prints, and the seconds that it takes.
