@@ -19,6 +19,7 @@ from lineage_core.trace_result import Direction
 from lineage_frames.errors import RowError
 from lineage_frames.pyspark_parts import SPARK_ERRORS
 from lineage_store.asking import Question
+from tests import jvm
 from tests.job_runs import CLI, run_captured, run_program, stored, write_job
 
 pytestmark = pytest.mark.e2e
@@ -59,6 +60,8 @@ def test_questions_share_a_session_that_ends_by_itself(
     (output,) = (tmp_path / "out").glob("part-*")
     row, line = f"out/{output.name}#0", "in.csv:3"
     settings = {"LINEAGE_SESSION_S": "600", "XDG_STATE_HOME": str(tmp_path / "state")}
+    # It writes no archive of classes, which takes long.
+    settings["SPARK_SUBMIT_OPTS"] = f"{jvm.quick()['SPARK_SUBMIT_OPTS']} -Xshare:auto"
 
     def command(*words: str) -> tuple[int, Any, str]:
         done = run_program(tmp_path, [*CLI, *words, "--json"], settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -47,10 +48,17 @@ def test_who_is_to_write_it_does_so_once_and_then_all_read_it(
     for archived in (True, False):
         assert f"-XX:SharedArchiveFile={file} " in (options(archived=archived) or "")
     assert os.environ[OPTIONS] == "-Dmine=1"
-    # Where Java wrote none, nothing is taken for it.
+    # Where Java wrote none, nothing is taken for it; what it wrote for a process that is gone is removed.
     file.unlink()
     keep_archive()
     assert not file.exists()
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    left, own = (Path(f"{file}.{pid}") for pid in (gone.pid, os.getpid()))
+    for draft in (left, own):
+        draft.touch()
+    options(archived=True)
+    assert (left.exists(), own.exists()) == (False, True)
 
 
 def test_an_archive_that_others_may_write_is_not_read(java: Path) -> None:

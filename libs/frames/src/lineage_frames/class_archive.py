@@ -59,6 +59,7 @@ def _options(*, archived: bool) -> str:
             ours = _is_ours(file) and _is_ours(file.parent)
             return f"-XX:SharedArchiveFile={file} -Xlog:disable" if ours else ""
         if archived and _is_ours(private_folder(file.parent, ours=True)):
+            _remove_left(file.parent)
             return f"-XX:ArchiveClassesAtExit={_draft(file)} -Xlog:disable"
     return ""
 
@@ -70,6 +71,16 @@ def _is_ours(path: Path) -> bool:
 
 def _draft(file: Path) -> Path:
     return file.with_name(f"{file.name}.{os.getpid()}")
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove what Java wrote for processes that did not live to take it for the archive."""
+    for draft in folder.glob("*.jsa.*"):
+        with suppress(ValueError):
+            try:
+                os.kill(int(draft.suffix[1:]), 0)
+            except ProcessLookupError:
+                draft.unlink(missing_ok=True)
 
 
 def keep_archive() -> None:
