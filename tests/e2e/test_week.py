@@ -42,7 +42,9 @@ def week(tmp_path_factory: pytest.TempPathFactory, spark_context: SparkContext) 
     """What seven days left."""
     folder = tmp_path_factory.mktemp("week")
     url = f"sqlite:///{folder}/lineage.db"
-    loads = Loads(spark_context, SparkSession(spark_context).newSession(), folder, url)
+    session = SparkSession(spark_context).newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    loads = Loads(spark_context, session, folder, url)
     for day in range(1, DAYS + 1):
         _day(loads, day)
     return loads
