@@ -149,6 +149,9 @@ def loading(folder: Path) -> Iterator[Callable[[Week], Finding]]:
             for name, number in week.events:
                 EVENTS[name](loads, number)
             finding = Finding(complete=True)
+            if not loads.read:
+                # No job has run: there is no store to be asked.
+                return finding
             with open_access(url) as access:
                 asked = questions(Answers(loads, access, finding))
                 for ask in random.Random(week.seed).sample(asked, min(len(asked), QUESTIONS)):
