@@ -7,11 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from lineage_core.message import Link, Message, Recipe, RecordFiles, Register, SinkFile
+from lineage_core.message import (
+    Link,
+    Message,
+    Recipe,
+    RecordFiles,
+    Register,
+    SinkFile,
+    Split,
+    Splits,
+)
 from lineage_core.trace_result import Direction
 from lineage_store import planning
 from lineage_store.asking import Question
-from lineage_store.finding import NotFoundError, find_readers, other_readers
+from lineage_store.finding import NotFoundError, find_readers, find_uses, other_readers
 from lineage_store.paths import files_below
 from lineage_store.planning import plan_of, plan_of_output
 from lineage_store.rows import ForbiddenRowsError, RootedReader, RowReader
@@ -74,6 +83,50 @@ def test_who_read_another_version_is_not_asked_and_who_may_have_is_named(
     assert set(found.apps) | set(found.unsure) == {"app-1", "app-2"}
     first.source.write_text("other\n")
     assert find_readers(store, RowReader(), "in.txt").apps[0] == "app-2"
+
+
+def read_frames(store: SqliteStore, app: str, path: Path, *states: tuple[int, float]) -> None:
+    """An application that read a file in some states, one after the other, and knows no checksum of it."""
+    messages: list[Message] = []
+    for at, (size, mtime) in enumerate(states):
+        split = Split(partition=0, path=f"file:{path}", start=0, length=size, file_size=size, mtime=mtime)  # fmt: skip
+        messages += [
+            Register(app=app, node=f"{at}.0", kind="frame-source", op="csv", name="csv", path=f"file:{path}"),
+            Splits(app=app, node=f"{at}.0", splits=(split,)),
+        ]  # fmt: skip
+    store.write(app, messages)
+
+
+def test_versions_of_a_file_are_told_apart(store: SqliteStore, tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("12345")
+    os.utime(path, (300.0, 300.0))
+    now, touched, other = (5, 300.0), (5, 200.0), (4, 100.0)
+    read_frames(store, "a-other", path, other)
+    read_frames(store, "b-touched", path, touched)
+    read_frames(store, "c-both", path, touched, now)
+    read_frames(store, "d-other-now", path, other, now)
+    read_frames(store, "e-now", path, now)
+
+    def found(reader: RowReader | None = None) -> tuple[set[str], set[str]]:
+        readers = find_readers(store, reader or RowReader(), "in.csv")
+        return set(readers.apps), set(readers.unsure)
+
+    expected = {"c-both", "d-other-now", "e-now"}, {"b-touched", "c-both"}
+    assert found() == expected
+    plan = asked(store, "in.csv:1")
+    assert {one.app for one in plan.not_asked} == {"b-touched", "c-both"}
+    # Where nobody can see the file now, and where it is gone, it is the version that was read last.
+    (tmp_path / "elsewhere").mkdir()
+    assert found(RootedReader([str(tmp_path / "elsewhere")])) == expected
+    assert [use.node for use in find_uses(store, RootedReader([str(tmp_path / "elsewhere")]), "in.csv", wrote=False, app="d-other-now")] == ["1.0"]  # fmt: skip
+    path.unlink()
+    assert found() == expected
+    # Who read that version, and then another one, would be asked about that.
+    read_frames(store, "f-back", path, now, (3, 400.0))
+    read_frames(store, "g-now", path, now)
+    assert "f-back" not in found()[0]
+    assert "f-back" in found()[1]
 
 
 def write_frames(store: SqliteStore, app: str, out: Path, *names: str) -> None:

@@ -55,7 +55,11 @@ Places = Annotated[
 ]
 AppOption = Annotated[
     str,
-    typer.Option("--app", metavar="APP", help="Another application than the latest that fits."),
+    typer.Option(
+        "--app",
+        metavar="APP",
+        help="This application alone, instead of all, or the latest, that fit.",
+    ),
 ]
 LimitOption = Annotated[
     int | None,

@@ -117,7 +117,7 @@ def find_uses(
             break
     if not best:
         raise NotFoundError(_unknown(path, state, app) + _maybe_of(store, state, app))
-    if best[-1].changed:
+    if best[-1].changed or best[-1].standing == "unknown":
         # What the file was then is one version of it: the last that the application knew.
         best = [use for use in best if use.is_of(best[-1].then)]
     return best
@@ -127,8 +127,8 @@ def find_uses(
 class Readers:
     """Who read one version of a file.
 
-    ``apps``: the applications, the latest first. ``unsure``: others, whose version may be the same: just its time
-    is another, and no checksum tells.
+    ``apps``: the applications, the latest first. ``unsure``: those of which some node read a version that may be the
+    same (just its time is another, and no checksum tells), or that read it, and then another.
     """
 
     apps: tuple[str, ...] = ()
@@ -152,17 +152,21 @@ def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
     ]
     now = [use for use in uses if not use.changed]
     if now and state != "unseen":
-        apps = dict.fromkeys(use.app for use in now)
-        return Readers(tuple(apps), _others(apps, (use for use in uses if use.undecided)))
+        return Readers(_apps(now), _apps(use for use in uses if use.undecided))
     if not uses:
         return Readers()
-    version = next(use.then for use in reversed(uses) if use.app == uses[0].app)
-    apps = dict.fromkeys(use.app for use in uses if use.is_of(version))
-    return Readers(tuple(apps), _others(apps, (use for use in uses if use.has_size_of(version))))
+    # An application is asked about the version that it knew last.
+    last = {use.app: use.then for use in uses}
+    version = last[uses[0].app]
+    apps = _apps(use for use in uses if use.is_of(version) and use.is_of(last[use.app]))
+    rest = (use for use in uses if use.has_size_of(version))
+    return Readers(
+        apps, _apps(use for use in rest if use.app not in apps or not use.is_of(version))
+    )
 
 
-def _others(apps: Collection[str], uses: Iterable[FileUse]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(use.app for use in uses if use.app not in apps))
+def _apps(uses: Iterable[FileUse]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(use.app for use in uses))
 
 
 def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> list[str]:

@@ -152,7 +152,8 @@ class _Planner:
                 places.setdefault(app, []).append(place)
             for app in readers.unsure:
                 why = (
-                    f"it read {path} at another time, and no checksum tells whether it was the same"
+                    f"it read {path} at another time (too), and nothing tells whether it was the same "
+                    "then: --app asks it"
                 )
                 self._not_asked.append(NotAsked(app, why))
         apps = self._bounded([app for app in self._ids if app in places])
