@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -143,23 +144,10 @@ class FrameLineage:
         return found.recipe, found.reasons
 
 
-class OutputRows:
-    """Rows of a frame that a row of a source went into: `rows`, tuples of the values of `columns`.
+class _FoundRows(ABC):
+    """What a trace in a program found, and what is said of it."""
 
-    ``exact``: just those; else ``reasons`` say why there may be more. A value that can't be computed anew is
-    ``lineage_frames.unknown.UNKNOWN``, and ``warnings`` say so.
-    """
-
-    def __init__(self, found: Outcome) -> None:
-        self.found = found
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.found.columns
-
-    @property
-    def rows(self) -> tuple[tuple[Any, ...], ...]:
-        return self.found.rows
+    found: Outcome | Witnesses
 
     @property
     def exact(self) -> bool:
@@ -178,14 +166,39 @@ class OutputRows:
         return self.found.count
 
     def show(self, n: int = SHOWN) -> None:
-        """Print the first ``n`` rows as ``lineage forward`` does."""
+        """Print the first ``n`` rows, of each source where they are a source's, as ``lineage back`` and ``forward`` do."""
         print_text(self._showing(n))
-
-    def __repr__(self) -> str:
-        return f"<OutputRows: {_counted(self.count)}, {_exactness(self.exact)}>"
 
     def _repr_html_(self) -> str:
         return html_of(self._showing(SHOWN))
+
+    @abstractmethod
+    def _showing(self, many: int) -> Showing:
+        """The first rows."""
+
+
+class OutputRows(_FoundRows):
+    """Rows of a frame that a row of a source went into: `rows`, tuples of the values of `columns`.
+
+    ``exact``: just those; else ``reasons`` say why there may be more. A value that can't be computed anew is
+    ``lineage_frames.unknown.UNKNOWN``, and ``warnings`` say so.
+    """
+
+    found: Outcome
+
+    def __init__(self, found: Outcome) -> None:
+        self.found = found
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.found.columns
+
+    @property
+    def rows(self) -> tuple[tuple[Any, ...], ...]:
+        return self.found.rows
+
+    def __repr__(self) -> str:
+        return f"<OutputRows: {_counted(self.count)}, {_exactness(self.exact)}>"
 
     def _showing(self, many: int) -> Showing:
         from lineage_frames.row_texts import text_of_row
@@ -196,29 +209,15 @@ class OutputRows:
         return Showing(groups, self.reasons, (), self.warnings)
 
 
-class FrameRows:
+class FrameRows(_FoundRows):
     """Rows of sources. ``exact``: just those that were used; else ``reasons`` say why there may be more."""
+
+    found: Witnesses
 
     def __init__(self, spark: SparkSession, recipe: Recipe, found: Witnesses) -> None:
         self._spark = spark
         self._recipe = recipe
         self.found = found
-
-    @property
-    def exact(self) -> bool:
-        return self.found.exact
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        return self.found.reasons
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return self.found.warnings
-
-    @property
-    def count(self) -> int:
-        return self.found.count
 
     @property
     def paths(self) -> list[str]:
@@ -261,17 +260,10 @@ class FrameRows:
         places = sorted(place for place in self._places if place is not None)
         return [self._recipe.sources[place] for place in places]
 
-    def show(self, n: int = SHOWN) -> None:
-        """Print the first ``n`` rows of each source as ``lineage back`` does."""
-        print_text(self._showing(n))
-
     def __repr__(self) -> str:
         many = len(self._places)
         of = f"{many} source" if many == 1 else f"{many} sources"
         return f"<FrameRows: {_counted(self.count)} of {of}, {_exactness(self.exact)}>"
-
-    def _repr_html_(self) -> str:
-        return html_of(self._showing(SHOWN))
 
     def _showing(self, many: int) -> Showing:
         with scope.suspended():
