@@ -208,10 +208,8 @@ class StoredAccess:
                 question, plan, lambda part: self._part(part, spark, where, by_query=by_query)
             )
 
-    def _part(
-        self, part: Part, spark: OneSession, where: str = "", *, by_query: bool = False
-    ) -> Answer:
-        """What one application answers. ``by_query``: by a query where it can, also what was materialised."""
+    def _part(self, part: Part, spark: OneSession, where: str, *, by_query: bool) -> Answer:
+        """What one application answers; ``by_query`` as in :meth:`_best`."""
         question, noted = part.question, part.noted
         if noted is None:
             try:
@@ -220,24 +218,38 @@ class StoredAccess:
                 noted = NotedPlace.of(error)
             else:
                 return self._answer(question, traced, spark)
-        looked_up = None if where else self._looked_up(question, noted)
-        found = best(
-            looked_up,
-            question,
-            noted,
-            lambda: self._queried(question, noted, spark, where),
-            by_query=by_query,
-        )
+        if where:
+            return self._queried(question, noted, spark, where)
+        looked_up = self._looked_up(question, noted)
+        found = self._best(question, noted, looked_up, spark, by_query=by_query)
         if isinstance(found, Answer):
             return found
         return found.answer(question.limit, texts=question.texts)
+
+    def _best(
+        self,
+        question: Question,
+        noted: NotedPlace,
+        looked_up: LookedUp | None,
+        spark: OneSession,
+        *,
+        by_query: bool,
+    ) -> Traced | Answer:
+        """What was materialised, or what a query says. ``by_query``: a query where it can, also what was materialised."""
+        return best(
+            looked_up,
+            question,
+            noted,
+            lambda: self._queried(question, noted, spark),
+            by_query=by_query,
+        )
 
     def _looked_up(self, question: Question, noted: NotedPlace) -> LookedUp | None:
         reader = RowReader(index_folder(self._url))
         return MaterialisedFlows(self.store, reader).look_up(question, noted)
 
     def _queried(
-        self, question: Question, noted: NotedPlace, spark: OneSession, where: str
+        self, question: Question, noted: NotedPlace, spark: OneSession, where: str = ""
     ) -> Answer:
         # Who is asked in the background knows nothing of what other applications wrote.
         found = None if noted.doubts else self._in_background(question, where)
@@ -303,27 +315,29 @@ class StoredAccess:
         from lineage_store.exports import exported, exported_answer, exported_through, format_of
 
         question, noted, is_table = part.question, part.noted, format_of(name).table is not None
+        found: Traced | Answer
         with OneSession(self._spark) as spark:
             if noted is None:
                 try:
-                    traced = asker(self.store, self._url).trace(question)
+                    found = asker(self.store, self._url).trace(question)
                 except NotedRowError as error:
                     noted = NotedPlace.of(error)
                 else:
-                    if not is_table or not goes_on(question, traced):
+                    if is_table and goes_on(question, found):
+                        answer = self._answer(question, found, spark)
                         with output() as stream:
-                            return exported(traced, name, stream, options)
-                    answer = self._answer(question, traced, spark)
-                    with output() as stream:
-                        return exported_through(traced, answer, name, stream, options)
-            looked_up = self._looked_up(question, noted)
-            if looked_up is not None and (not is_table or (looked_up.suffices and not by_query)):
-                # A query has no derivations.
-                with output() as stream:
-                    return exported(looked_up.traced, name, stream, options)
-            answer = self._part(Part(question, noted), spark, by_query=by_query)
+                            return exported_through(found, answer, name, stream, options)
+            if noted is not None:
+                looked_up = self._looked_up(question, noted)
+                if looked_up is not None and not is_table:
+                    # A query has no derivations.
+                    found = looked_up.traced
+                else:
+                    found = self._best(question, noted, looked_up, spark, by_query=by_query)
         with output() as stream:
-            return exported_answer(answer, name, stream, options)
+            if isinstance(found, Answer):
+                return exported_answer(found, name, stream, options)
+            return exported(found, name, stream, options)
 
     def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
         from lineage_store.openlineage.facts import facts_of
