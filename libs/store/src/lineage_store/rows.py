@@ -357,8 +357,7 @@ class RootedReader(RowReader):
             ForbiddenRowsError: the file lies outside.
             RowsError: nobody can tell.
         """
-        if not self.may_read(path):
-            raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
+        self._check(path)
         return super().state(path)
 
     def may_read(self, path: str) -> bool:
@@ -375,9 +374,12 @@ class RootedReader(RowReader):
             ForbiddenRowsError: the folder lies outside.
             RowsError: nobody can tell.
         """
+        self._check(path)
+        return super().files_below(path)
+
+    def _check(self, path: str) -> None:
         if not self.may_read(path):
             raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
-        return super().files_below(path)
 
     def is_folder(self, path: str) -> bool:
         return self.may_read(path) and super().is_folder(path)
