@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from lineage.access import Access, StoredAccess, open_access
 from lineage_store.copying import copy_application
@@ -22,6 +21,7 @@ from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.opening import open_store
 from tests.api_server import serving
 from tests.hunt.claims import Finding
+from tests.hunt.frame_kind import quick_session
 from tests.hunt.loads import Loads
 from tests.hunt.loads_claims import Answers
 from tests.hunt.loads_kind import questions
@@ -42,9 +42,7 @@ def week(tmp_path_factory: pytest.TempPathFactory, spark_context: SparkContext) 
     """What seven days left."""
     folder = tmp_path_factory.mktemp("week")
     url = f"sqlite:///{folder}/lineage.db"
-    session = SparkSession(spark_context).newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    loads = Loads(spark_context, session, folder, url)
+    loads = Loads(spark_context, quick_session(spark_context), folder, url)
     for day in range(1, DAYS + 1):
         _day(loads, day)
     return loads

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
+from pyspark import SparkContext
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as f
 
@@ -221,15 +222,21 @@ def held(session: SparkSession, query: Query, home: Path) -> Finding:
     return finding
 
 
+def quick_session(sc: SparkContext) -> SparkSession:
+    """A session of its own that is quick at tiny queries."""
+    session = SparkSession(sc).newSession()
+    for name, value in SQL.items():
+        session.conf.set(name, value)
+    return session
+
+
 @contextmanager
 def querying(folder: Path) -> Iterator[Callable[[Query], Finding]]:
     """Tries queries in one session."""
     folder.mkdir(parents=True)
     numbers = itertools.count()
     with spark(folder, "local[2]") as sc:
-        session = SparkSession(sc).newSession()
-        for name, value in SQL.items():
-            session.conf.set(name, value)
+        session = quick_session(sc)
         yield lambda query: held(session, query, folder / str(next(numbers)))
 
 

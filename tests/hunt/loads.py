@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -219,13 +219,11 @@ class Loads:
             if not Path(file).exists() or Path(file).read_bytes() != before
         ]
 
-    def made_of(self, source: Place) -> frozenset[Place]:
-        """All output rows that are there and were made of a source row as it is now."""
+    def made_of(self, source: Place, rows: Iterable[Written]) -> frozenset[Place]:
+        """Those of some output rows that were made of a source row as it is now."""
         readers = set(self.readers(source[0]))
         return frozenset(
-            row.place
-            for row in self.written()
-            if row.app in readers and source in self.witnesses(row)
+            row.place for row in rows if row.app in readers and source in self.witnesses(row)
         )
 
     def sources(self) -> list[tuple[Place, str]]:

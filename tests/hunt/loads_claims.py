@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from lineage_core.errors import LineageError
@@ -38,18 +40,25 @@ class Answers:
     finding: Finding
     strict: bool = False
 
+    @cached_property
+    def rows(self) -> list[Written]:
+        """All output rows that are there while questions are asked."""
+        return self.loads.written()
+
     def back(self, row: Written) -> None:
         """Where an output row comes from, by its place."""
         truth = self.loads.witnesses(row)
         is_changed = bool(self.loads.changed(row.app))
         self._hold(Direction.BACKWARD, named(row.place), truth, row.app, is_changed=is_changed)
 
-    def back_by_values(self, row: Written, rows: Iterable[Written]) -> None:
+    def back_by_values(self, row: Written) -> None:
         """Where all rows of an output that have one value of the row's come from."""
         # The ids of groups are collected, in an order that no query can tell anew.
         column = "ids" if os.path.basename(row.output) == APPENDED else "k"
         value = row.values[column]
-        alike = [one for one in rows if one.output == row.output and one.values[column] == value]
+        alike = [
+            one for one in self.rows if one.output == row.output and one.values[column] == value
+        ]
         truth = frozenset[Place]().union(*(self.loads.witnesses(one) for one in alike))
         is_changed = any(self.loads.changed(one.app) for one in alike)
         place = f"{row.output}#{column}={value}"
@@ -66,7 +75,7 @@ class Answers:
     def _forward(self, source: Place, place: str) -> None:
         readers = self.loads.readers(source[0])
         if readers:
-            truth = self.loads.made_of(source)
+            truth = self.loads.made_of(source, self.rows)
             is_changed = any(self.loads.changed(app) for app in readers)
             self._hold(Direction.FORWARD, place, truth, readers[-1], is_changed=is_changed)
 
@@ -126,7 +135,7 @@ class Answers:
         if shown is None or group.changed:
             return
         tags = self._tags(place)
-        if tags and not any(tag in shown for tag in tags):
+        if tags and not any(re.search(rf"\b{re.escape(tag)}\b", shown) for tag in tags):
             self.finding.faults.append(
                 f"{said}: {named(place)} is shown as {shown!r}; it has {tags}"
             )
@@ -134,7 +143,7 @@ class Answers:
     def _tags(self, place: Place) -> set[str]:
         """What names the row at a place, as any job read it; of an output row, its ids."""
         tags = {read[place].partition("@")[0] for read in self.loads.read.values() if place in read}
-        return tags or {row.values["ids"] for row in self.loads.written() if row.place == place}
+        return tags or {row.values["ids"] for row in self.rows if row.place == place}
 
 
 def _shown(places: Iterable[Place]) -> frozenset[Place]:

@@ -16,11 +16,10 @@ from functools import partial
 from pathlib import Path
 
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
 from lineage.access import open_access
 from tests.hunt.claims import Finding
-from tests.hunt.frame_kind import SQL
+from tests.hunt.frame_kind import quick_session
 from tests.hunt.hunting import Kind
 from tests.hunt.loads import PARQUET, Loads
 from tests.hunt.loads_claims import Answers
@@ -118,12 +117,11 @@ def weeks() -> st.SearchStrategy[Week]:
 
 def questions(answers: Answers) -> list[Callable[[], None]]:
     """All that can be asked: every row that is there, in both directions, by place and by values."""
-    rows = answers.loads.written()
     asked: list[Callable[[], None]] = []
-    for row in rows:
+    for row in answers.rows:
         asked.append(partial(answers.back, row))
         if not row.of_records:
-            asked.append(partial(answers.back_by_values, row, rows))
+            asked.append(partial(answers.back_by_values, row))
     for place, tag in answers.loads.sources():
         asked.append(partial(answers.forward, place))
         if not place[0].endswith(PARQUET):
@@ -137,9 +135,7 @@ def loading(folder: Path) -> Iterator[Callable[[Week], Finding]]:
     folder.mkdir(parents=True)
     numbers = itertools.count()
     with spark(folder, "local[2]") as sc:
-        session = SparkSession(sc).newSession()
-        for name, value in SQL.items():
-            session.conf.set(name, value)
+        session = quick_session(sc)
 
         def attempt(week: Week) -> Finding:
             home = folder / str(next(numbers))
