@@ -15,7 +15,7 @@ from pyspark import cloudpickle
 
 from lineage_core.private_files import private_folder
 from lineage_emitter import scope
-from lineage_emitter.failures import in_words
+from lineage_emitter.failures import error_type
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,8 @@ class Probe:
                 for module in modules:
                     __import__(module)
             except Exception as problem:
-                yield what, in_words(problem)
+                # Nothing of this package is at hand here that says it in words.
+                yield what, f"{type(problem).__name__}: {problem}"
         if not os.path.exists(os.path.join(self.folder, self.token)):
             yield "folder", "an executor does not see the folder of the driver"
             return
@@ -86,11 +87,14 @@ def check_executors(sc: SparkContext, folder: Path) -> ExecutorFacts:
     try:
         tasks = max(2, sc.defaultParallelism)
         with scope.suspended(), _by_value():
-            found = dict(
-                sc.parallelize(range(tasks), tasks)
-                .mapPartitionsWithIndex(Probe(str(folder), token))
-                .collect()
+            looking = sc.parallelize(range(tasks), tasks).mapPartitionsWithIndex(
+                Probe(str(folder), token)
             )
+            try:
+                found = dict(looking.collect())
+            except Exception as problem:
+                # Where not even this runs, captured functions would make the job fail.
+                return ExecutorFacts(capture=f"a task that looked failed of {error_type(problem)}")
         if "folder" not in found and len(list(folder.glob(f"{token}-*"))) < tasks:
             found["folder"] = "files of executors did not arrive"
         return ExecutorFacts(**found)
