@@ -14,19 +14,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe import File, Output, Recipe, Source
-from lineage_frames import rows, text_records
+from lineage_frames import rows, splits, text_records
 from lineage_frames.errors import RefusedError, RowError
-from lineage_frames.locations import (
-    _records,
-    has_lines,
-    headers,
-    lines_of,
-    lines_of_file,
-    ordinal_of,
-    text_of,
-)
+from lineage_frames.locations import _records, lines_of, lines_of_file, ordinal_of
 from lineage_frames.rows import rows_at, texts_at
+from lineage_frames.session import session_of
 from lineage_frames.sources import FILE, ROW, view_of
+from lineage_frames.text_records import BOM, has_lines, headers, text_of
 
 pytestmark = pytest.mark.integration
 
@@ -35,6 +29,7 @@ PIECES = (
     "\u00e4\u2028\u3000".encode(), b'{"a": "x"}', b"\x00", b"\\",
 )  # fmt: skip
 FILES = 40
+SPLIT_SOURCES = 40
 
 
 def written(folder: Path, name: str, content: bytes) -> File:
@@ -124,6 +119,72 @@ def check_lines(spark: SparkSession, source: Source, many: int) -> None:
     for line in set(range(1, 30)) - set(lines):
         with pytest.raises(RowError, match="is no row"):
             ordinal_of(spark, source, path, line)
+
+
+def test_rows_of_files_that_are_read_in_splits_have_the_ordinals_of_whole_ones(
+    spark_context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark = SparkSession(spark_context)
+    drawn = random.Random(11)
+    monkeypatch.setattr(text_records, "BLOCK_BYTES", 31)
+    monkeypatch.setattr(splits, "SPLITS_MAX", 10_000)
+    several = 0
+    for number in range(SPLIT_SOURCES):
+        kind, options = (
+            ("csv", {"comment": "#", "header": "true"}),
+            ("csv", {"header": "false"}),
+            ("json", {"mode": "PERMISSIVE"}),
+            ("text", {}),
+        )[number % 4]
+        files = []
+        for name in ("a b.txt", "c.txt")[: drawn.choice([1, 2])]:
+            # Signs of several bytes, ends of lines of both kinds, blank lines and comments lie across the edges of splits.
+            pieces = PIECES if number % 7 == 0 else [one for one in PIECES if one != BOM]
+            content = b"".join(drawn.choices(pieces, k=drawn.randrange(60)))
+            content = BOM + content if number % 5 == 0 else content
+            files.append(written(tmp_path, f"{number}{name}", content))
+        source = source_of(kind, files, **options)
+        monkeypatch.setattr(splits, "SPLIT_BYTES", drawn.choice([1, 2, 3, 5, 8, 13, 40]))
+        session = session_of(spark, recipe_of(spark, source), [source])
+        view = view_of(session, source)
+        columns = [one for one in view.columns if one not in {FILE, ROW}]
+        rows = view.select(FILE, ROW, F.to_json(F.struct(*columns)).alias("text"))
+        several += rows.rdd.getNumPartitions() > len(files)
+        found = sorted((row[FILE], row[ROW], row.text) for row in rows.collect())
+        whole = [
+            (file.path, ordinal, text)
+            for file in files
+            for ordinal, text in enumerate(read_whole(spark, replace(source, files=(file,))))
+        ]
+        assert found == sorted(whole), (kind, [Path(file.path[5:]).read_bytes() for file in files])
+    assert several > SPLIT_SOURCES // 4
+
+
+def test_files_whose_rows_can_not_be_counted_here_are_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splits, "SPLIT_BYTES", 8)
+    large, small = b"aaaa,b\n" * 9, b"a,b\n"
+    text = source_of("csv", [written(tmp_path, "a.csv", large)])
+    assert splits.settings_for([text])["spark.sql.files.maxPartitionBytes"] == "8"
+    assert splits.rows_before(text, 8)[text.files[0].path][:3] == (0, 2, 3)
+    for other, split in (
+        # Others of its plan are read under the same settings.
+        (source_of("csv", [written(tmp_path, "b.csv.gz", gzip.compress(small))]), False),
+        (replace(source_of("csv", [written(tmp_path, "c.csv", small)]), format="orc"), True),
+        (replace(source_of("csv", [written(tmp_path, "d.csv", large)]), format="orc"), False),
+        (replace(source_of("csv", [written(tmp_path, "e.csv", large)]), format="parquet"), True),
+        (source_of("json", [written(tmp_path, "f.json", b'{"a": 1}\n[{"a": 2}]\n')]), False),
+        (source_of("csv", [written(tmp_path, "g.csv", b"\n" * 9 + large)], header="true"), False),
+        (source_of("csv", [written(tmp_path, "h.csv", large + b"\xef\xbb\xbfa,b\n")]), False),
+        (source_of("csv", [written(tmp_path, "i.csv", b"\xef\xbb\xbf" + large)]), True),
+        (source_of("csv", [written(tmp_path, f"{n}.csv", large) for n in range(17)]), False),
+    ):
+        found = splits.settings_for([text, other])["spark.sql.files.maxPartitionBytes"]
+        assert (found == "8") == split, other
+    with pytest.raises(RefusedError, match="can't be numbered"):
+        splits.rows_before(replace(text, format="orc"), 8)
+    assert splits.settings_for([replace(text, format="parquet")]) == {}
 
 
 def test_what_bytes_alone_do_not_say_is_left_to_spark(

@@ -17,9 +17,10 @@ from lineage_core.recipe import Output, Recipe, Source
 from lineage_emitter.frames.plans import recipe_of
 from lineage_frames import literals
 from lineage_frames.errors import FramesError
-from lineage_frames.locations import has_lines, lines_of
+from lineage_frames.locations import lines_of
 from lineage_frames.session import session_of
 from lineage_frames.sources import FILE, ROW, view_of
+from lineage_frames.text_records import has_lines
 from lineage_frames.values import Named, chosen, condition
 from lineage_store.rows import ForbiddenRowsError, RootedReader, RowReader
 from lineage_store.valued_rows import Files, positions_with

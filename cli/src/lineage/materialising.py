@@ -28,9 +28,10 @@ from lineage_core.message import NodeKind, RecordFiles, RecordSplits, SinkFiles,
 from lineage_core.recipe import LINES, Recipe, Source
 from lineage_core.trace_result import TraceError
 from lineage_frames.errors import FramesError, RefusedError
-from lineage_frames.locations import has_lines, lines_of_file
+from lineage_frames.locations import lines_of_file
 from lineage_frames.pairs import Items, Pairs
 from lineage_frames.relations import Relations
+from lineage_frames.text_records import has_lines
 from lineage_frames.vetting import vet
 from lineage_store.finding import find_application
 from lineage_store.materialised import SUFFIX

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe import HIVE_TEXT, JDBC, LINES, Recipe, Source
+from lineage_core.recipe import HIVE_TEXT, JDBC, Recipe, Source
 from lineage_frames import jdbc
 from lineage_frames.changed import literal_path, local_path
 from lineage_frames.connected import new_session
 from lineage_frames.errors import NoMatchError, RefusedError
 from lineage_frames.pyspark_parts import table_of
-from lineage_frames.sources import ROW, WHOLE_FILES, view_of
-from lineage_frames.text_records import NO_LINES, TextFile, text_file
+from lineage_frames.sources import ROW, view_of
+from lineage_frames.splits import WHOLE_FILES
+from lineage_frames.text_records import NO_LINES, has_lines, headers, text_of
 from lineage_frames.witnesses import Witnesses
 
 EACH_LINE = {"text", HIVE_TEXT}
@@ -27,9 +28,6 @@ NOT_BLANK = {"csv": r"[^\x00-\x20]", "json": r"[^ \t\r\n]"}
 
 ARRAY = r"^[\x00-\x20\uFEFF]*\["
 """A line of JSON that may be several rows, or none."""
-
-BY_BYTE = {"", "utf-8", "utf8", "us-ascii", "iso-8859-1", "windows-1252"}
-"""Encodings whose line ends are those of ASCII."""
 
 
 def locations(spark: SparkSession, recipe: Recipe, witnesses: Witnesses) -> Iterator[str]:
@@ -54,22 +52,6 @@ def names_of(
     if source is not None and has_lines(source):
         return [f"{name}:{line}" for line in lines_of(spark, source, path, ordinals).tolist()]
     return [f"{name}#{row}" for row in ordinals.tolist()]
-
-
-def has_lines(source: Source) -> bool:
-    """Whether each row of the source's files is one line."""
-    options = {key.lower(): value for key, value in source.options.items()}
-    return (
-        source.format in LINES
-        and options.get("multiline", "false").lower() != "true"
-        and options.get("wholetext", "false").lower() != "true"
-        and options.get("linesep", "\n") == "\n"
-        # Comments between rows of JSON may be lines of their own.
-        and not (
-            source.format == "json" and options.get("allowcomments", "false").lower() == "true"
-        )
-        and options.get("encoding", options.get("charset", "")).lower() in BY_BYTE
-    )
 
 
 def lines_of(
@@ -122,11 +104,6 @@ def ordinal_of(spark: SparkSession, source: Source, path: str, line: int) -> int
     return record - headers(source)
 
 
-def text_of(source: Source, path: str) -> TextFile | None:
-    """A file each row of which is a line, where its bytes can be looked at here."""
-    return text_file(source, path) if has_lines(source) else None
-
-
 def _records(spark: SparkSession, source: Source, path: str) -> tuple[SparkSession, DataFrame]:
     """The lines of a file that are records, the header among them, both numbered from 0."""
     session = new_session(spark)
@@ -136,12 +113,6 @@ def _records(spark: SparkSession, source: Source, path: str) -> tuple[SparkSessi
     if source.format == "json" and lines.where(F.col("value").rlike(ARRAY)).take(1):
         raise RefusedError(f"{path}: {NO_LINES}")
     return session, lines.where(_is_record(source)).select("line", _number().alias("record"))
-
-
-def headers(source: Source) -> int:
-    """How many records at the beginning of each file are no rows."""
-    header = source.options.get("header", "false").lower() == "true"
-    return int(source.format == "csv" and header)
 
 
 def _number() -> Column:

@@ -22,12 +22,12 @@ from lineage_frames.changed import check_unchanged
 from lineage_frames.errors import NoMatchError, RefusedError, RowError
 from lineage_frames.given_rows import Matching
 from lineage_frames.hive_text import check_fields, parted
-from lineage_frames.locations import has_lines, headers, ordinal_of, text_of
+from lineage_frames.locations import ordinal_of
 from lineage_frames.orders import texts_of_sums
 from lineage_frames.pyspark_parts import connected, frame_of, schema_of
 from lineage_frames.session import session_of
 from lineage_frames.sources import FILE, ROW, view_of
-from lineage_frames.text_records import MarkedError
+from lineage_frames.text_records import MarkedError, has_lines, headers, text_of
 from lineage_frames.unknown import UNKNOWN
 from lineage_frames.values import Named, Values, chosen, condition
 from lineage_frames.written import as_written, loses
@@ -148,8 +148,8 @@ def _apart(
     if options.get("basePath") == path.rpartition("/")[0]:
         # No folder between them names a column.
         del options["basePath"]
-    here = not connected(spark) and str(spark.sparkContext.master).startswith("local")
-    if file is None or not here or "basePath" in options:
+    local = not connected(spark) and str(spark.sparkContext.master).startswith("local")
+    if file is None or not local or "basePath" in options:
         yield source, path, ordinals
         return
     first, place = headers(source), ""
@@ -164,7 +164,8 @@ def _apart(
             yield source, path, ordinals
             return
         known = next(one for one in source.files if one.path == path)
-        held = replace(source, options=options, files=(replace(known, path=place),))
+        here = replace(known, path=place, size=part.stat().st_size)
+        held = replace(source, options=options, files=(here,))
         yield held, place, np.arange(len(ordinals), dtype=np.uint64)
 
 

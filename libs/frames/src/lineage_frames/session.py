@@ -30,7 +30,8 @@ from lineage_frames.hive_text import check_fields
 from lineage_frames.numbering import TIED
 from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of, table_of
 from lineage_frames.settings import WRITTEN_FOR, replayed
-from lineage_frames.sources import ROW, WHOLE_FILES, make_views, view_name, view_of, whole_files
+from lineage_frames.sources import ROW, make_views, view_name, view_of
+from lineage_frames.splits import settings_for
 from lineage_frames.versions import check_spark
 from lineage_frames.vetting import check_text
 
@@ -133,9 +134,8 @@ def session_of(spark: SparkSession, recipe: Recipe, sources: Sequence[Source]) -
     """
     settings = replayed(recipe)
     session = new_session(spark)
-    numbered = WHOLE_FILES if whole_files(sources) else {}
     # The last of a name counts: nothing of a recipe takes the place of what statements are written for.
-    for name, value in {**settings, **WRITTEN_FOR, **numbered}.items():
+    for name, value in {**settings, **WRITTEN_FOR, **settings_for(sources)}.items():
         session.conf.set(name, value)
     return session
 

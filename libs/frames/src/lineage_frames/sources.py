@@ -1,8 +1,8 @@
 """Sources as views whose rows know where they stand.
 
 Each source has a view of its columns and another with two more: `FILE`, the file's path, and `ROW`, the row's ordinal in it,
-from 0. Parquet readers tell both. Of other formats each file is read as one split, where a running number
-is the ordinal; Spark gives that only a whole file at a time, so tracing such files is slower. A table of Delta
+from 0. Parquet readers tell both. Of other formats a running number in each split of a file tells the ordinal (`splits`);
+but for large text files of this machine that is the whole file, so tracing such files is slower. A table of Delta
 Lake is read in the version that the job read; its reader tells files, and rows where the table has deletion vectors.
 A table of Iceberg is read in its snapshot (`iceberg`).
 Lines of Hive's text tables are split by `hive_text`, rows of databases are named by `jdbc`.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,28 +24,19 @@ from lineage_frames import hive_text, iceberg, jdbc
 from lineage_frames.changed import literal_path, reading_version
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import connected
+from lineage_frames.splits import NUMBERED, SPLIT_SETTING, WHOLE, ordinal, rows_before
 
 FILE = "__lineage_file"
 ROW = "__lineage_row"
 
-NUMBERED = {"orc", "csv", "json", "text", HIVE_TEXT}
-"""Formats whose rows are numbered by reading each file as one split."""
-
 VERSIONED = {DELTA, ICEBERG}
 """Formats of tables that keep earlier versions."""
-
-WHOLE_FILES = {
-    "spark.sql.files.maxPartitionBytes": str(1 << 40),
-    "spark.sql.files.openCostInBytes": str(1 << 40),
-    "spark.sql.files.minPartitionNum": "1",
-}
-"""Settings by which each file is one split, alone in its partition."""
 
 _AS_IT_IS = re.compile(r"[-\w./:=@,~]*", re.ASCII)
 """Paths that are the same in an address."""
 
 RUNNING_NUMBER = f"(monotonically_increasing_id() & {(1 << 33) - 1})"
-"""The place of a row in its file, where each file is one split: its partition's number stands in the bits above."""
+"""The place of a row in its split, where each is alone in its partition, whose number stands in the bits above."""
 
 
 def files_of(source: Source) -> list[str]:
@@ -53,11 +44,6 @@ def files_of(source: Source) -> list[str]:
     if source.format == JDBC:
         return [source.name or ""]
     return [file.path for file in source.files]
-
-
-def whole_files(sources: Sequence[Source]) -> bool:
-    """Whether a source needs its files read as one split each."""
-    return any(source.format in NUMBERED | {DELTA} for source in sources)
 
 
 def view_name(source: int) -> str:
@@ -115,11 +101,20 @@ def _rows(spark: SparkSession, source: Source) -> tuple[DataFrame, DataFrame]:
     if source.format == HIVE_TEXT:
         frame = hive_text.rows(spark, source, paths)
         # The reader's own column is one of the frame's here.
-        return frame.selectExpr("*", *_named(source, RUNNING_NUMBER)).drop("_metadata"), frame
+        names = _named(source, _numbered(spark, source))
+        return frame.selectExpr("*", *names).drop("_metadata"), frame
     reader = spark.read.format(source.format).options(**_options(source))
     frame = reader.schema(_schema(source)).load(paths)
-    row = "_metadata.row_index" if source.format == "parquet" else RUNNING_NUMBER
+    row = "_metadata.row_index" if source.format == "parquet" else _numbered(spark, source)
     return frame.selectExpr("*", *_named(source, row)), frame
+
+
+def _numbered(spark: SparkSession, source: Source) -> str:
+    """The term for a row's ordinal, by its running number in its split."""
+    told = spark.conf.get(SPLIT_SETTING) or ""
+    # Of a session that is none of ours it is told with a unit.
+    size = int(told) if told.isdecimal() else WHOLE
+    return ordinal(RUNNING_NUMBER, rows_before(source, size), size, _path(source))
 
 
 def _snapshot(spark: SparkSession, source: Source) -> DataFrame:
@@ -131,14 +126,15 @@ def _in_database(spark: SparkSession, source: Source) -> DataFrame:
 
 
 def _named(source: Source, row: str) -> list[str]:
-    """The columns that name a row: the path of its file as Hadoop has it, and its ordinal.
+    """The columns that name a row: the path of its file as Hadoop has it, and its ordinal."""
+    return [f"{_path(source)} AS {FILE}", f"{row} AS {ROW}"]
 
-    Spark tells a path as that of an address, with signs encoded.
-    """
-    path = "_metadata.file_path"
-    if not all(_AS_IT_IS.fullmatch(file.path) for file in source.files):
-        path = f"url_decode(replace({path}, '+', '%2B'))"
-    return [f"{path} AS {FILE}", f"{row} AS {ROW}"]
+
+def _path(source: Source) -> str:
+    """The term for a row's file. Spark tells a path as that of an address, with signs encoded."""
+    if all(_AS_IT_IS.fullmatch(file.path) for file in source.files):
+        return "_metadata.file_path"
+    return "url_decode(replace(_metadata.file_path, '+', '%2B'))"
 
 
 def _table(spark: SparkSession, source: Source) -> DataFrame:

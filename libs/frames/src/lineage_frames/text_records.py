@@ -16,7 +16,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_core.recipe import Source
+from lineage_core.recipe import LINES, Source
 from lineage_frames.changed import local_path
 from lineage_frames.errors import RefusedError
 from lineage_store.line_index import NEWLINE, RETURN, ends_in
@@ -30,6 +30,8 @@ BEFORE_ARRAY = bytes(range(0x21)) + BOM
 NO_LINES = "a line of it is an array of JSON, whose rows have no lines of their own"
 PLAIN = {"", ".csv", ".json", ".jsonl", ".log", ".text", ".tsv", ".txt"}
 """Ends of names for which Hadoop has no codec."""
+BY_BYTE = {"", "utf-8", "utf8", "us-ascii", "iso-8859-1", "windows-1252"}
+"""Encodings whose line ends are those of ASCII."""
 
 
 class MarkedError(Exception):
@@ -41,13 +43,20 @@ class Records:
     """Some records of a file that follow each other.
 
     ``rows``: which rows of the file they are, from 0; ``starts`` and ``stops``: where they stand in ``content``, without
-    their ends; int64[n] each.
+    their ends; int64[n] each. ``begun``: where ``content`` begins in the file.
     """
 
     content: bytes
+    begun: int
     rows: NDArray[np.int64]
     starts: NDArray[np.int64]
     stops: NDArray[np.int64]
+
+    def marked(self) -> bool:
+        """Whether one begins with a byte order mark, that at the beginning of the file left out."""
+        there = self.starts[self.stops > self.starts]
+        like = there[np.frombuffer(self.content, np.uint8)[there] == BOM[0]]
+        return any(self.content.startswith(BOM, start) for start in like.tolist())
 
 
 @dataclass(frozen=True)
@@ -65,12 +74,12 @@ class TextFile:
             OSError: the file can't be read.
             RefusedError: a line may be several rows.
         """
-        begun = 0
-        for content, starts, stops in self._rows():
-            rows = np.arange(begun, begun + len(starts), dtype=np.int64)
-            begun += len(starts)
+        before = 0
+        for content, begun, starts, stops in self._rows():
+            rows = np.arange(before, before + len(starts), dtype=np.int64)
+            before += len(starts)
             kept = self._are_records(content, starts, stops)
-            yield Records(content, rows[kept], starts[kept], stops[kept])
+            yield Records(content, begun, rows[kept], starts[kept], stops[kept])
 
     def rows_of(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which rows of the file records are; ``wanted``: their numbers from 0, ascending."""
@@ -118,9 +127,9 @@ class TextFile:
                 yield records, wanted[done:upto] - before
             before, done = after, upto
 
-    def _rows(self) -> Iterator[tuple[bytes, NDArray[np.int64], NDArray[np.int64]]]:
-        """Some bytes at a time, and where the rows in them start and stop."""
-        begun, rest = False, b""
+    def _rows(self) -> Iterator[tuple[bytes, int, NDArray[np.int64], NDArray[np.int64]]]:
+        """Some bytes at a time, where they begin in the file, and where the rows in them start and stop."""
+        begun, rest = 0, b""
         with self.path.open("rb") as stream:
             while block := _read(stream):
                 content = rest + block
@@ -132,11 +141,11 @@ class TextFile:
                 stops = ends - _of_two(content, starts, ends)
                 if not begun and content.startswith(BOM):
                     starts[0] = len(BOM)
-                yield content, starts, stops
-                begun, rest = True, content[int(ends[-1]) + 1 :]
+                yield content, begun, starts, stops
+                begun, rest = begun + int(ends[-1]) + 1, content[int(ends[-1]) + 1 :]
         if rest and (begun or rest != BOM):
             start = 0 if begun or not rest.startswith(BOM) else len(BOM)
-            yield rest, np.array([start], np.int64), np.array([len(rest)], np.int64)
+            yield rest, begun, np.array([start], np.int64), np.array([len(rest)], np.int64)
 
     def _are_records(
         self,
@@ -184,8 +193,32 @@ def _of_two(
     return found.astype(np.int64)
 
 
-def text_file(source: Source, path: str) -> TextFile | None:
-    """A file of a source, each row of which is one line, where its bytes can be looked at here; else None."""
+def has_lines(source: Source) -> bool:
+    """Whether each row of the source's files is one line."""
+    options = {key.lower(): value for key, value in source.options.items()}
+    return (
+        source.format in LINES
+        and options.get("multiline", "false").lower() != "true"
+        and options.get("wholetext", "false").lower() != "true"
+        and options.get("linesep", "\n") == "\n"
+        # Comments between rows of JSON may be lines of their own.
+        and not (
+            source.format == "json" and options.get("allowcomments", "false").lower() == "true"
+        )
+        and options.get("encoding", options.get("charset", "")).lower() in BY_BYTE
+    )
+
+
+def headers(source: Source) -> int:
+    """How many records at the beginning of each file are no rows."""
+    header = source.options.get("header", "false").lower() == "true"
+    return int(source.format == "csv" and header)
+
+
+def text_of(source: Source, path: str) -> TextFile | None:
+    """A file each row of which is a line, where its bytes can be looked at here; else None."""
+    if not has_lines(source):
+        return None
     local = local_path(path)
     options = {key.lower(): value for key, value in source.options.items()}
     comment = options.get("comment", "") if source.format == "csv" else ""
