@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import socket
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,15 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from lineage.background.process import Server, StartedSpark
+from lineage.access import StoredAccess
+from lineage.background import process
+from lineage.background.process import Server, StartedSpark, _gone
 from lineage_core.trace_result import Direction
 from lineage_frames.errors import RowError
 from lineage_frames.pyspark_parts import SPARK_ERRORS
+from lineage_store.answers import Answer
 from lineage_store.asking import Question
+from lineage_store.sqlite import SqliteStore
 from tests import jvm
 from tests.job_runs import CLI, run_captured, run_program, stored, write_job
 
@@ -43,11 +49,50 @@ def test_queries_end_where_whoever_asked_is_gone(spark_context: SparkContext) ->
             return SparkSession(spark_context)
 
     here, there = socket.socketpair()
-    with here, Server("sqlite:///none", 60, Here())._watched(there) as spark:
+    with here, Server("sqlite:///none", 60, Here())._watched(_gone(there)) as spark:
         here.close()
         with pytest.raises(SPARK_ERRORS, match="cancelled"):
             spark.range(10**15).selectExpr("sum(id % 7)").collect()
     there.close()
+
+
+def test_what_a_session_warms_up_by_ends_where_it_is_asked(
+    spark_context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    class Here(StartedSpark):
+        def __init__(self) -> None:
+            pass
+
+        def load(self) -> None:
+            pass
+
+        def session(self) -> SparkSession:
+            return SparkSession(spark_context)
+
+    class Long(StoredAccess):
+        def ask(self, question: Question) -> Answer:
+            assert self._spark is not None
+            with self._spark() as spark:
+                begun.set()
+                try:
+                    spark.range(10**15).selectExpr("sum(id % 7)").collect()
+                finally:
+                    ended.set()
+            raise AssertionError("it came to its end")
+
+    monkeypatch.setattr(process, "StoredAccess", Long)
+    question = Question(Direction.BACKWARD, ("out#0",))
+    monkeypatch.setattr(process, "likely", lambda _: iter([question]))
+    SqliteStore(tmp_path / "lineage.db").close()
+    server = Server(f"sqlite:///{tmp_path / 'lineage.db'}", 0, Here())
+    server.warm_up()
+    assert begun.wait(60)
+    assert not ended.is_set()
+    with socket.socket(socket.AF_UNIX) as nobody:
+        assert server.serve(nobody) == "nothing was asked for 0 s"
+    assert ended.wait(60)
 
 
 def test_questions_share_a_session_that_ends_by_itself(
@@ -104,3 +149,36 @@ def test_questions_share_a_session_that_ends_by_itself(
     assert sessions() == []
     logs = [file.read_text() for file in (tmp_path / "state/lineage/sessions").glob("*.log")]
     assert sum("ends: nothing was asked for 0.1 s" in one for one in logs) == 1
+
+
+def test_a_run_leaves_a_session_that_is_warm_when_it_is_asked(
+    tmp_path: Path, spark_context: SparkContext
+) -> None:
+    (tmp_path / "in.csv").write_text(IN)
+    write_job(tmp_path, JOB)
+    settings = {"LINEAGE_SESSION_S": "600", "XDG_STATE_HOME": str(tmp_path / "state")}
+    settings["SPARK_SUBMIT_OPTS"] = f"{jvm.quick()['SPARK_SUBMIT_OPTS']} -Xshare:auto"
+
+    def command(*words: str) -> str:
+        done = run_program(tmp_path, [*CLI, *words], settings)
+        assert done.returncode == 0, done.stderr
+        return done.stdout or done.stderr
+
+    assert "waits for questions; it ends after 600 s" in command("run", "--session", "job.py")
+    (log,) = (tmp_path / "state/lineage/sessions").glob("*.log")
+    (session,) = json.loads(command("session", "status", "--json"))["sessions"]
+    running, due = psutil.Process(session["pid"]), time.monotonic() + 120
+    while " is warm after " not in log.read_text():
+        assert running.is_running(), log.read_text()
+        assert time.monotonic() < due, log.read_text()
+        time.sleep(0.1)
+    assert "Oslo" not in log.read_text()
+    assert command("session", "start") == "a session is there\n"
+    (output,) = (tmp_path / "out").glob("part-*")
+    with stored(tmp_path) as own:
+        back = own.ask(Question(Direction.BACKWARD, (f"{output}#0",))).to_json()
+    assert (
+        json.loads(command("back", f"out/{output.name}#0", "--json"))["sources"] == back["sources"]
+    )
+    assert log.read_text().count(" answered within ") == 1
+    assert command("session", "stop") == "ended 1 session\n"

@@ -5,6 +5,7 @@ Everything heavy is imported inside the commands that need it.
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -117,6 +118,15 @@ def run(
         typer.Argument(metavar="ARGS", help="Its arguments, handed over untouched."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
+    session: Annotated[
+        bool | None,
+        typer.Option(
+            "--session/--no-session",
+            help="Afterwards, start the session in the background that answers questions about rows of "
+            "DataFrames, so that the first one need not wait for Spark. By default where stderr is a terminal.",
+            show_default=False,
+        ),
+    ] = None,
     materialised: Annotated[
         list[str] | None,
         typer.Option(
@@ -143,6 +153,7 @@ def run(
         job,
         arguments or [],
         materialised=materialised or (),
+        session=sys.stderr.isatty() if session is None else session,
         quiet=quiet,
         as_json=as_json,
     )

@@ -17,6 +17,8 @@ from typing import Any
 import typer
 
 from lineage.access import StoredAccess
+from lineage.background.asking import Begun, begin
+from lineage.background.sessions import idle_s
 from lineage.linking import link_folders
 from lineage.verdicts import answers_words
 from lineage_core.errors import LineageError
@@ -45,12 +47,14 @@ def run_job(
     arguments: Sequence[str],
     *,
     materialised: Sequence[str] = (),
+    session: bool = False,
     quiet: bool,
     as_json: bool,
 ) -> int:
     """Run a job under capture; returns its exit code, 128 + n if signal n ended it.
 
-    ``materialised``: outputs of DataFrames (see :mod:`lineage.materialising`).
+    ``materialised``: outputs of DataFrames (see :mod:`lineage.materialising`). ``session``: start one for questions about
+    rows of DataFrames, where the job has noted some.
 
     Raises:
         StoreError: the store is none, or none that capture writes to by itself.
@@ -73,9 +77,22 @@ def run_job(
 
             for app in notes.apps:
                 show_made(url, app, materialised, to_stderr=True)
+        if session and code == 0:
+            _begin_session(url, notes, quiet=quiet or as_json)
     except (LineageError, OSError) as error:
         typer.echo(f"lineage: {error}", err=True)
     return code if code >= 0 else 128 - code
+
+
+def _begin_session(url: str, notes: RunNotes, *, quiet: bool) -> None:
+    if not is_embedded(url) or not store_path(url).exists():
+        return
+    with open_store(url) as store:
+        known = set(store.application_ids())
+        noted = any(verdict_of(store, app).recipes_received for app in known & notes.apps.keys())
+    if noted and begin(url) is Begun.STARTED and not quiet:
+        said = f"it ends after {idle_s():g} s without one; --no-session: none"
+        typer.echo(f"lineage: a session in the background waits for questions; {said}", err=True)
 
 
 def _absolute(url: str) -> str:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from enum import Enum
 
 import typer
 
@@ -38,6 +39,7 @@ from lineage_core.private_files import private_opener
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.errors import NoSuchRowError
+from lineage_store.opening import store_path
 
 PROCESS = "lineage.background.process"
 LISTENS_S = 30.0
@@ -46,6 +48,14 @@ KEPT_S = 86_400.0
 """Seconds that the log of a session stays there that has ended."""
 LOOK_S = 0.02
 """How often it is looked whether it does."""
+
+
+class Begun(Enum):
+    """What came of the wish for a session."""
+
+    STARTED = "a session starts"
+    THERE = "a session is there"
+    NONE = "there is no session"
 
 
 class SessionRefusalError(LineageError):
@@ -126,27 +136,41 @@ def _connected(name: str) -> socket.socket | None:
     return connection
 
 
+def begin(url: str) -> Begun:
+    """Start the session for the questions that this command's user will ask, and don't wait for it.
+
+    It starts its Spark, and warms it up by a question of its own, until it is asked.
+
+    Raises:
+        TraceError: the setting of sessions is no number.
+        OSError: the folder of sessions can't be made, or is another user's.
+    """
+    name = session_for(url)
+    if name is None:
+        return Begun.NONE
+    with turn(name) as mine:
+        connection = _connected(name) if mine else None
+        if connection is not None:
+            connection.close()
+        if connection is not None or not mine:
+            return Begun.THERE
+        process = _process(name, url, warm=True)
+        if process is None:
+            return Begun.NONE
+        # It is not this process that waits for its end.
+        process.returncode = 0
+        return Begun.STARTED
+
+
 def _started(name: str, url: str) -> socket.socket | None:
     """A connection to a new session; None where as many run as may, or the one of this name is ending.
 
     Raises:
         WireError: it does not listen.
     """
-    there = running()
-    if len(there) >= SESSIONS_MAX or any(one.name == name for one in there):
+    process = _process(name, url, warm=False)
+    if process is None:
         return None
-    remove_left(KEPT_S)
-    # Not the folder of the command: Python looks for modules where it starts.
-    command = [sys.executable, "-P", "-m", PROCESS, name, url, str(idle_s())]
-    with open(log_of(name), "wb", opener=private_opener) as log:
-        process = subprocess.Popen(
-            command,
-            cwd=sessions_folder(),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
     due = time.monotonic() + LISTENS_S
     while process.poll() is None and time.monotonic() < due:
         connection = _connected(name)
@@ -158,6 +182,26 @@ def _started(name: str, url: str) -> socket.socket | None:
     process.kill()
     process.wait()
     raise WireError(f"it does not start, see {log_of(name)}")
+
+
+def _process(name: str, url: str, *, warm: bool) -> subprocess.Popen[bytes] | None:
+    """The process of a new session; None where as many run as may, or the one of this name is ending."""
+    there = running()
+    if len(there) >= SESSIONS_MAX or any(one.name == name for one in there):
+        return None
+    remove_left(KEPT_S)
+    # Not the folder of the command: Python looks for modules where it starts.
+    store = f"sqlite:///{store_path(url)}"
+    command = [sys.executable, "-P", "-m", PROCESS, name, store, str(idle_s()), *["warm"] * warm]
+    with open(log_of(name), "wb", opener=private_opener) as log:
+        return subprocess.Popen(
+            command,
+            cwd=sessions_folder(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
 
 def _say(why: str) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from lineage.options import JsonOption, print_json, reported
+from lineage.options import JsonOption, StoreOption, chosen_store, print_json, reported
 
 ENDS_S = 90.0
 """Seconds within which a session ends that is told to."""
@@ -20,6 +20,20 @@ app = typer.Typer(
     help="Sessions in the background, which keep a Spark for questions about rows of DataFrames.",
     no_args_is_help=True,
 )
+
+
+@app.command("start")
+@reported
+def start(context: typer.Context, store: StoreOption = "", as_json: JsonOption = False) -> None:
+    """Start the session that the first question would start, and warm it up until then."""
+    from lineage.background.asking import Begun, begin
+
+    begun = begin(chosen_store(context, store))
+    if as_json:
+        print_json({"started": begun is Begun.STARTED})
+        return
+    why = "; see LINEAGE_SESSION_S and `lineage session --help`" if begun is Begun.NONE else ""
+    typer.echo(f"{begun.value}{why}")
 
 
 @app.command("status")

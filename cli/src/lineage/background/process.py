@@ -1,8 +1,9 @@
-"""The process of a background session: python -m lineage.background.process NAME STORE IDLE_S.
+"""The process of a background session: python -m lineage.background.process NAME STORE IDLE_S [warm].
 
 It listens before its Spark is there, answers one question after the other, and ends where none came for a while, where a
 signal says so, and where its Spark is not as it should be. Whatever it was busy with, it ends: at the latest some
-seconds after it is to.
+seconds after it is to. ``warm``: until it is asked it asks itself about a row of the latest output, as a query in a
+Spark that has run none yet takes several times as long.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -47,8 +48,13 @@ from lineage.background.wire import (
     send,
 )
 from lineage_core.errors import LineageError
+from lineage_core.trace_result import Direction
+from lineage_store.asking import Question
 from lineage_store.errors import NoSuchRowError
 from lineage_store.opening import open_store
+from lineage_store.paths import plain_path
+from lineage_store.port import GraphStore
+from lineage_store.recipes import read_recipe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +69,8 @@ SPEAKS_S = 5.0
 """Seconds within which whoever connects must begin to ask."""
 LOOK_S = 0.5
 """How often it is looked whether whoever asked is still there."""
+LATEST = 5
+"""Applications that are looked through for an output to ask about."""
 
 
 def say(event: str) -> None:
@@ -78,16 +86,23 @@ class StartedSpark:
         self._folder = folder
         self._session: SparkSession | None = None
         self._problem: BaseException | None = None
+        self._loaded = threading.Event()
         self._thread = threading.Thread(target=self._start, daemon=True)
         self._thread.start()
 
     def _start(self) -> None:
         try:
-            from lineage.frame_traces import started_here
-
+            try:
+                from lineage.frame_traces import started_here
+            finally:
+                self._loaded.set()
             self._session = started_here(self._folder, archived=True)
         except BaseException as problem:
             self._problem = problem
+
+    def load(self) -> None:
+        """Wait until PySpark is loaded: two threads that load it find each half of it."""
+        self._loaded.wait()
 
     def session(self) -> SparkSession:
         """Spark's session, once it is there.
@@ -135,9 +150,36 @@ class Server:
         self._url = url
         self._idle_s = idle_s
         self._spark = spark
+        self._busy = threading.Event()
+        """Whether the session has been asked."""
+
+    def warm_up(self) -> None:
+        """Ask about a row of the latest output, on a thread of its own, as long as nobody asks."""
+        threading.Thread(target=self._warm_up, daemon=True).start()
+
+    def _warm_up(self) -> None:
+        begun = time.monotonic()
+        done = False
+        self._spark.load()
+        with suppress(Exception), open_store(self._url) as store:
+            access = StoredAccess(store, self._url, lambda: self._watched(self._busy.is_set))
+            questions = likely(store)
+            while not (done or self._busy.is_set()) and (question := next(questions, None)):
+                with suppress(LineageError):
+                    access.ask(question)
+                    done = True
+        if not self._busy.is_set():
+            what = "is warm" if done else "found nothing to warm up by"
+            say(f"{what} after {time.monotonic() - begun:.2f} s")
 
     def serve(self, listener: socket.socket) -> str:
         """Answer until there is a reason to end, which is returned."""
+        try:
+            return self._serve(listener)
+        finally:
+            self._busy.set()
+
+    def _serve(self, listener: socket.socket) -> str:
         due = time.monotonic() + self._idle_s
         while (left := due - time.monotonic()) > 0:
             listener.settimeout(left)
@@ -150,6 +192,7 @@ class Server:
                 asked = _asked(connection, min(left, SPEAKS_S))
                 if asked is None:
                     continue
+                self._busy.set()
                 why = self._answer(connection, asked)
             if why:
                 return why
@@ -185,9 +228,10 @@ class Server:
 
     def _reply(self, connection: socket.socket, asked: Asked) -> Message:
         os.chdir(asked.folder)
+        self._spark.load()
         try:
             with open_store(self._url) as store:
-                access = StoredAccess(store, self._url, lambda: self._watched(connection))
+                access = StoredAccess(store, self._url, lambda: self._watched(_gone(connection)))
                 question = asked.question()
                 answer = (
                     access.ask_where(question, asked.where) if asked.where else access.ask(question)
@@ -203,8 +247,8 @@ class Server:
         return Answered(answer.to_json())
 
     @contextmanager
-    def _watched(self, connection: socket.socket) -> Iterator[SparkSession]:
-        """Spark's session; its queries end where whoever asked is gone, or has waited too long."""
+    def _watched(self, ends: Callable[[], bool]) -> Iterator[SparkSession]:
+        """Spark's session; its queries end where they are to, or have taken too long."""
         # It loads PySpark, while Spark starts.
         from lineage_frames.connected import cancel, cancellable
 
@@ -213,12 +257,10 @@ class Server:
         done, due = threading.Event(), time.monotonic() + QUESTION_S
 
         def watch() -> None:
-            poll = select.poll()
-            poll.register(connection, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
-            gone = False
+            over = False
             while not done.wait(LOOK_S):
-                gone = gone or bool(poll.poll(0)) or time.monotonic() > due
-                if gone:
+                over = over or ends() or time.monotonic() > due
+                if over:
                     # A question is a chain of queries: the next one is cancelled, too.
                     with suppress(Exception):
                         cancel(session, tag)
@@ -231,6 +273,26 @@ class Server:
             finally:
                 done.set()
                 watching.join()
+
+
+def _gone(connection: socket.socket) -> Callable[[], bool]:
+    """What tells whether whoever asked is gone."""
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+    return lambda: bool(poll.poll(0))
+
+
+def likely(store: GraphStore) -> Iterator[Question]:
+    """Questions about rows of the latest outputs of DataFrames that files hold."""
+    for app in store.application_ids()[:LATEST]:
+        graph = store.graph(app)
+        for node in reversed(graph.nodes()):
+            recipe = read_recipe(graph, node.node) if node.kind == "frame" else None
+            if recipe is not None and recipe.output.files:
+                path = plain_path(recipe.output.files[0].path)
+                # Of what has lines the first one may be names of columns.
+                for place in (f"{path}#0", f"{path}:2"):
+                    yield Question(Direction.BACKWARD, (place,), app=app)
 
 
 def _asked(connection: socket.socket, begins_s: float) -> Asked | None:
@@ -265,7 +327,7 @@ def listening(name: str) -> Iterator[socket.socket]:
             place.unlink(missing_ok=True)
 
 
-def run(name: str, url: str, idle_s: float) -> int:
+def run(name: str, url: str, idle_s: float, *, warm: bool = False) -> int:
     """Be a session until it ends; the exit code."""
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -281,8 +343,11 @@ def run(name: str, url: str, idle_s: float) -> int:
         with tempfile.TemporaryDirectory(prefix="lineage-session-") as folder:
             with listening(name) as listener:
                 spark = StartedSpark(Path(folder))
+                server = Server(url, idle_s, spark)
+                if warm:
+                    server.warm_up()
                 try:
-                    why = Server(url, idle_s, spark).serve(listener)
+                    why = server.serve(listener)
                 except SystemExit:
                     why = "a signal said so"
                 # Who connects from here on finds none.
@@ -309,7 +374,7 @@ def _end_at_the_latest(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    code = run(sys.argv[1], sys.argv[2], float(sys.argv[3]))
+    code = run(sys.argv[1], sys.argv[2], float(sys.argv[3]), warm=sys.argv[4:] == ["warm"])
     sys.stderr.flush()
     # Threads of PySpark's must not keep it.
     os._exit(code)

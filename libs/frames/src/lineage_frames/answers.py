@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -22,6 +23,7 @@ from lineage_core.recipe import File, Recipe, Source
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, TraceError
 from lineage_frames.changed import check_here, local_path
+from lineage_frames.connected import in_thread
 from lineage_frames.errors import FramesError, NoMatchError, NotComputedError, RowError
 from lineage_frames.forward import Outcome, trace_forward
 from lineage_frames.functions import NO_CODE
@@ -136,13 +138,15 @@ class Frames(ABC):
         file = file_in(output.files, place)
         ordinal = self._ordinal(output, file, place)
         row = values_at(self.spark, recipe, output, file, ordinal)
-        start = self._group(node, recipe, [(output, file.path, np.array([ordinal], np.uint64))])
         there = output.format in KEEP_VALUES
-        found = trace_back(
-            self.spark, recipe, [row], there=there, written=output.format, key=self.key
-        )
+        with ThreadPoolExecutor(1) as pool:
+            rows: Rows = [(output, file.path, np.array([ordinal], np.uint64))]
+            start = pool.submit(in_thread(self.spark, self._group), node, recipe, rows)
+            found = trace_back(
+                self.spark, recipe, [row], there=there, written=output.format, key=self.key
+            )
         self._take(node, recipe, found)
-        return self._beyond([start])
+        return self._beyond([start.result()])
 
     def valued(self, noted: NotedPlace, place: ValuedPlace) -> Answer:
         """The trace of the rows that have some values."""

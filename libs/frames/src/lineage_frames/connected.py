@@ -8,17 +8,19 @@ from __future__ import annotations
 import logging
 import socket
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from lineage_frames.errors import NoSparkError
 from lineage_frames.pyspark_parts import SINCE_4, SPARK_ERRORS, connected, reason_of
 
+T = TypeVar("T")
 SCHEME = "sc://"
 PORT = 15002
 """Where servers listen, if not told otherwise."""
@@ -95,6 +97,16 @@ def cancellable(spark: SparkSession, tag: str) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.sparkContext.removeJobTag(tag)
+
+
+def in_thread(spark: SparkSession, function: Callable[..., T]) -> Callable[..., T]:
+    """A function for a thread of its own, in which `cancel` ends its queries as those of this thread."""
+    if connected(spark):
+        return function
+    # Spark 3.5 takes the function alone, Spark 4 warns where it is not given the session.
+    wrapper: Any = inheritable_thread_target(spark) if SINCE_4 else inheritable_thread_target
+    told: Callable[..., T] = wrapper(function)
+    return told
 
 
 def cancel(spark: SparkSession, tag: str) -> None:

@@ -8,6 +8,7 @@ asked by queries; each round of a trace does both with all that is known so far,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from lineage_core.recipe import Recipe, Source
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction
 from lineage_frames.answers import Forth, Frames, Rows, RowsOf
+from lineage_frames.connected import in_thread
 from lineage_frames.errors import RefusedError
 from lineage_frames.rows import source_with
 from lineage_frames.session import told
@@ -34,6 +36,8 @@ from lineage_store.traced import KeptRows, NamedRows, Traced
 from lineage_store.verdicts import verdict_of
 
 Regions = Mapping[str, Region]
+GROUPS_AT_ONCE = 4
+"""Of how many nodes rows are read at once."""
 
 
 def answer_through(
@@ -225,7 +229,10 @@ class Crossing(Frames):
     def _back_groups(self) -> list[Group]:
         """Rows of DataFrames and of sources, those that were records before others."""
         nodes = sorted(self._found, key=lambda node: not self._is_kept(node))
-        return [*self._frames.values(), *(self._found_group(node) for node in nodes)]
+        # Small queries, which wait for Spark more than they compute.
+        with ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
+            found = pool.map(in_thread(self.spark, self._found_group), nodes)
+        return [*self._frames.values(), *found]
 
     def _found_group(self, node: str) -> Group:
         recipe, of = self._found[node]

@@ -20,11 +20,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lineage_core.recipe import DELTA, HIVE_TEXT, ICEBERG, JDBC, Source
-from lineage_frames import hive_text, iceberg, jdbc
+from lineage_frames import hive_text, iceberg, jdbc, literals
 from lineage_frames.changed import literal_path, reading_version
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import connected
-from lineage_frames.splits import NUMBERED, SPLIT_SETTING, WHOLE, ordinal, rows_before
+from lineage_frames.splits import NUMBERED, SPLIT_SETTING, WHOLE, ordinal
 
 FILE = "__lineage_file"
 ROW = "__lineage_row"
@@ -114,7 +114,7 @@ def _numbered(spark: SparkSession, source: Source) -> str:
     told = spark.conf.get(SPLIT_SETTING) or ""
     # Of a session that is none of ours it is told with a unit.
     size = int(told) if told.isdecimal() else WHOLE
-    return ordinal(RUNNING_NUMBER, rows_before(source, size), size, _path(source))
+    return ordinal(RUNNING_NUMBER, source, size, _path(source))
 
 
 def _snapshot(spark: SparkSession, source: Source) -> DataFrame:
@@ -132,6 +132,9 @@ def _named(source: Source, row: str) -> list[str]:
 
 def _path(source: Source) -> str:
     """The term for a row's file. Spark tells a path as that of an address, with signs encoded."""
+    if len(source.files) == 1 and source.format not in VERSIONED:
+        # A hidden column would make Spark's readers of text give an object for each row. Of a table other files are read, too.
+        return literals.text(source.files[0].path)
     if all(_AS_IT_IS.fullmatch(file.path) for file in source.files):
         return "_metadata.file_path"
     return "url_decode(replace(_metadata.file_path, '+', '%2B'))"

@@ -116,23 +116,29 @@ def _counted(
     return tuple(np.concatenate([np.zeros(1, np.int64), np.cumsum(records)[:-1]]).tolist())
 
 
-def ordinal(number: str, before: Mapping[str, Iterable[int]], size: int, path: str) -> str:
+def ordinal(number: str, source: Source, size: int, path: str) -> str:
     """The term for a row's ordinal in its file.
 
     Args:
         number: the term for its running number in its split.
-        before: of `rows_before`.
+        source: whose row it is.
         size: of splits, bytes.
         path: the term for its file's path.
+
+    Raises:
+        RefusedError: its files are split, and rows before a split can't be counted.
     """
-    if not before:
-        return number
-    of = f"CAST(_metadata.file_block_start DIV {size} AS INT) + 1"
-    whens = " ".join(
-        f"WHEN {literals.text(name)} THEN element_at(array({', '.join(f'{one}L' for one in rows)}), {of})"
-        for name, rows in before.items()
-    )
-    return f"{number} + CASE {path} {whens} ELSE 0L END"
+    before = {name: _listed(rows, size) for name, rows in rows_before(source, size).items()}
+    if len(source.files) == 1:
+        return " + ".join([number, *before.values()])
+    whens = " ".join(f"WHEN {literals.text(name)} THEN {rows}" for name, rows in before.items())
+    return f"{number} + CASE {path} {whens} ELSE 0L END" if whens else number
+
+
+def _listed(rows: Iterable[int], size: int) -> str:
+    # Of the hidden column with the same Spark would make an object for each row.
+    place = f"CAST(input_file_block_start() DIV {size} AS INT) + 1"
+    return f"element_at(array({', '.join(f'{one}L' for one in rows)}), {place})"
 
 
 WHOLE_FILES = _settings(WHOLE)
