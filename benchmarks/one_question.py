@@ -2,7 +2,8 @@
 
 Prints one JSON line. A job joins orders (CSV) with customers (Parquet) and adds up by city and day. Then rows are asked
 for by command, each command timed from its start to its end, in seconds: ``first`` back with no session of lineage
-there, ``next`` back of other rows, ``forward`` of a line of the orders, each once a round. In the first round there is
+there, ``next`` back of other rows, ``forward`` of a line of the orders, ``left`` the first one back where a session was
+started beforehand, as ``lineage run`` leaves one in a terminal, each once a round. In the first round there is
 no archive of Java's classes yet either. ``phases`` says where the
 time of a question goes in one process, with a Spark that it starts (``first``) and with that Spark again (``again``);
 ``query`` is what ``again`` takes for Spark's queries alone, and ``next_ratio`` what a ``next`` command takes over all
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from benchmarks.generate import SEED
 from benchmarks.provenance import provenance
@@ -32,6 +34,7 @@ from benchmarks.row import put_out
 
 HERE = Path(__file__).resolve().parent
 CITIES, DAYS, ORDERS_A_CUSTOMER = 200, 28, 10
+LOOK_S = 0.1
 LINE = 77
 """The line of the orders that is traced forward."""
 
@@ -74,6 +77,8 @@ class Asking:
         self.store = f"sqlite:///{folder / 'lineage.db'}"
         own = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
         self._environment = {**os.environ, **own}
+        # Python may keep what it has compiled, as it does wherever nobody forbids it.
+        self._environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
     def command(self, *words: str) -> tuple[str, float]:
         """What a command prints, and the seconds that it takes.
@@ -100,8 +105,16 @@ class Asking:
 
     def stop_session(self) -> None:
         """The next question finds no session."""
-        if "session" in self.command("--help")[0]:
-            self.command("session", "stop")
+        self.command("session", "stop")
+
+    def start_session(self) -> None:
+        """The next question finds a session that is warm."""
+        self.command("session", "start")
+        (session,) = json.loads(self.command("session", "status", "--json")[0])["sessions"]
+        while " is warm after " not in Path(session["log"]).read_text(encoding="utf-8"):
+            if not psutil.pid_exists(session["pid"]):
+                raise RuntimeError(f"the session has ended: see {session['log']}")
+            time.sleep(LOOK_S)
 
     def phases(self, direction: str, place: str) -> dict[str, Any]:
         """Where the time of a question goes, in one process."""
@@ -151,10 +164,13 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
     output = next(iter(sorted((folder / "out").glob("*.parquet"))))
     rows = pq.read_table(output).to_pylist()
     forward = f"{folder / 'in' / 'orders.csv'}:{LINE}"
-    times: dict[str, list[float]] = {"first": [], "next": [], "forward": []}
+    times: dict[str, list[float]] = {"first": [], "next": [], "forward": [], "left": []}
     for number in range(asked.rounds):
         asking.stop_session()
-        for kind, place in (("first", 2 * number), ("next", 2 * number + 1)):
+        for place, kind in enumerate(("first", "next", "left"), start=3 * number):
+            if kind == "left":
+                asking.stop_session()
+                asking.start_session()
             answer, taken = asking.command("back", "--json", f"{output}#{place}")
             times[kind].append(taken)
             check(asking, answer, rows[place]["city"], str(rows[place]["day"]))

@@ -83,7 +83,7 @@ class Simulated:
         nodes = [(SOURCE, "source", "textFile"), (SHUFFLE, "shuffle", "reduceByKey")]
         nodes += [(KEPT, "operator", "cache")] if self.kept else []
         for node, kind, op in [*nodes, (SINK, "sink", "saveAsTextFile")]:
-            yield Register(app=app, node=node, kind=kind, op=op)
+            yield Register(app=app, node=node, kind=kind, op=op, inputs=int(node != SOURCE))
         path = [SOURCE, *([KEPT] if self.kept else []), SHUFFLE, SINK]
         for src, dest in pairwise(path):
             yield Link(app=app, src=src, dest=dest)

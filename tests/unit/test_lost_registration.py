@@ -1,14 +1,18 @@
-"""Where the registration of a node is lost, the node behind it does not pass for where records come from."""
+"""Where the registration of a node or a link to it is lost, the node behind it does not pass for where records come from."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from lineage_core.block import BlockId
 from lineage_core.graph import LinkRecord
+from lineage_core.message import End, Message, Register, Totals
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction
 from lineage_core.tracing import trace
+from lineage_store.records import node_records
 from tests.linker_job import keyed
 from tests.memory_graph import MemoryGraph, node
 
@@ -33,3 +37,24 @@ def test_an_operator_that_no_link_leads_to_is_where_records_come_from() -> None:
     result = trace(graph, Direction.BACKWARD, {"3#0": Region.from_positions([0])})
     assert result.exact
     assert list(result.found) == ["4"]
+
+
+def test_an_operator_that_was_registered_with_inputs_is_no_source_without_its_links() -> None:
+    graph = MemoryGraph([replace(CACHE, fed=True), SINK], LINKS[1:], [READ])
+    result = trace(graph, Direction.BACKWARD, {"3#0": Region.from_positions([0])})
+    assert not result.exact
+    assert not result.found
+
+
+@pytest.mark.parametrize(
+    ("inputs", "registered", "fed"),
+    [(0, 1, False), (None, 1, False), (1, 1, True), (None, 2, True), (0, 2, True)],
+)
+def test_who_registers_inputs_or_has_lost_registrations_may_have_lost_links(
+    inputs: int | None, registered: int, fed: bool
+) -> None:
+    messages: list[Message] = [
+        Register(app="app", node="4", kind="operator", op="cache", inputs=inputs),
+        End(app="app", ended_at=1.0, status="ok", totals=Totals(nodes=registered)),
+    ]
+    assert [one.fed for one in node_records(messages, {}, dict)] == [fed]

@@ -66,7 +66,8 @@ class EdgeBatch:
 class NodeRecord:
     """A node of the coarse-grained graph, with its counts.
 
-    ``call_path``: equal where the same call made both nodes, in a loop; empty: not known.
+    ``call_path``: equal where the same call made both nodes, in a loop; empty: not known. ``fed``: other nodes lead
+    to it, or may, whatever links are there.
     """
 
     node: str
@@ -84,6 +85,7 @@ class NodeRecord:
     flows: int = 0
     associations: int = 0
     call_path: str = ""
+    fed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

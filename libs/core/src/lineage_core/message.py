@@ -86,7 +86,7 @@ class Register(_Message):
     """A node of the coarse-grained graph. ``reason`` says why ``exact`` is False.
 
     ``call_path`` stands for all calls that led to the node: nodes with the same one were made by
-    the same call, in a loop.
+    the same call, in a loop. ``inputs``: how many links lead to it, where that is known already.
     """
 
     type: Literal["register"] = "register"
@@ -102,6 +102,7 @@ class Register(_Message):
     partitions: Partition | None = None
     path: Text | None = None
     call_path: Text = ""
+    inputs: Natural | None = None
 
 
 class Link(_Message):

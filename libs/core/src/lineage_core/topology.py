@@ -69,8 +69,11 @@ class Topology:
         return record.kind == ("source" if upstream else "sink")
 
     def _leads(self, node: str, *, upstream: bool) -> bool:
-        """Whether a link leads to the node (from it), from (to) a registered node or not."""
-        return node in (self._led_to if upstream else self._led_on)
+        """Whether a link leads to the node (from it), from (to) a registered node or not, or one that is lost may."""
+        if not upstream:
+            return node in self._led_on
+        record = self.by_id.get(node)
+        return node in self._led_to or (record is not None and record.fed)
 
     def is_source(self, node: str) -> bool:
         """Whether the node is registered as a source."""

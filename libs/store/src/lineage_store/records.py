@@ -19,6 +19,7 @@ from lineage_core.message import (
     SinkFiles,
     Split,
     Splits,
+    Totals,
 )
 
 SPLITS = ("splits", "record_splits")
@@ -27,6 +28,7 @@ FILES = ("sink_files", "record_files")
 
 
 COMMITS_MISSING = "commits of tasks are missing: other attempts may have been read"
+STILL_RUNNING = "the application has not ended: other attempts may have been read"
 
 
 class NodeCounts(NamedTuple):
@@ -58,14 +60,14 @@ def node_records(
 ) -> list[NodeRecord]:
     """Nodes in order of creation, as last registered, by messages of types register and end.
 
-    ``committed`` is called only where the application has ended. While a commit is missing, an attempt may be unknown
-    whose flows by key were read instead of those of another: shuffles whose readers don't name attempts are supersets.
+    While a commit is missing, or may be as the application has not ended, an attempt may be unknown whose flows by key
+    were read instead of those of another: shuffles whose readers don't name attempts are supersets.
     """
     found: dict[str, NodeRecord] = {}
-    tasks = 0
+    totals: Totals | None = None
     for message in messages:
         if isinstance(message, End):
-            tasks = max(tasks, message.totals.tasks)
+            totals = message.totals
             continue
         assert isinstance(message, Register)
         known = counts.get(message.node, NodeCounts())
@@ -85,13 +87,18 @@ def node_records(
             flows=known.flows,
             associations=known.associations,
             call_path=message.call_path,
+            fed=bool(message.inputs),
         )
-    stored = committed() if tasks else {}
-    if sum(one.commits for one in stored.values()) < tasks:
+    if totals is not None and len(found) < totals.nodes:
+        # Who registers all nodes may have linked them, too.
+        found = {node: replace(record, fed=True) for node, record in found.items()}
+    stored = committed()
+    if totals is None or sum(one.commits for one in stored.values()) < totals.tasks:
+        why = STILL_RUNNING if totals is None else COMMITS_MISSING
         for node, record in found.items():
             named = node in stored and not stored[node].unnamed
             if record.kind == "shuffle" and record.exact and not named:
-                found[node] = replace(record, exact=False, reason=COMMITS_MISSING)
+                found[node] = replace(record, exact=False, reason=why)
     return list(found.values())
 
 

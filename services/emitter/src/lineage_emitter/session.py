@@ -237,6 +237,7 @@ class Session:
                 "call_site": running.call_site if running is not None else scope.call_site(),
                 "call_path": path_of_calls,
                 "alias": self._alias(alias, told.get("path")),
+                "inputs": len(dict.fromkeys(parents)),
                 **told,
             }
             node.detail = self.details.of(node.name, fields, name)
