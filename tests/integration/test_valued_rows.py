@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,14 @@ from lineage_emitter.frames.plans import recipe_of
 from lineage_frames import literals
 from lineage_frames.errors import FramesError
 from lineage_frames.locations import lines_of
+from lineage_frames.pyspark_parts import table_of
 from lineage_frames.session import session_of
 from lineage_frames.sources import FILE, ROW, view_of
 from lineage_frames.text_records import has_lines
 from lineage_frames.values import Named, chosen, condition
+from lineage_store.parquet_rows import values_of
 from lineage_store.rows import ForbiddenRowsError, RootedReader, RowReader
+from lineage_store.typed_values import UnsureError, array_of
 from lineage_store.valued_rows import Files, positions_with
 
 pytestmark = pytest.mark.integration
@@ -43,6 +47,7 @@ ODD = [
     ("7", True, 5, 5, 5, 5, float("inf"), 0.1 + 1e-12, decimal.Decimal("5.00"), decimal.Decimal(5), "2024-02-29", "2024-01-01 00:00:00"),
     ("7", True, 5, 5, 5, 6, 16777217.0, -0.0, decimal.Decimal("5.00"), decimal.Decimal(5), "2024-02-29", "1900-01-01 00:00:00"),
 ]  # fmt: skip
+UNSURE = {"at", "local", "bytes", "deep"}
 EMPTY, TRIMMED, QUOTED = "", " a ", 'q"u,o'
 ASKED: dict[str, list[str | None]] = {
     "s": ["a", "A", "b c", "é'$x", "nul", "7", "07", "", " a ", "none", None],
@@ -303,3 +308,58 @@ def test_what_may_not_be_read_is_not_looked_into(spark: SparkSession, tmp_path: 
         replace(files, columns=[("s", "string"), ("S", "string")]),
     ):
         assert positions_with(changed, [("s", "a")], RowReader()) is None
+
+
+def test_values_of_rows_are_those_that_spark_gives_or_left_to_it(
+    spark: SparkSession, zone: None, tmp_path: Path
+) -> None:
+    frame = frame_of(spark, EMPTY, TRIMMED)
+    frame.write.parquet(str(tmp_path / "out"))
+    (file,) = (tmp_path / "out").glob("*.parquet")
+    kinds = {field.name: field.dataType.simpleString() for field in frame.schema}
+    rows = spark.read.parquet(str(file)).collect()
+    sure = 0
+    for name, kind in kinds.items():
+        for number, row in enumerate(rows):
+            with file.open("rb") as stream:
+                try:
+                    (value,) = values_of(stream, number, [(name, kind)])
+                except UnsureError:
+                    continue
+            sure += 1
+            assert (type(value), repr(value)) == (type(row[name]), repr(row[name])), (name, number)
+    assert sure > 9 * len(rows)
+    plain = [(name, kind) for name, kind in kinds.items() if name not in UNSURE]
+    with file.open("rb") as stream:
+        assert values_of(stream, 0, plain) == tuple(rows[0][name] for name, _ in plain)
+    for columns_, row_ in (([("gone", "int")], 0), ([("i", "bigint")], 0), ([("i", "int")], 99)):
+        with file.open("rb") as stream, pytest.raises(UnsureError):
+            values_of(stream, row_, columns_)
+
+
+def test_values_in_arrow_are_those_that_spark_makes_of_them_or_left_to_it(
+    spark: SparkSession, zone: None
+) -> None:
+    frame = frame_of(spark, EMPTY, TRIMMED)
+    rows, sure = frame.collect(), 0
+    for field in frame.schema:
+        kind = field.dataType.simpleString()
+        found, held = list[Any](), list[Any]()
+        for row in rows:
+            with suppress(UnsureError):
+                found.append(array_of([row[field.name]], kind)[0])
+                held.append((row[field.name],))
+        if held:
+            made = table_of(spark.createDataFrame(held, f"v {kind}").coalesce(1))["v"]
+            assert found[0].type == made.type
+            assert [repr(one) for one in found] == [repr(one) for one in made], field.name
+            sure += len(held)
+    assert sure > 9 * len(rows)
+    others: list[tuple[Any, str]] = [
+        *((1, "double"), (True, "int"), (1 << 40, "int"), ("1", "int"), ("a", "char(2)")),
+        (datetime.datetime(2024, 1, 1, tzinfo=UTC), "date"),
+        *((decimal.Decimal("1.555"), "decimal(9,2)"), ("\ud800", "string")),
+    ]
+    for value, kind in others:
+        with pytest.raises(UnsureError):
+            array_of([value], kind)

@@ -33,6 +33,7 @@ from lineage_frames.stages import Stage, stage_of
 from lineage_frames.values import Named, Values, chosen, condition
 from lineage_frames.witnesses import Collected, Witnesses
 from lineage_frames.written import as_written, loses
+from lineage_store.typed_values import UnsureError, array_of
 
 
 def trace_back(
@@ -212,15 +213,25 @@ class _Tracer:
         if not all(set(grouping.places) <= row.values.keys() for row in rows):
             return self.of_rows(rows)
         columns = [self.recipe.columns[place] for place in grouping.places]
-        named = zip(grouping.leaf.columns[1:], columns, strict=True)
-        schema = ", ".join(f"{name} {one.type}" for name, one in named)
-        held = [tuple(row.values[place] for place in grouping.places) for row in rows]
-        keys = table_of(self.session.createDataFrame(held, schema)) if columns else pa.table({})
+        names = grouping.leaf.columns[1:]
+        held = [[row.values[place] for place in grouping.places] for row in rows]
+        keys = self._table(names, [one.type for one in columns], held) if columns else pa.table({})
         waiting = self._waiting()
         if not self._stage(grouping.leaf, keys, waiting) and columns:
             raise RowError("no row of the output, computed anew, has these values")
         self._trace(waiting)
         return len(rows)
+
+    def _table(
+        self, names: Sequence[str], kinds: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> pa.Table:
+        """Rows of typed values; Spark, which takes a job for it, makes them of values that might else not be the same."""
+        try:
+            held = zip(names, kinds, zip(*rows, strict=True), strict=True)
+            return pa.table({name: array_of(values, kind) for name, kind, values in held})
+        except UnsureError:
+            schema = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+            return table_of(self.session.createDataFrame([tuple(row) for row in rows], schema))
 
     def of_names(
         self, names: NDArray[np.int64], records: int | None, shown: NDArray[np.int64]

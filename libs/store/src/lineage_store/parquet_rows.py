@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lineage_core.block import U64
+from lineage_store.typed_values import UnsureError, array_of, arrow_type
 
 SUFFIX = ".parquet"
+GROUP_BYTES_MAX = 512 << 20
 
 
 def is_parquet(path: str) -> bool:
@@ -33,6 +35,30 @@ def texts_of(file: IO[bytes], rows: U64) -> list[str | None]:
         table = opened.read_row_group(group).take(pa.array(places))
         texts += [_text(row) for row in table.to_pylist()]
     return texts + [None] * (len(rows) - len(texts))
+
+
+def values_of(file: IO[bytes], row: int, columns: Sequence[tuple[str, str]]) -> tuple[Any, ...]:
+    """The values of a row (from 0) in columns (names, and types as Spark SQL has them), as Spark gives them.
+
+    Raises:
+        UnsureError: Spark may read others, there is no such row, or its row group is too large to be read at once.
+        OSError, pa.ArrowException: the file can't be read.
+    """
+    opened = pq.ParquetFile(file)
+    names = opened.schema_arrow.names
+    for name, kind in columns:
+        if names.count(name) != 1 or opened.schema_arrow.field(name).type != arrow_type(kind):
+            raise UnsureError
+    for group, places in _by_group(opened, np.array([row], np.uint64)):
+        if opened.metadata.row_group(group).total_byte_size > GROUP_BYTES_MAX:
+            raise UnsureError
+        wanted = [name for name, _ in columns]
+        table = opened.read_row_group(group, columns=wanted).slice(int(places[0]), 1)
+        held = tuple(table[name][0].as_py() for name in wanted)
+        for value, (_, kind) in zip(held, columns, strict=True):
+            array_of([value], kind)
+        return held
+    raise UnsureError
 
 
 def _by_group(file: pq.ParquetFile, rows: U64) -> Iterator[tuple[int, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import Any, TypeAlias, cast
@@ -31,6 +31,11 @@ _NO_NUMBER = {"NaN", "Infinity", "-Infinity"}
 """How Spark writes doubles that are no numbers."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?")
+_PYTHON = {
+    "string": str, "boolean": bool, "float": float, "double": float, "date": datetime.date,
+    "tinyint": int, "smallint": int, "int": int, "bigint": int,
+}  # fmt: skip
+"""Types of Python's values, by those of Spark's."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 FIRST_YEAR = 1901
 _YEARS = range(1971, 2037)
@@ -57,7 +62,7 @@ class Wanted:
         Raises:
             UnsureError: the column is of another type than Spark gives to it.
         """
-        if self.kind != "timestamp" and held.type != _arrow_type(self.kind):
+        if self.kind != "timestamp" and held.type != arrow_type(self.kind):
             raise UnsureError
         same: Any
         if self.value is None:
@@ -72,7 +77,7 @@ class Wanted:
             micros = pa.scalar(self.value, pa.timestamp("us", held.type.tz))
             same = pc.equal(held.cast(pa.timestamp("us", held.type.tz)), micros)
         else:
-            same = pc.equal(held, pa.scalar(self.value, _arrow_type(self.kind)))
+            same = pc.equal(held, pa.scalar(self.value, arrow_type(self.kind)))
         return cast(Held, pc.fill_null(same, False))
 
     def in_text(self, text: str) -> bool:
@@ -118,34 +123,12 @@ class Wanted:
         return bool(held == self.value)
 
 
-def wanted(text: str | None, kind: str, settings: Mapping[str, str]) -> Wanted:
-    """A value that somebody typed, or NULL, of a column.
-
-    Args:
-        text: the value; None is NULL.
-        kind: the column's type as Spark SQL or a schema's JSON has it.
-        settings: of the job.
+def arrow_type(kind: str) -> pa.DataType:
+    """The type in Arrow of values that Spark, Arrow and Python surely read alike.
 
     Raises:
-        UnsureError: Spark may read it otherwise, or says that it is none.
+        UnsureError: those of the type they may not.
     """
-    kind = _SPELLED.get(kind, kind)
-    if kind != "timestamp":
-        _arrow_type(kind)
-    if text is None:
-        return Wanted(kind, None)
-    if kind == "timestamp":
-        return Wanted(kind, _instant(text, settings.get(TIME_ZONE, "")))
-    value = text if kind == "string" else _read(text, kind)
-    if isinstance(value, float) and not np.isfinite(value):
-        raise UnsureError
-    # Files of old writers have days of another calendar.
-    if isinstance(value, datetime.date) and value.year < FIRST_YEAR:
-        raise UnsureError
-    return Wanted(kind, value)
-
-
-def _arrow_type(kind: str) -> pa.DataType:
     plain: dict[str, pa.DataType] = {
         "string": pa.string(),
         "boolean": pa.bool_(),
@@ -163,6 +146,51 @@ def _arrow_type(kind: str) -> pa.DataType:
     if kind not in plain:
         raise UnsureError
     return plain[kind]
+
+
+def array_of(values: Sequence[Any], kind: str) -> pa.Array[Any]:
+    """Values of a column of the type ``kind``, as Spark gives them to Python, in Arrow as Spark gives them to it.
+
+    Raises:
+        UnsureError: they may not be the same.
+    """
+    type_ = arrow_type(kind)
+    for value in values:
+        if value is not None and type(value) is not _PYTHON.get(kind, Decimal):
+            raise UnsureError
+        if isinstance(value, datetime.date) and value.year < FIRST_YEAR:
+            raise UnsureError
+    try:
+        return pa.array(values, type_)
+    except (pa.ArrowException, OverflowError, UnicodeError) as problem:
+        raise UnsureError from problem
+
+
+def wanted(text: str | None, kind: str, settings: Mapping[str, str]) -> Wanted:
+    """A value that somebody typed, or NULL, of a column.
+
+    Args:
+        text: the value; None is NULL.
+        kind: the column's type as Spark SQL or a schema's JSON has it.
+        settings: of the job.
+
+    Raises:
+        UnsureError: Spark may read it otherwise, or says that it is none.
+    """
+    kind = _SPELLED.get(kind, kind)
+    if kind != "timestamp":
+        arrow_type(kind)
+    if text is None:
+        return Wanted(kind, None)
+    if kind == "timestamp":
+        return Wanted(kind, _instant(text, settings.get(TIME_ZONE, "")))
+    value = text if kind == "string" else _read(text, kind)
+    if isinstance(value, float) and not np.isfinite(value):
+        raise UnsureError
+    # Files of old writers have days of another calendar.
+    if isinstance(value, datetime.date) and value.year < FIRST_YEAR:
+        raise UnsureError
+    return Wanted(kind, value)
 
 
 def _read(text: str, kind: str) -> Any:
