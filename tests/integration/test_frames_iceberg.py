@@ -6,10 +6,15 @@ Where each row stands says Iceberg itself, when the job runs; which rows were us
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any
 
 import pytest
 
+from lineage_core.recipe import ICEBERG
+from lineage_store.paths import RowsError
+from lineage_store.rows import RowReader
+from lineage_store.table_commits import EARLIER, strange_commits
 from tests.tables.ran import Ran
 from tests.versions import IN_35
 
@@ -155,3 +160,32 @@ def test_iceberg_reads_that_are_not_certain_are_named(ran: Ran) -> None:
     assert "fresh.db.busy was written when the action ran" in said
     assert "local.db.orders is read with the option start-snapshot-id" in said
     assert said.count("DataFrameWriter") == 2, said
+
+
+def test_iceberg_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
+    db = ran.folder / "warehouse/db"
+    orders = str(db / "orders")
+    latest, first = strange_commits(RowReader(), ICEBERG, orders, [])
+    assert strange_commits(RowReader(), ICEBERG, orders, [first]) == (latest,)
+    for table in ("orders", "totals", "kept", "best"):
+        assert ran.gaps(str(db / table)) == ()
+    assert ran.gaps(orders, first, latest) == (
+        f"{orders}: of its snapshots {latest}, {first} were written by no DataFrame that is known",
+    )
+    (best,) = strange_commits(RowReader(), ICEBERG, str(db / "best"), [])
+    (said,) = ran.gaps(str(db / "best"), best)
+    assert f"of its snapshots {best} was" in said
+    # What expired before is not asked: the last one wrote all rows anew. Without it nobody can tell.
+    broken = db / "broken"
+    shutil.copytree(db / "orders", broken)
+    (newest,) = broken.glob("metadata/v3.metadata.json")
+    told = json.loads(newest.read_text())
+    told["snapshots"] = [one for one in told["snapshots"] if str(one["snapshot-id"]) != first]
+    for path in broken.glob("metadata/v*.metadata.json"):
+        path.unlink()
+    newest.write_text(json.dumps(told))
+    assert strange_commits(RowReader(), ICEBERG, str(broken), [latest]) == (EARLIER,)
+    for odd in (b"{", b"[]", b'{"current-snapshot-id": 1, "snapshots": [{}]}', b"\xff"):
+        newest.write_bytes(odd)
+        with pytest.raises(RowsError):
+            strange_commits(RowReader(), ICEBERG, str(broken), [])

@@ -7,6 +7,10 @@ import shutil
 
 import pytest
 
+from lineage_core.recipe import DELTA
+from lineage_store.paths import RowsError
+from lineage_store.rows import ForbiddenRowsError, RootedReader, RowReader
+from lineage_store.table_commits import EARLIER, strange_commits
 from tests.tables.ran import Ran
 
 pytestmark = pytest.mark.integration
@@ -93,3 +97,38 @@ def test_delta_rows_are_traced_forward(ran: Ran) -> None:
     """The row was appended: the figures counted it."""
     rows = [json.loads(text) for _, text in ran.answers["forward"]["rows"]]
     assert rows == [{"n": 7, "max(id)": 101}]
+
+
+def test_delta_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
+    orders, home = str(ran.folder / "orders"), ran.folder
+    assert ran.gaps(orders) == ()
+    # The third one wrote the table anew.
+    assert ran.gaps(orders, "0", "1") == ()
+    (said,) = ran.gaps(orders, "2")
+    assert said == f"{orders}: of its versions 2 was written by no DataFrame that is known"
+    totals = str(home / "totals")
+    assert ran.gaps(totals) == ()
+    (said,) = ran.gaps(totals, "0")
+    assert "of its versions 0 was" in said
+    # VACUUM changes no rows, DELETE does.
+    place = str(home / "vacuumed")
+    assert strange_commits(RowReader(), DELTA, place, ["0", "1"]) == ()
+    marked = str(home / "spark-warehouse/marked")
+    assert strange_commits(RowReader(), DELTA, marked, ["1"]) == ("3", "2")
+    assert strange_commits(RowReader(), DELTA, marked, []) == ("3", "2", "1")
+    log = home / "cleaned/_delta_log"
+    shutil.copytree(home / "orders", log.parent)
+    for version in (0, 2):
+        (log / f"{version:020}.json").unlink()
+    assert strange_commits(RowReader(), DELTA, str(log.parent), ["1"]) == (EARLIER,)
+    assert strange_commits(RowReader(), DELTA, str(log.parent), ["0", "1"]) == ()
+    for odd in (b"{", b"[]", b'{"add": 1}', b"\xff"):
+        (log / f"{3:020}.json").write_bytes(odd)
+        with pytest.raises(RowsError):
+            strange_commits(RowReader(), DELTA, str(log.parent), ["1"])
+    with pytest.raises(ForbiddenRowsError):
+        strange_commits(RootedReader([str(home / "in")]), DELTA, orders, [])
+    with pytest.raises(RowsError, match="lies elsewhere"):
+        strange_commits(RowReader(), DELTA, "s3a://there/orders", [])
+    with pytest.raises(RowsError, match="No such file"):
+        strange_commits(RowReader(), DELTA, str(home / "named"), [])

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from lineage_store.opening import open_store
+from lineage_store.outputs import output_state, writes_to
+from lineage_store.rows import RowReader
 from tests.job_runs import STORE, judged, run_captured, run_program
 from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import HERE, table_jars
@@ -45,6 +48,20 @@ class Ran:
         assert done.returncode == 0, done.stderr
         said = json.loads((self.folder / "answers.json").read_text())
         self.answers = dict(zip(questions, said, strict=True))
+
+    def gaps(self, name: str, *without: str) -> tuple[str, ...]:
+        """What is in a table now that no known write left, though some versions of it were not noted."""
+        with open_store(f"sqlite:///{self.folder / STORE}") as store:
+            writes = writes_to(store, RowReader(), name, store.application_ids())
+        tables = [one.table for one in writes if one.table is not None]
+        assert tables
+        forgotten = [
+            replace(one, table=replace(one.table, version=None))
+            if one.table is not None and one.table.version in without
+            else one
+            for one in writes
+        ]
+        return output_state(RowReader(), name, forgotten).gaps
 
     def unknown(self) -> str:
         """What the verdict names that has no lineage, a line each."""

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 from lineage_core.errors import RecipeError, VersionError
 from lineage_core.graph import FlowGraph, NodeRecord
-from lineage_core.recipe import DELTA, ICEBERG, Recipe
+from lineage_core.recipe import DELTA, ICEBERG, Output, Recipe
 from lineage_store.locations import Locations
 from lineage_store.paths import RowsError, canonical
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
 from lineage_store.standing import Standing, has_changed
+from lineage_store.table_commits import EARLIER, strange_commits
 
 FILES_NAMED = 3
 
@@ -28,8 +29,8 @@ class Write:
     app: str
     node: str
     files: dict[str, Standing]
-    versioned: bool = False
-    """Whether the output is a table with versions: its files don't tell what it holds now."""
+    table: Output | None = None
+    """The output, where it is a table with versions: its files don't tell what it holds now."""
     there: tuple[str, ...] = ()
     """The files that are as this write left them, and no later one."""
 
@@ -40,7 +41,7 @@ class Write:
 
     def doubt(self, name: str) -> str:
         """Why its rows may not be in the output any more; empty: they are."""
-        if self.versioned:
+        if self.table is not None:
             return f"{name} is a table with versions: which rows of earlier writes it still holds is not known"
         if not self.files:
             return (
@@ -80,7 +81,7 @@ def writes_to(store: GraphStore, reader: RowReader, name: str, apps: Iterable[st
         if nodes:
             locations = Locations(graph, reader)
             found += [
-                Write(app, one.node, locations.standings(one.node), _is_versioned(graph, one))
+                Write(app, one.node, locations.standings(one.node), _table_of(graph, one))
                 for one in reversed(nodes)
             ]
     return found
@@ -105,10 +106,11 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
             f"{left[0].app} wrote",
         )
     doubts = {(one.app, one.node): one.doubt(name) for one in left if not one.gone}
-    if left and (left[0].versioned or not left[0].files):
+    if left and (left[0].table is not None or not left[0].files):
         # Nobody is known to have written after it.
         del doubts[left[0].app, left[0].node]
-    gaps = () if any(one.versioned for one in writes) else _gaps(reader, name, owned)
+    tables = [one.table for one in writes if one.table is not None]
+    gaps = _commits(reader, name, tables) if tables else _gaps(reader, name, owned)
     if warnings and len(owned) > 1:
         gaps += (f"{name}: which of {len(owned):,} known writes it held last is not known",)
     return OutputState(
@@ -129,7 +131,7 @@ def _with_their_own(writes: Sequence[Write]) -> list[Write]:
             one.app,
             one.node,
             one.files,
-            one.versioned,
+            one.table,
             tuple(path for path in one.files if owner.get(path) == at),
         )
         for at, one in enumerate(writes)
@@ -157,20 +159,44 @@ def _gaps(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[str, .
     return tuple(found)
 
 
+def _commits(reader: RowReader, name: str, tables: Sequence[Output]) -> tuple[str, ...]:
+    """Commits of a table that no known write made."""
+    place = next((one.path for one in tables if one.path is not None), None)
+    try:
+        if place is None:
+            raise RowsError("where it lies is not known")
+        known = {one.version for one in tables if one.version is not None}
+        strange = strange_commits(reader, str(tables[0].format), place, known)
+    except RowsError as error:
+        return (f"{name}: whether others wrote into it can't be seen: {error}",)
+    what = "versions" if tables[0].format == DELTA else "snapshots"
+    told = [one for one in strange if one != EARLIER]
+    found = []
+    if told:
+        found = [f"{name}: of its {what} {_named(told)} written by no DataFrame that is known"]
+    if EARLIER in strange:
+        found.append(
+            f"{name}: who made earlier {what} can't be seen: its log tells nothing of them"
+        )
+    return tuple(found)
+
+
 def _wrote_to(node: NodeRecord, name: str, path: str) -> bool:
     if node.kind not in {"frame", "unknown"} or node.path is None:
         return False
     return node.path == name or canonical(node.path) == path
 
 
-def _is_versioned(graph: FlowGraph, node: NodeRecord) -> bool:
+def _table_of(graph: FlowGraph, node: NodeRecord) -> Output | None:
+    """The output of a node, where it is a table with versions."""
     text = graph.recipe(node.node)
     if text is None:
-        return False
+        return None
     try:
-        return Recipe.from_json(text).output.format in {DELTA, ICEBERG}
+        output = Recipe.from_json(text).output
     except (RecipeError, VersionError):
-        return False
+        return None
+    return output if output.format in {DELTA, ICEBERG} else None
 
 
 def _named(paths: Sequence[str]) -> str:
