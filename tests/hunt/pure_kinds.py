@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from lineage_core.edge_message import PackedEdge
 from lineage_core.graph import EdgeBatch
-from lineage_core.message import dump_message
+from lineage_core.message import DeadLetter, dump_message
 from lineage_core.packing import unpack_edge
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction
@@ -216,10 +216,13 @@ class Expiring(Received):
     def __init__(self, expired: tuple[int, int]) -> None:
         super().__init__()
         self.expired = expired
+        self.noted: set[str] = set()
+        """Applications that were known when the writer found that records are gone: it tells of each."""
 
     def value(self, value: bytes) -> None:
         first, stop = self.expired
         if first <= self.records < stop:
+            self.noted.update(self.apps)
             self.records += 1
         else:
             super().value(value)
@@ -291,9 +294,12 @@ def store_received(store: GraphStore, linker: MemoryLinker, job: Simulated) -> N
         for edge in seen.edges.values()
         if {edge.producer, edge.consumer} <= there
     ]
+    letter = DeadLetter(app=job.app, place="edges/0/0", reason="removed")
+    received = linker.received
+    noted = isinstance(received, Expiring) and job.app in received.noted
     store.write(
         job.app,
-        seen.messages,
+        [*seen.messages, *[letter] * noted],
         [block for block, _ in visible],
         edges,
         tasks={block.block_id: task for block, task in visible},

@@ -21,6 +21,7 @@ from lineage_core.linking import TaskId
 from lineage_core.message import (
     Begin,
     Commit,
+    DeadLetter,
     End,
     Heartbeat,
     Link,
@@ -42,7 +43,7 @@ from lineage_core.sealing import seal_of
 from lineage_core.tracing import Direction, Tracer, trace
 from lineage_store.port import GraphStore
 from lineage_store.recomputing import RECOMPUTED, UNCOMMITTED
-from lineage_store.records import COMMITS_MISSING, STILL_RUNNING
+from lineage_store.records import COMMITS_MISSING, RECORDS_LOST
 from lineage_store.sqlite import SqliteStore
 from tests import flow_blocks
 from tests.spool_builder import APP, block, verdict_of
@@ -443,15 +444,21 @@ def test_shuffles_are_supersets_while_commits_are_missing(
         found = Tracer(store.graph(APP)).trace(Direction.BACKWARD, output)
         return any(why in reason for reason in found.reasons)
 
-    # The end may be lost as a commit may.
-    assert doubted(STILL_RUNNING) != named
+    assert not doubted(RECORDS_LOST)
+    # The end may be lost as a commit may: nothing tells whether it still comes.
+    letter = DeadLetter(app=APP, place="topic/0/7", reason="removed")
+    store.write(APP, [letter])
+    assert doubted(RECORDS_LOST) != named
+    store.write(APP, [letter.model_copy(update={"resolved": True})])
+    assert not doubted(RECORDS_LOST)
+    store.write(APP, [letter])
     store.write(APP, [ended])
     exact = tasks == 1 or named
     assert [(one.exact, one.reason) for one in store.graph(APP).nodes()] == [
         (exact, "" if exact else COMMITS_MISSING)
     ]
     assert doubted(COMMITS_MISSING) != exact
-    assert not doubted(STILL_RUNNING)
+    assert not doubted(RECORDS_LOST)
 
 
 def test_an_attempt_without_a_commit_is_named_as_the_others(store: GraphStore) -> None:

@@ -74,7 +74,7 @@ class SqliteGraph:
             node: records.NodeCounts(blocks, flows, (high << 32) + low)
             for node, blocks, flows, high, low in rows
         }
-        return records.node_records(self.messages("register", "end"), counts, self._committed)
+        return records.node_records(self.messages(*records.ABOUT_NODES), counts, self._committed)
 
     def _committed(self) -> Mapping[str, records.CommitCounts]:
         rows = self._all(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from lineage_core.graph import LinkRecord, NodeRecord, RowsSummed, SinkFileRecord, SplitRecord
 from lineage_core.message import (
     Commit,
+    DeadLetter,
     End,
     Link,
     Message,
@@ -22,13 +23,15 @@ from lineage_core.message import (
     Totals,
 )
 
+ABOUT_NODES = ("register", "end", "dead_letter")
+"""Types of messages that tell of nodes, and of what may be missing of them."""
 SPLITS = ("splits", "record_splits")
 FILES = ("sink_files", "record_files")
 """Types of messages that tell of a source's splits and of a sink's files."""
 
 
 COMMITS_MISSING = "commits of tasks are missing: other attempts may have been read"
-STILL_RUNNING = "the application has not ended: other attempts may have been read"
+RECORDS_LOST = "records were lost: other attempts may have been read"
 
 
 class NodeCounts(NamedTuple):
@@ -60,14 +63,19 @@ def node_records(
 ) -> list[NodeRecord]:
     """Nodes in order of creation, as last registered, by messages of types register and end.
 
-    While a commit is missing, or may be as the application has not ended, an attempt may be unknown whose flows by key
-    were read instead of those of another: shuffles whose readers don't name attempts are supersets.
+    ``messages``: of the types `ABOUT_NODES`. While a commit is missing, an attempt may be unknown whose flows by key were
+    read instead of those of another: shuffles whose readers don't name attempts are supersets. So they are where records
+    were lost and the end is not there, which counts commits; and what was lost may have linked nodes to others.
     """
     found: dict[str, NodeRecord] = {}
     totals: Totals | None = None
+    lost: set[str] = set()
     for message in messages:
         if isinstance(message, End):
             totals = message.totals
+            continue
+        if isinstance(message, DeadLetter):
+            (lost.discard if message.resolved else lost.add)(message.place)
             continue
         assert isinstance(message, Register)
         known = counts.get(message.node, NodeCounts())
@@ -89,12 +97,15 @@ def node_records(
             call_path=message.call_path,
             fed=bool(message.inputs),
         )
-    if totals is not None and len(found) < totals.nodes:
-        # Who registers all nodes may have linked them, too.
+    if lost or (totals is not None and len(found) < totals.nodes):
         found = {node: replace(record, fed=True) for node, record in found.items()}
-    stored = committed()
-    if totals is None or sum(one.commits for one in stored.values()) < totals.tasks:
-        why = STILL_RUNNING if totals is None else COMMITS_MISSING
+    if totals is None:
+        why, stored = (RECORDS_LOST, committed()) if lost else ("", {})
+    else:
+        stored = committed() if totals.tasks else {}
+        missing = sum(one.commits for one in stored.values()) < totals.tasks
+        why = COMMITS_MISSING if missing else ""
+    if why:
         for node, record in found.items():
             named = node in stored and not stored[node].unnamed
             if record.kind == "shuffle" and record.exact and not named:

@@ -195,7 +195,7 @@ class Neo4jGraph:
             node: records.NodeCounts(blocks, flows, high * HALF + low)
             for node, blocks, flows, high, low in rows
         }
-        return records.node_records(self.messages("register", "end"), counts, self._committed)
+        return records.node_records(self.messages(*records.ABOUT_NODES), counts, self._committed)
 
     def _committed(self) -> Mapping[str, records.CommitCounts]:
         rows = self._connection.read(_COMMITTED, prefix=prefix(self._app), named=[NAMED])
