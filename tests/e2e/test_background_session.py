@@ -167,13 +167,13 @@ def test_a_run_leaves_a_session_that_is_warm_when_it_is_asked(
     assert "waits for questions; it ends after 600 s" in command("run", "--session", "job.py")
     (log,) = (tmp_path / "state/lineage/sessions").glob("*.log")
     (session,) = json.loads(command("session", "status", "--json"))["sessions"]
+    assert command("session", "start") == "a session is there\n"
     running, due = psutil.Process(session["pid"]), time.monotonic() + 120
     while " is warm after " not in log.read_text():
         assert running.is_running(), log.read_text()
         assert time.monotonic() < due, log.read_text()
         time.sleep(0.1)
     assert "Oslo" not in log.read_text()
-    assert command("session", "start") == "a session is there\n"
     (output,) = (tmp_path / "out").glob("part-*")
     with stored(tmp_path) as own:
         back = own.ask(Question(Direction.BACKWARD, (f"{output}#0",))).to_json()
@@ -181,4 +181,7 @@ def test_a_run_leaves_a_session_that_is_warm_when_it_is_asked(
         json.loads(command("back", f"out/{output.name}#0", "--json"))["sources"] == back["sources"]
     )
     assert log.read_text().count(" answered within ") == 1
+    assert command("session", "stop") == "ended 1 session\n"
+    # It listens once it is said to have been started, so that it is found.
+    assert command("session", "start") == "a session starts\n"
     assert command("session", "stop") == "ended 1 session\n"

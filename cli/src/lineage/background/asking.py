@@ -137,38 +137,36 @@ def _connected(name: str) -> socket.socket | None:
 
 
 def begin(url: str) -> Begun:
-    """Start the session for the questions that this command's user will ask, and don't wait for it.
+    """Start the session for the questions that this command's user will ask, and wait until it listens.
 
     It starts its Spark, and warms it up by a question of its own, until it is asked.
 
     Raises:
         TraceError: the setting of sessions is no number.
         OSError: the folder of sessions can't be made, or is another user's.
+        WireError: it does not listen.
     """
     name = session_for(url)
     if name is None:
         return Begun.NONE
     with turn(name) as mine:
         connection = _connected(name) if mine else None
+        begun = Begun.THERE
+        if connection is None and mine:
+            connection = _started(name, url, warm=True)
+            begun = Begun.NONE if connection is None else Begun.STARTED
         if connection is not None:
             connection.close()
-        if connection is not None or not mine:
-            return Begun.THERE
-        process = _process(name, url, warm=True)
-        if process is None:
-            return Begun.NONE
-        # It is not this process that waits for its end.
-        process.returncode = 0
-        return Begun.STARTED
+        return begun
 
 
-def _started(name: str, url: str) -> socket.socket | None:
+def _started(name: str, url: str, *, warm: bool = False) -> socket.socket | None:
     """A connection to a new session; None where as many run as may, or the one of this name is ending.
 
     Raises:
         WireError: it does not listen.
     """
-    process = _process(name, url, warm=False)
+    process = _process(name, url, warm=warm)
     if process is None:
         return None
     due = time.monotonic() + LISTENS_S
@@ -181,7 +179,7 @@ def _started(name: str, url: str) -> socket.socket | None:
         time.sleep(LOOK_S)
     process.kill()
     process.wait()
-    raise WireError(f"it does not start, see {log_of(name)}")
+    raise WireError(f"the session does not start, see {log_of(name)}")
 
 
 def _process(name: str, url: str, *, warm: bool) -> subprocess.Popen[bytes] | None:
