@@ -2,12 +2,11 @@
 
 Prints one JSON line. A job joins orders (CSV) with customers (Parquet) and adds up by city and day. Then rows are asked
 for by command, each command timed from its start to its end, in seconds: ``first`` back with no session of lineage
-there, ``next`` back of other rows, ``forward`` of a line of the orders, ``left`` the first one back where a session was
-started beforehand, as ``lineage run`` leaves one in a terminal, each once a round. In the first round there is
-no archive of Java's classes yet either. ``phases`` says where the
-time of a question goes in one process, with a Spark that it starts (``first``) and with that Spark again (``again``);
-``query`` is what ``again`` takes for Spark's queries alone, and ``next_ratio`` what a ``next`` command takes over all
-of ``again``. Answers are compared with what plain Python finds in the orders.
+there, ``next`` back of another row, ``left`` and ``left_next`` the same where a session was started beforehand, as
+``lineage run`` leaves one in a terminal, ``forward`` of a line of the orders, each once a round. In the first round there
+is no archive of Java's classes yet either. ``phases`` says where the time of a question goes in one process, with a Spark
+that it starts (``first``) and with that Spark again (``again``); ``query`` is what ``again`` takes for Spark's queries
+alone, and ``ratios`` what commands take over that. Answers are compared with what plain Python finds in the orders.
 """
 
 from __future__ import annotations
@@ -37,6 +36,8 @@ CITIES, DAYS, ORDERS_A_CUSTOMER = 200, 28, 10
 LOOK_S = 0.1
 LINE = 77
 """The line of the orders that is traced forward."""
+BACKWARD = ("first", "next", "left", "left_next")
+"""Questions about rows of the output, in order."""
 
 
 class WrongAnswerError(Exception):
@@ -164,10 +165,10 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
     output = next(iter(sorted((folder / "out").glob("*.parquet"))))
     rows = pq.read_table(output).to_pylist()
     forward = f"{folder / 'in' / 'orders.csv'}:{LINE}"
-    times: dict[str, list[float]] = {"first": [], "next": [], "forward": [], "left": []}
+    times: dict[str, list[float]] = {kind: [] for kind in (*BACKWARD, "forward")}
     for number in range(asked.rounds):
         asking.stop_session()
-        for place, kind in enumerate(("first", "next", "left"), start=3 * number):
+        for place, kind in enumerate(BACKWARD, start=len(BACKWARD) * number):
             if kind == "left":
                 asking.stop_session()
                 asking.start_session()
@@ -180,16 +181,17 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "backward": asking.phases("backward", f"{output}#1"),
         "forward": asking.phases("forward", forward),
     }
-    again = phases["backward"]["again"]
+    query = phases["backward"]["again"]["queries"]
+    median = {kind: statistics.median(found) for kind, found in times.items()}
     return {
         "bench": "one_question",
         "rows": asked.rows,
         "rounds": asked.rounds,
         "job_s": round(job, 2),
         "seconds": {kind: [round(one, 2) for one in found] for kind, found in times.items()},
-        "median": {kind: round(statistics.median(found), 2) for kind, found in times.items()},
-        "query": again["queries"],
-        "next_ratio": round(statistics.median(times["next"]) / again["all"], 2),
+        "median": {kind: round(taken, 2) for kind, taken in median.items()},
+        "query": query,
+        "ratios": {kind: round(median[kind] / query, 2) for kind in BACKWARD},
         "phases": phases,
     }
 
