@@ -269,6 +269,10 @@ def test_what_spark_says_of_values_is_not_told_beside_an_answer(
         "where the rows of df.rdd come from can't be told: Spark can't compute the plan anew"
     ]
     assert {group["name"] for group in told["sources"]} == {"df.rdd", "read:lands"}
+    # Rows are missing: what is named is not all.
+    assert not told["complete"]
+    (gap,) = told["not_asked"]
+    assert gap["reason"] == "Spark can't compute the plan anew"
     # Who has the store has its rows.
     assert "a secret" in ask(local, place).reasons[0]
 

@@ -223,6 +223,13 @@ def test_a_row_of_a_file_that_a_rerun_replaced(
         first, _, last = apps_of(access)
     answer = back(ran, "0#city=Oslo", app=first)
     assert (len(locations(answer)), answer.exact) == (2, True)
+    answer = forward(ran, f"{ran / 'in.csv'}:1")
+    assert answer.changed
+    made = {
+        group.app: (group.standing, len(group.items), group.items[0].location)
+        for group in answer.groups
+    }
+    assert made == {first: ("gone", 1, None), last: ("same", 1, f"{new}#1")}
     request.getfixturevalue("no_spark")
     for place in (f"{old}#1", f"{old}#0"):
         with pytest.raises(ChangedSourceError) as refused:

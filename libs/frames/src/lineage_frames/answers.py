@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -22,7 +22,7 @@ from lineage_core.graph import NodeRecord
 from lineage_core.recipe import File, Recipe, Source
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, TraceError
-from lineage_frames.changed import check_here, local_path
+from lineage_frames.changed import check_here, local_path, standing_here
 from lineage_frames.connected import in_thread
 from lineage_frames.errors import FramesError, NoMatchError, NotComputedError, RowError
 from lineage_frames.forward import Outcome, trace_forward
@@ -327,7 +327,7 @@ class Frames(ABC):
             reasons=said,
             groups=tuple(groups),
             warnings=tuple(dict.fromkeys([*self._warnings, *self._left_out()])),
-            changed=False,
+            changed=any(group.changed for group in groups),
             complete=verdict.complete and not self._not_asked,
             not_asked=tuple(self._not_asked),
         )
@@ -442,7 +442,7 @@ class Frames(ABC):
             return placed
         others = self._by_values(node, recipe, outcome, standing.missing, RowError(HELD_OTHERWISE))
         items = (*placed.items, *others.items)[: self.question.limit]
-        return self._grouped(self._nodes[node], placed.count + others.count, items)
+        return replace(placed, count=placed.count + others.count, items=items)
 
     def _by_values(
         self,
@@ -460,4 +460,5 @@ class Frames(ABC):
         label = self._names.label(node)
         shown = rows[: self.question.limit]
         items = [Item(label, None, text_of_row(columns, row[: len(columns)])) for row in shown]
-        return self._grouped(self._nodes[node], len(rows), items)
+        there = standing_here(recipe.output.files, recipe.output.format or "")
+        return replace(self._grouped(self._nodes[node], len(rows), items), standing=there)

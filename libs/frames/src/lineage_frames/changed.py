@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
 from lineage_store.paths import RowsError, plain_path, split_scheme
 from lineage_store.rows import RowReader
+from lineage_store.standing import Standing
 
 _READER = RowReader()
 """It keeps the checksums of files by what their file system says of them."""
@@ -82,14 +83,28 @@ class Change:
 
 def changes_here(source: Source, most: int | None = None) -> tuple[list[Change], list[File]]:
     """The files of this machine that are not what they were (the first ``most`` of them), and those elsewhere."""
+    return _changes(source.files, source.format, most)
+
+
+def standing_here(files: Iterable[File], kind: str) -> Standing:
+    """How the files of an output in a format stand now, as far as this machine can tell."""
+    changes, elsewhere = _changes(files, kind)
+    if changes:
+        return "gone" if any(one.gone for one in changes) else "changed"
+    return "unknown" if elsewhere else "same"
+
+
+def _changes(
+    files: Iterable[File], kind: str, most: int | None = None
+) -> tuple[list[Change], list[File]]:
     changes: list[Change] = []
     elsewhere: list[File] = []
-    for file in source.files:
+    for file in files:
         path = local_path(file.path)
         if path is None:
             elsewhere.append(file)
             continue
-        change = _change(source, file, path)
+        change = _change(kind, file, path)
         if change is not None:
             changes.append(change)
         if len(changes) == most:
@@ -97,16 +112,16 @@ def changes_here(source: Source, most: int | None = None) -> tuple[list[Change],
     return changes, elsewhere
 
 
-def _change(source: Source, file: File, path: Path) -> Change | None:
+def _change(kind: str, file: File, path: Path) -> Change | None:
     try:
         now = path.stat()
-        if not file.checksum or source.format in IMMUTABLE:
-            return _by_state(source, file, now.st_size, now.st_mtime_ns // 1_000_000)
+        if not file.checksum or kind in IMMUTABLE:
+            return _by_state(kind, file, now.st_size, now.st_mtime_ns // 1_000_000)
         if now.st_size == file.size and _READER.checksum(str(path)) == file.checksum:
             # Of a file that was only touched just the time is another.
             return None
     except (FileNotFoundError, NotADirectoryError):
-        return _gone(source, file)
+        return _gone(kind, file)
     except (OSError, RowsError) as problem:
         return Change(file, False, f"{plain_path(file.path)} can't be compared: {problem}")
     said = f"{_written_since(file, now.st_size, now.st_mtime_ns // 1_000_000)}; it has another checksum"
@@ -135,18 +150,20 @@ def _check_remote(spark: SparkSession, source: Source, files: list[File]) -> Non
     there = {path: (size, mtime) for path, size, mtime in found}
     for file in files:
         state = there.get(file.path)
-        change = _gone(source, file) if state is None else _by_state(source, file, *state)
+        change = (
+            _gone(source.format, file) if state is None else _by_state(source.format, file, *state)
+        )
         if change is not None:
             raise ChangedSourceError(change.said)
 
 
-def _gone(source: Source, file: File) -> Change:
-    why = f": {IMMUTABLE[source.format]}" if source.format in IMMUTABLE else ""
+def _gone(kind: str, file: File) -> Change:
+    why = f": {IMMUTABLE[kind]}" if kind in IMMUTABLE else ""
     return Change(file, True, f"{plain_path(file.path)} is gone{why}")
 
 
-def _by_state(source: Source, file: File, size: int, mtime: int) -> Change | None:
-    if source.format in IMMUTABLE:
+def _by_state(kind: str, file: File, size: int, mtime: int) -> Change | None:
+    if kind in IMMUTABLE:
         mtime = file.mtime
     if (size, mtime) == (file.size, file.mtime):
         return None

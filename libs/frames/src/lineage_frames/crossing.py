@@ -131,6 +131,7 @@ class Crossing(Frames):
                     ]
                 )
             ),
+            changed=found.changed or any(group.changed for group in groups),
             complete=found.complete and not self._not_asked,
             not_asked=(*found.not_asked, *self._not_asked),
         )
@@ -203,10 +204,9 @@ class Crossing(Frames):
                 self.spark, recipe, rows.signed, records=rows.records, shown=shown, key=self.key
             )
         except RefusedError as problem:
-            label = self._names.label(rows.source)
-            self._reasons.append(
-                f"where the rows of {label} come from can't be told: {self._why(problem)}"
-            )
+            label, why = self._names.label(rows.source), self._why(problem)
+            self._reasons.append(f"where the rows of {label} come from can't be told: {why}")
+            self._leave_out(rows.frame, why)
             return
         self._ends.add(rows.source)
         label = self._names.label(rows.frame)
