@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from tests.job_runs import (
-    environment,
     lineage,
     run_captured,
     run_plain,
@@ -19,10 +15,9 @@ from tests.job_runs import (
     verify,
     write_job,
 )
+from tests.two_hosts import two_hosts
 
 pytestmark = pytest.mark.faults
-
-SPARK_CLASS = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
 
 JOB = """
 import os, sys, time
@@ -79,47 +74,9 @@ sc.stop()
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
-    """URL of a standalone cluster: a master, and two workers that claim to be two hosts."""
-    running: list[subprocess.Popen[str]] = []
-
-    def start(kind: str, host: str, *arguments: str) -> subprocess.Popen[str]:
-        command = [SPARK_CLASS, f"org.apache.spark.deploy.{kind}", "--host", host]
-        process = subprocess.Popen(
-            [*command, "--port", "0", "--webui-port", "0", *arguments],
-            cwd=tmp_path,
-            env=environment({"SPARK_LOCAL_IP": host}),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        running.append(process)
-        return process
-
-    try:
-        url = _said(start("master.Master", "127.0.0.1"), r"Starting Spark master at (\S+)")
-        for host in ("127.0.0.2", "127.0.0.3"):
-            size = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / host))
-            _said(
-                start("worker.Worker", host, *size, url), r"Successfully registered (with) master"
-            )
+    """URL of a standalone cluster of two hosts."""
+    with two_hosts(tmp_path) as url:
         yield url
-    finally:
-        for process in reversed(running):
-            process.terminate()
-        for process in running:
-            process.communicate(timeout=60)
-
-
-def _said(process: subprocess.Popen[str], pattern: str) -> str:
-    """What a server says on its log once it is ready."""
-    assert process.stderr is not None
-    lines = []
-    for line in process.stderr:
-        lines.append(line)
-        found = re.search(pattern, line)
-        if found:
-            return found[1]
-    raise AssertionError("".join(lines))
 
 
 def test_slow_tasks_that_are_run_twice(master: str, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ A refusal, and an answer that says it is incomplete, break none; the tally says 
 
 What is hunted, `--only KIND`:
 
-==========  ====================================================================================================
+=========== ====================================================================================================
 calm        jobs made up without Spark to which nothing happens, many to an application: sources, shuffles, caches, a
             sink; ingested, traced in SQLite both ways
 blocks      lineage of jobs made up without Spark (map tasks that ran twice, either attempt read), ingested in any
@@ -32,9 +32,12 @@ functions   the same with functions over partitions that keep records: buffers, 
 tasks       the same with a last shuffle behind random keys; a task fails, a worker dies, or the files of shuffles are
             deleted, behind any operator; caches are dropped between actions
 executors   the same on a cluster of two executors, one of which is killed
+speculation the same on two hosts, where a task waits until Spark has begun it a second time: both go on at once
+drivers     the same where the driver is killed, behind any operator of its last program: what was captured until then is
+            ingested, and the rows of all actions that ended are traced
 servers     made-up jobs, several at once, through Kafka, linker, Redis, writer and Neo4j; any of them is killed, Redis
             or Neo4j is emptied, Redis put back to an older state, offsets set back, all records come again
-==========  ====================================================================================================
+=========== ====================================================================================================
 
 The modules: ``claims`` the sentences · ``identity`` ids in source rows · ``carrying`` a SparkContext whose records
 carry ids (``records``) · ``shapes`` functions over partitions · ``harm`` what strikes, once, at a place that is drawn
@@ -51,7 +54,7 @@ those of the others where nothing was drawn.
 
 How to read what a run prints: a line for each kind, and below it what happened how often; the last line counts the
 whole run: programs without and with harm; claims (a claim is what one trace says), exact ones and supersets; kills
-(SIGKILL of a process: an executor, a server, linker or writer), states emptied, put back or set back (of servers;
+(SIGKILL of a process: an executor, a driver, a server, linker or writer), states emptied, put back or set back (of servers;
 what ``state`` does in memory is not among them); and what was found. A high share of supersets, or of ``incomplete``
 verdicts, is no violation, but a hunt of little worth: exact and complete are the claims that can be wrong.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
+from lineage_core.message import Begin, Message
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction
 from lineage_core.tracing import Tracer
@@ -52,62 +53,25 @@ class Attempt:
         return shapes + f"{readable(self.program)}; harm: {self.harm}; detailed: {self.detailed}"
 
 
-class Application:
-    """A LineageContext over a SparkContext, and the store that its lineage goes to."""
+@dataclass
+class Held:
+    """The store that an application's lineage goes to, and what rows of its programs trace to there."""
 
-    def __init__(self, sc: SparkContext, folder: Path) -> None:
-        folder.mkdir(parents=True)
-        self.folder, path = folder, folder / "lineage.db"
-        self.lc = LineageContext(sc, store=f"sqlite:///{path}", link=False)
-        assert self.lc.session is not None
-        self.session = self.lc.session
-        self.reader = SpoolReader(self.session.api.dispatcher.folder)
-        self.store = SqliteStore(path)
-        self.count = 0
+    store: SqliteStore
+    app: str
+    began: Begin
 
-    def run(self, attempt: Attempt) -> Finding:
-        """Run a program, and hold what its rows trace to against what they state."""
-        settings = self.session.settings.model_copy(update={"detailed": attempt.detailed})
-        self.session.details = Details(settings)
-        self.reader.messages()
-        self.count += 1
-        home = self.folder / f"program-{self.count}"
-        home.mkdir()
-        try:
-            outcomes = self._actions(attempt, home)
-        except Exception as problem:
-            # A harmed job may fail; what it was is in the log, and the next one begins anew.
-            self._settle()
-            failed = Finding(complete=False, programs=0, note=_first_line(problem))
-            return failed.harmed_by(attempt.harm.at_home(home).struck)
-        self._settle()
-        finding = self._held(attempt.program, outcomes)
-        return finding.harmed_by(attempt.harm.at_home(home).struck)
+    def hold(self, program: Program, messages: list[Message], outcomes: list[Outcome]) -> Finding:
+        """Hold what the rows of a program trace to against what they state.
 
-    def _actions(self, attempt: Attempt, home: Path) -> list[Outcome]:
-        program = attempt.program
-        rdds = build(program, attempt.context(self.lc, home), write_sources(program, home))
-        outcomes = []
-        for number, sink in enumerate(program.sinks):
-            outcomes.append(run_sink(sink, rdds, home / f"out-{number}"))
-            if attempt.harm.evict:
-                _evict(program, rdds)
-        _evict(program, rdds)
-        return outcomes
-
-    def _settle(self) -> None:
-        self.session.drain()
-        self.session.api.dispatcher.sync()
-
-    def _held(self, program: Program, outcomes: list[Outcome]) -> Finding:
-        lineage = Lineage(program, self.reader.messages(), [])
-        ingest(self.store, self.session.api.dispatcher.folder)
-        app = self.session.app
-        begin = self.session.api.beginning
-        verdict = judge([begin, *lineage.messages], self.store.counts(app), now=begin.started_at)
+        ``messages``: of the program. ``outcomes``: of its actions that ended.
+        """
+        lineage = Lineage(program, messages, [])
+        judged = [self.began, *lineage.messages]
+        verdict = judge(judged, self.store.counts(self.app), now=self.began.started_at)
         reasons = [reason for reason in verdict.reasons if not reason.startswith(RUNNING)]
         finding = Finding(complete=not reasons, note="; ".join(reasons)[:200])
-        tracer = Tracer(self.store.graph(app))
+        tracer = Tracer(self.store.graph(self.app))
         for number, outcome in enumerate(outcomes):
             if outcome.sink.action not in WITHOUT_IDS:
                 self._hold_action(finding, lineage, tracer, number, outcome)
@@ -123,10 +87,66 @@ class Application:
             return
         finding.hold(_claims(lineage, tracer, rows))
 
+
+class Application:
+    """A LineageContext over a SparkContext, and the store that its lineage goes to."""
+
+    def __init__(self, sc: SparkContext, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self.folder, path = folder, folder / "lineage.db"
+        self.lc = LineageContext(sc, store=f"sqlite:///{path}", link=False)
+        assert self.lc.session is not None
+        self.session = self.lc.session
+        self.spool = self.session.api.dispatcher.folder
+        self.reader = SpoolReader(self.spool)
+        self.held = Held(SqliteStore(path), self.session.app, self.session.api.beginning)
+        self.count = 0
+
+    def run(self, attempt: Attempt) -> Finding:
+        """Run a program, and hold what its rows trace to against what they state."""
+        self.reader.messages()
+        home = self.begin(attempt)
+        try:
+            outcomes = list(self.outcomes(attempt, home))
+        except Exception as problem:
+            # A harmed job may fail; what it was is in the log, and the next one begins anew.
+            self.settle()
+            failed = Finding(complete=False, programs=0, note=_first_line(problem))
+            return failed.harmed_by(attempt.harm.at_home(home).struck)
+        self.settle()
+        messages = self.reader.messages()
+        ingest(self.held.store, self.spool)
+        finding = self.held.hold(attempt.program, messages, outcomes)
+        return finding.harmed_by(attempt.harm.at_home(home).struck)
+
+    def begin(self, attempt: Attempt) -> Path:
+        """A folder for the next program."""
+        settings = self.session.settings.model_copy(update={"detailed": attempt.detailed})
+        self.session.details = Details(settings)
+        self.count += 1
+        home = self.folder / f"program-{self.count}"
+        home.mkdir()
+        return home
+
+    def outcomes(self, attempt: Attempt, home: Path) -> Iterator[Outcome]:
+        """Run the actions of a program, one after the other."""
+        program = attempt.program
+        rdds = build(program, attempt.context(self.lc, home), write_sources(program, home))
+        for number, sink in enumerate(program.sinks):
+            yield run_sink(sink, rdds, home / f"out-{number}")
+            if attempt.harm.evict:
+                _evict(program, rdds)
+        _evict(program, rdds)
+
+    def settle(self) -> None:
+        """Wait until all that was captured is in the spool."""
+        self.session.drain()
+        self.session.api.dispatcher.sync()
+
     def close(self) -> None:
         """End the application."""
         self.lc.close()
-        self.store.close()
+        self.held.store.close()
 
 
 def _claims(lineage: Lineage, tracer: Tracer, rows: list[tuple[str, Item]]) -> Iterator[Claim]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,16 +20,20 @@ from pyspark import TaskContext
 from tests.oracle import functions
 
 Function = Callable[[Any], Any]
+DRIVER, OVERTAKEN = "driver", "overtaken"
+WAITS_S = 5.0
+"""Of a task that nothing stands beside: a job's only one, say, where the cluster has no room."""
 
 
 @dataclass(frozen=True)
 class Harm:
-    """``strike``: none, raise, exit, files (of shuffles are deleted) or kill (the executor).
+    """What strikes, and where.
 
-    ``operator``: behind which it lies, in order of the program. ``record``: which of a task's records it waits for.
+    ``strike``: none, raise, exit, files (of shuffles are deleted), kill (the executor), driver (is killed) or wait (for a
+    second attempt). ``operator``: behind which it lies, in order of the program. ``record``: which of a task's records it waits for.
     ``unsteady``: keys are other ones in each attempt. ``evict``: what is cached is dropped between two actions.
     ``arrival``: groups are as their rows arrived.
-    ``home``: where it leaves its mark. ``local``: Spark's own folders.
+    ``home``: where it leaves its mark. ``local``: Spark's own folders. ``driver``: its process.
     """
 
     strike: str = "none"
@@ -39,6 +44,7 @@ class Harm:
     evict: bool = False
     home: str = ""
     local: str = ""
+    driver: int = 0
 
     def at_home(self, home: Path) -> Harm:
         """The harm with a folder for its mark."""
@@ -58,8 +64,13 @@ class Harm:
 
     @property
     def has_struck(self) -> bool:
-        """Whether it came to its place."""
-        return Path(self.home, "struck").exists()
+        """Whether it came to its place, and what it waits for came, too."""
+        return Path(self.home, OVERTAKEN if self.strike == "wait" else "struck").exists()
+
+    def comes_by(self) -> None:
+        """Another task than the first has come to the place."""
+        if self.strike == "wait":
+            Path(self.home, _task()).touch()
 
     @property
     def struck(self) -> Counter[str]:
@@ -86,8 +97,11 @@ class Striking:
         self.harm, self.passed = harm, 0
 
     def __call__(self, record: Any) -> Any:
-        if self.passed == self.harm.record and self._is_first():
-            STRIKES[self.harm.strike](self.harm)
+        if self.passed == self.harm.record:
+            if self._is_first():
+                STRIKES[self.harm.strike](self.harm)
+            else:
+                self.harm.comes_by()
         self.passed += 1
         return record
 
@@ -125,11 +139,34 @@ def _kill(harm: Harm) -> None:
     signal.pause()
 
 
+def _kill_driver(harm: Harm) -> None:
+    os.kill(harm.driver, signal.SIGKILL)
+    signal.pause()
+
+
+def _wait(harm: Harm) -> None:
+    """Go on once another attempt at this task is here, too: Spark begins one beside a slow one."""
+    other, due = Path(harm.home, _task()), time.monotonic() + WAITS_S
+    while not other.exists():
+        if time.monotonic() > due:
+            return
+        time.sleep(0.005)
+    Path(harm.home, OVERTAKEN).touch()
+
+
+def _task() -> str:
+    """The name of the task that calls, the same in all its attempts."""
+    context = TaskContext.get()
+    return "task" if context is None else f"task-{context.stageId()}-{context.partitionId()}"
+
+
 STRIKES: dict[str, Callable[[Harm], None]] = {
     "raise": _raise,
     "exit": _exit,
     "files": _files,
     "kill": _kill,
+    DRIVER: _kill_driver,
+    "wait": _wait,
 }
 
 
@@ -138,6 +175,8 @@ NAMES = {
     "exit": "a worker ended",
     "files": "files of shuffles were deleted",
     "kill": "an executor was killed",
+    DRIVER: "a driver was killed",
+    "wait": "a task ran twice at once",
 }
 """What was done, for the tally."""
 

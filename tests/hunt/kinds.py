@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.hunt.calm_kind import CALM_KINDS
+from tests.hunt.driver_kind import DRIVER_KINDS
 from tests.hunt.frame_kind import FRAME_KINDS
 from tests.hunt.hunting import Kind
 from tests.hunt.loads_kind import LOADS_KINDS
@@ -18,5 +19,6 @@ KINDS: tuple[Kind, ...] = (
     *FRAME_KINDS,
     *LOADS_KINDS,
     *SPARK_KINDS,
+    *DRIVER_KINDS,
     *SERVER_KINDS,
 )

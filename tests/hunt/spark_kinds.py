@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from hypothesis import strategies as st
 from pyspark import SparkConf, SparkContext
@@ -21,6 +22,7 @@ from tests.hunt.identity import numbered
 from tests.hunt.shapes import SHAPES
 from tests.oracle.model import Program, Sink, Source, Step
 from tests.oracle.program import programs, sources
+from tests.two_hosts import two_hosts
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS_EACH = 40
@@ -36,6 +38,18 @@ OPTIONS = {
     "spark.deploy.maxExecutorRetries": "-1",
     "spark.task.maxFailures": "8",
 }
+SPECULATION = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.executorEnv.PYTHONPATH": str(ROOT),
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.minTaskRuntime": "10ms",
+    "spark.speculation.multiplier": "1.0",
+    "spark.speculation.quantile": "0.1",
+    # Where all tasks have room at once no other one need be done.
+    "spark.speculation.task.duration.threshold": "200ms",
+}
 BEFORE = (
     ("", "", None),
     ("cache", "", None),
@@ -47,6 +61,7 @@ BEFORE = (
 """Operators before the last keys are given: some number their rows anew in each attempt."""
 BY_KEY = (("reduceByKey", "larger", 3), ("groupByKey", "", 3), ("partitionBy", "", 3))
 Running = Callable[[Attempt], Finding]
+Opened = Callable[[Path], AbstractContextManager[Running]]
 
 
 def _source(name: str) -> st.SearchStrategy[Source]:
@@ -115,8 +130,10 @@ def _shuffled_once_more(draw: st.DrawFn, program: Program) -> Program:
 
 
 @contextmanager
-def spark(folder: Path, master: str) -> Iterator[SparkContext]:
-    """A SparkContext whose files lie below ``folder``."""
+def spark(
+    folder: Path, master: str, options: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[SparkContext]:
+    """A SparkContext whose files lie below ``folder``. ``options``: beside those of all."""
     for name, value in jvm.quick().items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -128,7 +145,7 @@ def spark(folder: Path, master: str) -> Iterator[SparkContext]:
         .setAppName("hunt")
         .set("spark.local.dir", str(folder / "local"))
     )
-    for name, value in OPTIONS.items():
+    for name, value in {**OPTIONS, **options}.items():
         conf.set(name, value)
     sc = SparkContext(conf=conf)
     sc.setLogLevel("OFF")
@@ -139,17 +156,33 @@ def spark(folder: Path, master: str) -> Iterator[SparkContext]:
         sc.stop()
 
 
-def opened(master: str) -> Callable[[Path], AbstractContextManager[Running]]:
+def opened(master: str) -> Opened:
     """What tries attempts on a master."""
 
     @contextmanager
     def opening(folder: Path) -> Iterator[Running]:
         folder.mkdir(parents=True)
-        with spark(folder, master) as sc, applications(sc, folder, PROGRAMS_EACH) as run:
-            local = str(folder / "local")
-            yield lambda one: run(replace(one, harm=replace(one.harm, local=local)))
+        with _running(folder, master) as run:
+            yield run
 
     return opening
+
+
+@contextmanager
+def _speculating(folder: Path) -> Iterator[Running]:
+    """What tries attempts where Spark runs slow tasks twice."""
+    (folder / "cluster").mkdir(parents=True)
+    with two_hosts(folder / "cluster") as master, _running(folder, master, SPECULATION) as run:
+        yield run
+
+
+@contextmanager
+def _running(
+    folder: Path, master: str, options: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Running]:
+    with spark(folder, master, options) as sc, applications(sc, folder, PROGRAMS_EACH) as run:
+        local = str(folder / "local")
+        yield lambda one: run(replace(one, harm=replace(one.harm, local=local)))
 
 
 SPARK_KINDS = (
@@ -157,4 +190,5 @@ SPARK_KINDS = (
     Kind("functions", shaped, opened("local[2]"), batch=40),
     Kind("tasks", lambda: harmed(("raise", "exit", "files", "files", "files")), opened(LOCAL)),
     Kind("executors", lambda: harmed(("kill",)), opened(CLUSTER), batch=10),
+    Kind("speculation", lambda: harmed(("wait",)), _speculating, batch=20),
 )
