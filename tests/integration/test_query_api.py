@@ -94,6 +94,10 @@ def test_pages_of_applications_go_on_where_they_ended(tmp_path: Path) -> None:
             assert page["total"] == 5
         assert seen == ["app-4", "app-3", "app-2", "app-1", "app-0"]
         got(client.get("/v1/applications", params={"cursor": "gone"}), 422)
+        for other in ("latest", "app-", "app", "app-3 ", "gone"):
+            said = got(client.delete(f"/v1/applications/{other}"), 404)
+            assert "give the whole id" in said["detail"]
+        assert got(client.get("/v1/applications"))["total"] == 5
         got(client.delete("/v1/applications/app-3"), 204)
         got(client.get("/v1/applications/app-3"), 404)
         got(client.get("/v1/applications/app-"), 404)

@@ -175,7 +175,13 @@ class Lineages:
                     self._verdicts.popitem(last=False)
 
     def delete(self, app: str) -> None:
-        """Remove an application and what was kept of it."""
+        """Remove an application, named by its whole id, and what was kept of it.
+
+        Raises:
+            NotFoundError: there is none of this id: the beginning of one, or ``latest``, may mean another by then.
+        """
+        if app not in self.store.application_ids():
+            raise NotFoundError(f"there is no application {app!r}: give the whole id to delete one")
         self.store.delete(app)
         self._opener.forget(app)
         self.noted.forget(app)

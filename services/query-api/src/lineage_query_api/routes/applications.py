@@ -84,8 +84,8 @@ def get_application(app: AppName, store: Store, _: Caller) -> ApplicationDetails
 
 @router.delete("/{app}", status_code=204)
 def delete_application(app: AppName, store: Store, _: Admin) -> Response:
-    """Delete all lineage of an application; its files stay as they are."""
-    store.delete(store.find(app))
+    """Delete all lineage of an application, named by its whole id; its files stay as they are."""
+    store.delete(app)
     return Response(status_code=204)
 
 
