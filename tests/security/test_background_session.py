@@ -326,7 +326,7 @@ def test_a_session_that_does_not_start_is_none(
     monkeypatch.setattr(asking, "PROCESS", "lineage.background.no_such_module")
     assert answered(url, ASKED.question()) is None
     said = capsys.readouterr().err
-    assert "it does not start" in said
+    assert "the session does not start" in said
     log = sessions.log_of(name_of(url))
     assert str(log) in said
     assert "no_such_module" in log.read_text()
