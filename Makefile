@@ -96,6 +96,12 @@ hunt: setup ## Try programs nobody wrote under harm, and hold their lineage to w
 	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/python -m tests.hunt --seed $(SEED) --seconds $(SECONDS) $(ARGS)
 
+# Some of them, or longer: make hunt-faults ARGS='attempts kept --seconds 600'
+.PHONY: hunt-faults
+hunt-faults: setup ## Put faults that were mended back, one by one, and tell how long the hunt takes to find each
+	@scripts/servers.sh ensure
+	@$(WITH_JAVA) $(BIN)/python -m tests.hunt.put_back --seed $(SEED) $(ARGS)
+
 # Others, longer, or a part: make fuzz SEED=7 SECONDS=7200 ARGS='--only recipe plan'
 .PHONY: fuzz
 fuzz: setup ## Put decoders, recipes, plans and requests through mutations (five minutes)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hunt.put_back import FAULTS, Fault, put_back, seconds_until_found
 from tests.job_runs import environment
 
 pytestmark = pytest.mark.faults
@@ -37,3 +38,14 @@ def test_programs_nobody_wrote(kinds: tuple[str, ...], programs: str, tmp_path: 
     assert log.read_text()
     assert "hunted: " in done.stdout
     assert done.stdout.endswith("; 0 found\n")
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda one: one.name)
+def test_faults_can_be_put_back(fault: Fault, tmp_path: Path) -> None:
+    packages = put_back(fault, tmp_path)
+    assert all(any(package.iterdir()) for package in packages)
+
+
+def test_a_fault_that_is_put_back_is_found() -> None:
+    fault = next(one for one in FAULTS if one.name == "attempts")
+    assert "found after" in seconds_until_found(fault, "blocks", 1, float(SECONDS))

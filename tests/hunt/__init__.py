@@ -44,7 +44,7 @@ carry ids (``records``) · ``shapes`` functions over partitions · ``harm`` what
 · ``application`` runs programs and traces their rows · ``simulated`` and ``chained`` jobs without Spark ·
 ``striking`` what strikes servers · ``loads`` a folder of daily loads and what is true of it, ``loads_claims`` the
 questions about it · ``*_kind(s)`` what is drawn and how it is tried · ``hunting`` the loop ·
-``reading`` programs for people. Programs are those of `tests.oracle`, and Hypothesis shrinks what breaks a sentence.
+``put_back`` how long it takes to find faults that were mended · ``reading`` programs for people. Programs are those of `tests.oracle`, and Hypothesis shrinks what breaks a sentence.
 
 A program is one job (``calm``, ``blocks``, ``state``, ``servers``: a made-up one; ``sources``: a row of changes and
 questions; elsewhere a program on Spark). It counts once its verdict and all its claims were held to the sentences; a

@@ -25,7 +25,14 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="hunt-", dir=_quick_disk()) as folder,
     ):
         for kind in kinds:
-            bounds = Hunt(given.seed, given.seconds / len(kinds), log, given.shrink, given.programs)
+            bounds = Hunt(
+                given.seed,
+                given.seconds / len(kinds),
+                log,
+                given.shrink,
+                given.programs,
+                given.found,
+            )
             tallies.append(hunt(kind, bounds, Path(folder, kind.name)))
             _report(tallies[-1])
     sys.stdout.write(summary(tallies) + "\n")
@@ -39,6 +46,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=300, help="for all kinds (default: 300)")
     parser.add_argument("--only", nargs="+", choices=names, metavar="KIND", help=", ".join(names))
     parser.add_argument("--programs", type=int, help="at most so many of each kind")
+    parser.add_argument("--found", type=int, default=5, help="violations of a kind (default: 5)")
     parser.add_argument("--shrink", type=float, default=60, help="seconds for what is found")
     parser.add_argument("--log", type=Path, default=Path("build/hunt.jsonl"), help="JSON lines")
     return parser.parse_args()

@@ -30,14 +30,12 @@ class Kind:
     """One sort of prey.
 
     ``opened``: gives what tries an example, in a folder that it may use. ``batch``: examples of one seed.
-    ``found_max``: after so many violations the kind has enough.
     """
 
     name: str
     examples: Callable[[], SearchStrategy[Any]]
     opened: Callable[[Path], AbstractContextManager[Callable[[Any], Finding]]]
     batch: int = 20
-    found_max: int = 5
 
 
 @dataclass
@@ -95,17 +93,19 @@ def summary(tallies: Sequence[Tally]) -> str:
 
 @dataclass
 class Hunt:
-    """The bounds of a hunt, and its log."""
+    """The bounds of a hunt, and its log. ``found_max``: after so many violations a kind has enough."""
 
     seed: int
     seconds: float
     log: TextIO
     shrink_s: float = 60.0
     programs_max: int | None = None
+    found_max: int = 5
 
     def over(self, tally: Tally, begun: float) -> bool:
-        """Whether a kind has had its time or its programs."""
+        """Whether a kind has had its time, its programs or its violations."""
         enough = self.programs_max is not None and tally.programs >= self.programs_max
+        enough = enough or len(tally.found) + tally.again >= self.found_max
         return enough or time.monotonic() - begun > self.seconds
 
     def note(self, line: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ def hunt(kind: Kind, bounds: Hunt, folder: Path) -> Tally:
     """Try programs of one kind until its time is over."""
     tally, begun, number = Tally(kind.name), time.monotonic(), bounds.seed
     with kind.opened(folder) as attempt:
-        while not bounds.over(tally, begun) and len(tally.found) + tally.again < kind.found_max:
+        while not bounds.over(tally, begun):
             _Batch(kind, bounds, tally, attempt, number, begun).run()
             number += 1
     tally.seconds = time.monotonic() - begun

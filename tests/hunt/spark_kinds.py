@@ -41,7 +41,6 @@ OPTIONS = {
 SPECULATION = {
     "spark.driver.host": "127.0.0.1",
     "spark.executor.memory": "512m",
-    "spark.executorEnv.PYTHONPATH": str(ROOT),
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",
     "spark.speculation.minTaskRuntime": "10ms",
@@ -138,7 +137,7 @@ def spark(
         os.environ.setdefault(name, value)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYTHONPATH"] = _packages()
     conf = (
         SparkConf()
         .setMaster(master)
@@ -154,6 +153,12 @@ def spark(
         yield sc
     finally:
         sc.stop()
+
+
+def _packages() -> str:
+    """Where workers find packages: these, and where this process was told to."""
+    told = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join(dict.fromkeys([str(ROOT), *filter(None, told)]))
 
 
 def opened(master: str) -> Opened:
@@ -172,7 +177,8 @@ def opened(master: str) -> Opened:
 def _speculating(folder: Path) -> Iterator[Running]:
     """What tries attempts where Spark runs slow tasks twice."""
     (folder / "cluster").mkdir(parents=True)
-    with two_hosts(folder / "cluster") as master, _running(folder, master, SPECULATION) as run:
+    options = SPECULATION | {"spark.executorEnv.PYTHONPATH": _packages()}
+    with two_hosts(folder / "cluster") as master, _running(folder, master, options) as run:
         yield run
 
 
