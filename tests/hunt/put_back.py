@@ -86,9 +86,14 @@ FAULTS = (
     ),
     Fault(
         "lost",
-        "readers that name no attempts are exact though records were lost",
+        "what lost records would have said of an application's operators is taken to be nothing",
         ("state",),
         (
+            Change(
+                f"{STORE}/records.py",
+                "if lost or (totals is not None and len(found) < totals.nodes):",
+                "if False:",
+            ),
             Change(
                 f"{STORE}/records.py",
                 'why, stored = (RECORDS_LOST, committed()) if lost else ("", {})',
