@@ -29,8 +29,8 @@ loads       jobs of several applications over shared inputs, which append to one
             change or vanish in between; rows are asked for in both directions, by place and by values
 plain       generated RDD programs in calm
 functions   the same with functions over partitions that keep records: buffers, windows, closures, objects
-tasks       the same with a last shuffle behind random keys; a task fails, a worker dies, or the files of shuffles are
-            deleted, behind any operator; caches are dropped between actions
+tasks       the same with a last shuffle behind random keys; a task fails, a worker dies, its disk is full, or the files
+            of shuffles are deleted, behind any operator; caches are dropped between actions
 executors   the same on a cluster of two executors, one of which is killed
 speculation the same on two hosts, where a task waits until Spark has begun it a second time: both go on at once
 drivers     the same where the driver is killed, behind any operator of its last program: what was captured until then is

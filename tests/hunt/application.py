@@ -101,6 +101,8 @@ class Application:
         self.reader = SpoolReader(self.spool)
         self.held = Held(SqliteStore(path), self.session.app, self.session.api.beginning)
         self.count = 0
+        self.incomplete = False
+        """Whether something of it is lost: no verdict on later programs is complete."""
 
     def run(self, attempt: Attempt) -> Finding:
         """Run a program, and hold what its rows trace to against what they state."""
@@ -113,6 +115,8 @@ class Application:
             self.settle()
             failed = Finding(complete=False, programs=0, note=_first_line(problem))
             return failed.harmed_by(attempt.harm.at_home(home).struck)
+        finally:
+            self.incomplete |= attempt.harm.at_home(home).is_over()
         self.settle()
         messages = self.reader.messages()
         ingest(self.held.store, self.spool)
@@ -175,13 +179,13 @@ def _first_line(problem: BaseException) -> str:
 
 @contextmanager
 def applications(sc: SparkContext, folder: Path, each: int) -> Iterator[Any]:
-    """Runs attempts; a new application begins after so many, so that none grows without end."""
+    """Runs attempts; a new application begins after so many, so that none grows without end, and where one has lost something."""
     current: list[Application] = []
     begun = 0
 
     def run(attempt: Attempt) -> Finding:
         nonlocal begun
-        if current and current[0].count >= each:
+        if current and (current[0].incomplete or current[0].count >= each):
             current.pop().close()
         if not current:
             begun += 1

@@ -7,10 +7,12 @@ not a matter of time. ``unsteady`` functions give another key in each attempt at
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from pyspark import TaskContext
 from tests.oracle import functions
 
 Function = Callable[[Any], Any]
-DRIVER, OVERTAKEN = "driver", "overtaken"
+DRIVER, FULL, OVERTAKEN = "driver", "full", "overtaken"
 WAITS_S = 5.0
 """Of a task that nothing stands beside: a job's only one, say, where the cluster has no room."""
 
@@ -29,8 +31,8 @@ WAITS_S = 5.0
 class Harm:
     """What strikes, and where.
 
-    ``strike``: none, raise, exit, files (of shuffles are deleted), kill (the executor), driver (is killed) or wait (for a
-    second attempt). ``operator``: behind which it lies, in order of the program. ``record``: which of a task's records it waits for.
+    ``strike``: none, raise, exit, files (of shuffles are deleted), full (is the disk, for the task's process), kill (the
+    executor), driver (is killed) or wait (for a second attempt). ``operator``: behind which it lies, in order of the program. ``record``: which of a task's records it waits for.
     ``unsteady``: keys are other ones in each attempt. ``evict``: what is cached is dropped between two actions.
     ``arrival``: groups are as their rows arrived.
     ``home``: where it leaves its mark. ``local``: Spark's own folders. ``driver``: its process.
@@ -66,6 +68,17 @@ class Harm:
     def has_struck(self) -> bool:
         """Whether it came to its place, and what it waits for came, too."""
         return Path(self.home, OVERTAKEN if self.strike == "wait" else "struck").exists()
+
+    def is_over(self) -> bool:
+        """Give a disk that was full room again; whether it was full."""
+        full = Path(self.home, FULL)
+        if not full.exists():
+            return False
+        with suppress(ProcessLookupError):
+            process = int(full.read_text())
+            _, most = resource.prlimit(process, resource.RLIMIT_FSIZE)
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (most, most))
+        return True
 
     def comes_by(self) -> None:
         """Another task than the first has come to the place."""
@@ -132,6 +145,13 @@ def _files(harm: Harm) -> None:
     raise StrikeError("the files of shuffles are gone")
 
 
+def _full(harm: Harm) -> None:
+    """Let no file of this process grow any more: what it writes fails, as on a disk that is full."""
+    Path(harm.home, FULL).write_text(str(os.getpid()))
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+
+
 def _kill(harm: Harm) -> None:
     """Kill the executor: the parent of the daemon that forked this worker."""
     stat = Path(f"/proc/{os.getppid()}/stat").read_text()
@@ -164,6 +184,7 @@ STRIKES: dict[str, Callable[[Harm], None]] = {
     "raise": _raise,
     "exit": _exit,
     "files": _files,
+    FULL: _full,
     "kill": _kill,
     DRIVER: _kill_driver,
     "wait": _wait,
@@ -174,6 +195,7 @@ NAMES = {
     "raise": "a task failed",
     "exit": "a worker ended",
     "files": "files of shuffles were deleted",
+    FULL: "the disk was full",
     "kill": "an executor was killed",
     DRIVER: "a driver was killed",
     "wait": "a task ran twice at once",

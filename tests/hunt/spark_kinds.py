@@ -49,6 +49,7 @@ SPECULATION = {
     # Where all tasks have room at once no other one need be done.
     "spark.speculation.task.duration.threshold": "200ms",
 }
+TASK_STRIKES = ("raise", "exit", "files", "files", "files", "full", "full")
 BEFORE = (
     ("", "", None),
     ("cache", "", None),
@@ -194,7 +195,7 @@ def _running(
 SPARK_KINDS = (
     Kind("plain", calm, opened("local[2]"), batch=40),
     Kind("functions", shaped, opened("local[2]"), batch=40),
-    Kind("tasks", lambda: harmed(("raise", "exit", "files", "files", "files")), opened(LOCAL)),
+    Kind("tasks", lambda: harmed(TASK_STRIKES), opened(LOCAL)),
     Kind("executors", lambda: harmed(("kill",)), opened(CLUSTER), batch=10),
     Kind("speculation", lambda: harmed(("wait",)), _speculating, batch=20),
 )
