@@ -5,8 +5,10 @@ for by command, each command timed from its start to its end, in seconds: ``firs
 there, ``next`` back of another row, ``left`` and ``left_next`` the same where a session was started beforehand, as
 ``lineage run`` leaves one in a terminal, ``forward`` of a line of the orders, each once a round. In the first round there
 is no archive of Java's classes yet either. ``phases`` says where the time of a question goes in one process, with a Spark
-that it starts (``first``) and with that Spark again (``again``); ``query`` is what ``again`` takes for Spark's queries
-alone, and ``ratios`` what commands take over that. Answers are compared with what plain Python finds in the orders.
+that it starts (``first``) and with that Spark again (``second``, and ``again`` when it is warm). ``query`` is what
+``again`` takes for Spark's queries alone, and ``ratios`` what commands take over that; ``next`` is a session's second
+question, and ``ratio_second`` what it takes over the queries of a process's second question. Answers are compared with
+what plain Python finds in the orders.
 """
 
 from __future__ import annotations
@@ -192,6 +194,7 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "median": {kind: round(taken, 2) for kind, taken in median.items()},
         "query": query,
         "ratios": {kind: round(median[kind] / query, 2) for kind in BACKWARD},
+        "ratio_second": round(median["next"] / phases["backward"]["second"]["queries"], 2),
         "phases": phases,
     }
 
