@@ -14,7 +14,7 @@ import pytest
 from lineage_core.recipe import ICEBERG
 from lineage_store.paths import RowsError
 from lineage_store.rows import RowReader
-from lineage_store.table_commits import EARLIER, strange_commits
+from lineage_store.table_commits import EARLIER, commits_of
 from tests.tables.ran import Ran
 from tests.versions import IN_35
 
@@ -165,14 +165,14 @@ def test_iceberg_reads_that_are_not_certain_are_named(ran: Ran) -> None:
 def test_iceberg_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
     db = ran.folder / "warehouse/db"
     orders = str(db / "orders")
-    latest, first = strange_commits(RowReader(), ICEBERG, orders, [])
-    assert strange_commits(RowReader(), ICEBERG, orders, [first]) == (latest,)
+    latest, first = strange(orders)
+    assert strange(orders, first) == (latest,)
     for table in ("orders", "totals", "kept", "best"):
         assert ran.gaps(str(db / table)) == ()
     assert ran.gaps(orders, first, latest) == (
         f"{orders}: of its snapshots {latest}, {first} were written by no DataFrame that is known",
     )
-    (best,) = strange_commits(RowReader(), ICEBERG, str(db / "best"), [])
+    (best,) = strange(str(db / "best"))
     (said,) = ran.gaps(str(db / "best"), best)
     assert f"of its snapshots {best} was" in said
     # What expired before is not asked: the last one wrote all rows anew. Without it nobody can tell.
@@ -184,8 +184,13 @@ def test_iceberg_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
     for path in broken.glob("metadata/v*.metadata.json"):
         path.unlink()
     newest.write_text(json.dumps(told))
-    assert strange_commits(RowReader(), ICEBERG, str(broken), [latest]) == (EARLIER,)
+    assert strange(str(broken), latest) == (EARLIER,)
     for odd in (b"{", b"[]", b'{"current-snapshot-id": 1, "snapshots": [{}]}', b"\xff"):
         newest.write_bytes(odd)
         with pytest.raises(RowsError):
-            strange_commits(RowReader(), ICEBERG, str(broken), [])
+            strange(str(broken))
+
+
+def strange(table: str, *known: str) -> tuple[str, ...]:
+    """The snapshots of a table that are not among the known ones."""
+    return commits_of(RowReader(), ICEBERG, table, dict.fromkeys(known, ())).strange

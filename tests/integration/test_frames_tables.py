@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 from lineage_core.recipe import DELTA
 from lineage_store.paths import RowsError
 from lineage_store.rows import ForbiddenRowsError, RootedReader, RowReader
-from lineage_store.table_commits import EARLIER, strange_commits
+from lineage_store.table_commits import EARLIER, commits_of
 from tests.tables.ran import Ran
 
 pytestmark = pytest.mark.integration
@@ -111,24 +112,37 @@ def test_delta_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
     (said,) = ran.gaps(totals, "0")
     assert "of its versions 0 was" in said
     # VACUUM changes no rows, DELETE does.
-    place = str(home / "vacuumed")
-    assert strange_commits(RowReader(), DELTA, place, ["0", "1"]) == ()
-    marked = str(home / "spark-warehouse/marked")
-    assert strange_commits(RowReader(), DELTA, marked, ["1"]) == ("3", "2")
-    assert strange_commits(RowReader(), DELTA, marked, []) == ("3", "2", "1")
+    assert strange(home / "vacuumed", "0", "1") == ()
+    marked = home / "spark-warehouse/marked"
+    assert strange(marked, "1") == ("3", "2")
+    assert strange(marked) == ("3", "2", "1")
     log = home / "cleaned/_delta_log"
-    shutil.copytree(home / "orders", log.parent)
+    shutil.copytree(orders, log.parent)
+    known = {version: names_in(log, version) for version in ("0", "1")}
     for version in (0, 2):
         (log / f"{version:020}.json").unlink()
-    assert strange_commits(RowReader(), DELTA, str(log.parent), ["1"]) == (EARLIER,)
-    assert strange_commits(RowReader(), DELTA, str(log.parent), ["0", "1"]) == ()
+    assert commits_of(RowReader(), DELTA, str(log.parent), known).strange == ()
+    assert strange(log.parent, "1") == (EARLIER,)
     for odd in (b"{", b"[]", b'{"add": 1}', b"\xff"):
         (log / f"{3:020}.json").write_bytes(odd)
         with pytest.raises(RowsError):
-            strange_commits(RowReader(), DELTA, str(log.parent), ["1"])
+            strange(log.parent, "1")
     with pytest.raises(ForbiddenRowsError):
-        strange_commits(RootedReader([str(home / "in")]), DELTA, orders, [])
+        commits_of(RootedReader([str(home / "in")]), DELTA, orders, {})
     with pytest.raises(RowsError, match="lies elsewhere"):
-        strange_commits(RowReader(), DELTA, "s3a://there/orders", [])
+        commits_of(RowReader(), DELTA, "s3a://there/orders", {})
     with pytest.raises(RowsError, match="No such file"):
-        strange_commits(RowReader(), DELTA, str(home / "named"), [])
+        strange(home / "named")
+
+
+def strange(table: Path, *known: str) -> tuple[str, ...]:
+    """The versions of a table that are not among the known ones."""
+    files = {version: names_in(table / "_delta_log", version) for version in known}
+    return commits_of(RowReader(), DELTA, str(table), files).strange
+
+
+def names_in(log: Path, version: str) -> list[str]:
+    """The names of the files that a version added."""
+    lines = (log / f"{int(version):020}.json").read_text().splitlines()
+    actions = [json.loads(line) for line in lines]
+    return [Path(action["add"]["path"]).name for action in actions if "add" in action]

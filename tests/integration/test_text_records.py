@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,10 +123,21 @@ def check_lines(spark: SparkSession, source: Source, many: int) -> None:
             ordinal_of(spark, source, path, line)
 
 
+@pytest.fixture
+def few_partitions(spark_context: SparkContext) -> Iterator[None]:
+    """Sessions of a program whose settings bound the partitions of a scan."""
+    settings = spark_context._jsc.sc().conf()
+    settings.set("spark.sql.files.maxPartitionNum", "2")
+    yield
+    settings.remove("spark.sql.files.maxPartitionNum")
+
+
+@pytest.mark.usefixtures("few_partitions")
 def test_rows_of_files_that_are_read_in_splits_have_the_ordinals_of_whole_ones(
     spark_context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark = SparkSession(spark_context)
+    assert spark.newSession().conf.get("spark.sql.files.maxPartitionNum") == "2"
     drawn = random.Random(11)
     monkeypatch.setattr(text_records, "BLOCK_BYTES", 31)
     monkeypatch.setattr(splits, "SPLITS_MAX", 10_000)
@@ -142,6 +155,7 @@ def test_rows_of_files_that_are_read_in_splits_have_the_ordinals_of_whole_ones(
             pieces = PIECES if number % 7 == 0 else [one for one in PIECES if one != BOM]
             content = b"".join(drawn.choices(pieces, k=drawn.randrange(60)))
             content = BOM + content if number % 5 == 0 else content
+            content = b" #a\n\t#b\n" + content if number % 8 == 0 else content
             files.append(written(tmp_path, f"{number}{name}", content))
         source = source_of(kind, files, **options)
         monkeypatch.setattr(splits, "SPLIT_BYTES", drawn.choice([1, 2, 3, 5, 8, 13, 40]))
@@ -158,6 +172,21 @@ def test_rows_of_files_that_are_read_in_splits_have_the_ordinals_of_whole_ones(
         ]
         assert found == sorted(whole), (kind, [Path(file.path[5:]).read_bytes() for file in files])
     assert several > SPLIT_SOURCES // 4
+
+
+def test_a_comment_begins_its_line(spark_context: SparkContext, tmp_path: Path) -> None:
+    """Blanks before it make it a record, and a header where it is the first."""
+    spark = SparkSession(spark_context)
+    content = b"\n #about\n#plain\n\t#more\nid,name\n1,a\n #2,b\n#none\n3,c\n"
+    said = [""] + [line.partition(",")[0] for line in content.decode().splitlines()]
+    for name, held in (("a.csv", content), ("a.csv.gz", gzip.compress(content))):
+        for header, lines in (("true", [4, 5, 6, 7, 9]), ("false", [2, 4, 5, 6, 7, 9])):
+            file = written(tmp_path, name, held)
+            source = source_of("csv", [file], comment="#", header=header)
+            every = np.arange(len(lines), dtype=np.uint64)
+            assert lines_of(spark, source, file.path, every).tolist() == lines
+            texts = texts_at(spark, recipe_of(spark, source), source, file.path, every)
+            assert [json.loads(text)["a"] for text in texts] == [said[line] for line in lines]
 
 
 def test_files_whose_rows_can_not_be_counted_here_are_read_whole(

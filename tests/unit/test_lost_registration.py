@@ -10,6 +10,7 @@ from lineage_core.block import BlockId
 from lineage_core.graph import LinkRecord
 from lineage_core.message import End, Message, Register, Totals
 from lineage_core.region import Region
+from lineage_core.topology import Topology
 from lineage_core.trace_result import Direction
 from lineage_core.tracing import trace
 from lineage_store.records import node_records
@@ -40,21 +41,32 @@ def test_an_operator_that_no_link_leads_to_is_where_records_come_from() -> None:
 
 
 def test_an_operator_that_was_registered_with_inputs_is_no_source_without_its_links() -> None:
-    graph = MemoryGraph([replace(CACHE, fed=True), SINK], LINKS[1:], [READ])
+    graph = MemoryGraph([replace(CACHE, inputs=1), SINK], LINKS[1:], [READ])
     result = trace(graph, Direction.BACKWARD, {"3#0": Region.from_positions([0])})
     assert not result.exact
     assert not result.found
 
 
 @pytest.mark.parametrize(
-    ("inputs", "registered", "fed"),
-    [(0, 1, False), (None, 1, False), (1, 1, True), (None, 2, True), (0, 2, True)],
+    ("inputs", "registered", "known"),
+    [(0, 1, 0), (None, 1, 0), (2, 1, 2), (None, 2, None), (0, 2, None)],
 )
 def test_who_registers_inputs_or_has_lost_registrations_may_have_lost_links(
-    inputs: int | None, registered: int, fed: bool
+    inputs: int | None, registered: int, known: int | None
 ) -> None:
     messages: list[Message] = [
         Register(app="app", node="4", kind="operator", op="cache", inputs=inputs),
         End(app="app", ended_at=1.0, status="ok", totals=Totals(nodes=registered)),
     ]
-    assert [one.fed for one in node_records(messages, {}, dict)] == [fed]
+    assert [one.inputs for one in node_records(messages, {}, dict)] == [known]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "ends"), [(1, ("1", True)), (2, ("4", False)), (None, ("4", False))]
+)
+def test_items_of_a_node_that_lacks_a_link_are_not_those_of_the_one_that_is_left(
+    inputs: int | None, ends: tuple[str, bool]
+) -> None:
+    source, joined = node("1", "source"), replace(node("4", op="join"), inputs=inputs)
+    topology = Topology([source, joined], [LinkRecord("1", "4")])
+    assert topology.end_near("4", upstream=True) == ends

@@ -66,8 +66,8 @@ class EdgeBatch:
 class NodeRecord:
     """A node of the coarse-grained graph, with its counts.
 
-    ``call_path``: equal where the same call made both nodes, in a loop; empty: not known. ``fed``: other nodes lead
-    to it, or may, whatever links are there.
+    ``call_path``: equal where the same call made both nodes, in a loop; empty: not known. ``inputs``: so many other
+    nodes lead to it at least, whatever links are there; None: any may, as records are lost.
     """
 
     node: str
@@ -85,7 +85,7 @@ class NodeRecord:
     flows: int = 0
     associations: int = 0
     call_path: str = ""
-    fed: bool = False
+    inputs: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)

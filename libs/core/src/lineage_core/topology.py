@@ -16,7 +16,10 @@ class Topology:
         self._above: dict[str, list[str]] = {node: [] for node in self.by_id}
         self._below: dict[str, list[str]] = {node: [] for node in self.by_id}
         # Also from nodes whose registration is lost: what they put out has not begun in the node that they lead to.
-        self._led_to = {link.dest for link in links if link.src != link.dest}
+        self._led_to: dict[str, set[str]] = {}
+        for link in links:
+            if link.src != link.dest:
+                self._led_to.setdefault(link.dest, set()).add(link.src)
         self._led_on = {link.src for link in links if link.src != link.dest}
         for link in links:
             if link.src in self.by_id and link.dest in self.by_id and link.src != link.dest:
@@ -72,8 +75,14 @@ class Topology:
         """Whether a link leads to the node (from it), from (to) a registered node or not, or one that is lost may."""
         if not upstream:
             return node in self._led_on
+        return node in self._led_to or self._lacks_links(node)
+
+    def _lacks_links(self, node: str) -> bool:
+        """Whether a link to the node is lost, or may be."""
         record = self.by_id.get(node)
-        return node in self._led_to or (record is not None and record.fed)
+        if record is None:
+            return False
+        return record.inputs is None or record.inputs > len(self._led_to.get(node, ()))
 
     def is_source(self, node: str) -> bool:
         """Whether the node is registered as a source."""
@@ -87,6 +96,8 @@ class Topology:
         tell flows of the nodes in the middle only: then the items are their neighbours'. Where a
         node has no neighbour, whatever its kind, there is nothing else to come from (go to).
         """
+        if upstream and self._lacks_links(node):
+            return node, False
         near = list(dict.fromkeys((self._above if upstream else self._below).get(node, ())))
         ends = [other for other in near if self.is_end(other, upstream=upstream)]
         if len(ends) == 1:

@@ -229,10 +229,10 @@ class Crossing(Frames):
     def _back_groups(self) -> list[Group]:
         """Rows of DataFrames and of sources, those that were records before others."""
         nodes = sorted(self._found, key=lambda node: not self._is_kept(node))
-        # Small queries, which wait for Spark more than they compute.
+        # Small queries, which wait for Spark more than they compute; each with properties of Spark's own.
         with ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
-            found = pool.map(in_thread(self.spark, self._found_group), nodes)
-        return [*self._frames.values(), *found]
+            asked = [pool.submit(in_thread(self.spark, self._found_group), node) for node in nodes]
+        return [*self._frames.values(), *(one.result() for one in asked)]
 
     def _found_group(self, node: str) -> Group:
         recipe, of = self._found[node]

@@ -143,7 +143,7 @@ def _plain_values(
     try:
         with path.open("rb") as stream:
             return values_of(stream, ordinal, [(one.name, one.type) for one in recipe.columns])
-    except (UnsureError, OSError, pa.ArrowException, UnicodeError, ValueError):
+    except (UnsureError, OSError, OverflowError, pa.ArrowException, UnicodeError, ValueError):
         return None
 
 

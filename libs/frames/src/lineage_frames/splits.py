@@ -32,6 +32,8 @@ SPLIT_BYTES = 32 << 20
 SPLITS_MAX = 500
 """Splits of one file."""
 
+PARTITIONS_MAX = (1 << 31) - 1
+
 SPLIT_FILES_MAX = 16
 """More files than these keep all cores busy without being split."""
 
@@ -46,7 +48,9 @@ def settings_for(sources: Sequence[Source]) -> Mapping[str, str]:
 def _settings(size: int) -> Mapping[str, str]:
     # A file is as large as a split to open: no other one fits beside it.
     every = dict.fromkeys((SPLIT_SETTING, "spark.sql.files.openCostInBytes"), str(size))
-    return {**every, "spark.sql.files.minPartitionNum": "1"}
+    # Where there are more partitions than at most, Spark puts several splits into each.
+    bounds = {"minPartitionNum": "1", "maxPartitionNum": str(PARTITIONS_MAX)}
+    return {**every, **{f"spark.sql.files.{name}": number for name, number in bounds.items()}}
 
 
 def _split_bytes(sources: Sequence[Source]) -> int:
@@ -90,7 +94,7 @@ def _begun_before(source: Source, path: str, size: int) -> tuple[int, ...] | Non
         status = os.stat(file.path)
         state = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         return _counted(file, headers(source), size, state)
-    except (OSError, RefusedError):
+    except (OSError, RefusedError, ValueError):
         # What is read meanwhile, Spark says.
         return None
 
@@ -136,8 +140,9 @@ def ordinal(number: str, source: Source, size: int, path: str) -> str:
 
 
 def _listed(rows: Iterable[int], size: int) -> str:
-    # Of the hidden column with the same Spark would make an object for each row.
-    place = f"CAST(input_file_block_start() DIV {size} AS INT) + 1"
+    # Of the hidden column with the same Spark would make an object for each row. Where it does not know, it says -1: there
+    # is no element 0, and the query fails.
+    place = f"CAST((input_file_block_start() + {size}) DIV {size} AS INT)"
     return f"element_at(array({', '.join(f'{one}L' for one in rows)}), {place})"
 
 

@@ -17,7 +17,7 @@ from lineage_store.paths import RowsError, canonical
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
 from lineage_store.standing import Standing, has_changed
-from lineage_store.table_commits import EARLIER, strange_commits
+from lineage_store.table_commits import EARLIER, Commits, commits_of
 
 FILES_NAMED = 3
 
@@ -33,6 +33,11 @@ class Write:
     """The output, where it is a table with versions: its files don't tell what it holds now."""
     there: tuple[str, ...] = ()
     """The files that are as this write left them, and no later one."""
+
+    @property
+    def version(self) -> str | None:
+        """What it made of a table with versions; None where that is not known."""
+        return None if self.table is None else self.table.version
 
     @property
     def gone(self) -> bool:
@@ -105,12 +110,17 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
             f"{name}: no file is there any more as it was written; the answer is about what "
             f"{left[0].app} wrote",
         )
-    doubts = {(one.app, one.node): one.doubt(name) for one in left if not one.gone}
-    if left and (left[0].table is not None or not left[0].files):
-        # Nobody is known to have written after it.
-        del doubts[left[0].app, left[0].node]
-    tables = [one.table for one in writes if one.table is not None]
-    gaps = _commits(reader, name, tables) if tables else _gaps(reader, name, owned)
+    tables = [one for one in writes if one.table is not None]
+    commits, unseen = _commits(reader, tables) if tables else (None, "")
+    # Nobody has written after these; of others than tables, nobody who is known.
+    newest = commits.changes[:1] if commits is not None else ()
+    last = left[:1] if not tables else [one for one in left if one.version in newest]
+    doubts = {
+        (one.app, one.node): one.doubt(name)
+        for one in left
+        if not one.gone and not (one in last and (one.table is not None or not one.files))
+    }
+    gaps = _strange(name, tables, commits, unseen) if tables else _gaps(reader, name, owned)
     if warnings and len(owned) > 1:
         gaps += (f"{name}: which of {len(owned):,} known writes it held last is not known",)
     return OutputState(
@@ -159,22 +169,37 @@ def _gaps(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[str, .
     return tuple(found)
 
 
-def _commits(reader: RowReader, name: str, tables: Sequence[Output]) -> tuple[str, ...]:
-    """Commits of a table that no known write made."""
+def _commits(reader: RowReader, writes: Sequence[Write]) -> tuple[Commits | None, str]:
+    """What changed a table with versions, or why that can't be seen."""
+    tables = [one.table for one in writes if one.table is not None]
     place = next((one.path for one in tables if one.path is not None), None)
+    known: dict[str, set[str]] = {}
+    for one in writes:
+        if one.version is not None:
+            known.setdefault(one.version, set()).update(
+                file.rpartition("/")[2] for file in one.files
+            )
     try:
         if place is None:
             raise RowsError("where it lies is not known")
-        known = {one.version for one in tables if one.version is not None}
-        strange = strange_commits(reader, str(tables[0].format), place, known)
+        return commits_of(reader, str(tables[0].format), place, known), ""
     except RowsError as error:
-        return (f"{name}: whether others wrote into it can't be seen: {error}",)
-    what = "versions" if tables[0].format == DELTA else "snapshots"
-    told = [one for one in strange if one != EARLIER]
+        return None, str(error)
+
+
+def _strange(
+    name: str, writes: Sequence[Write], commits: Commits | None, unseen: str
+) -> tuple[str, ...]:
+    """Commits of a table that no known write made."""
+    if commits is None:
+        return (f"{name}: whether others wrote into it can't be seen: {unseen}",)
+    delta = any(one.table is not None and one.table.format == DELTA for one in writes)
+    what = "versions" if delta else "snapshots"
+    told = [one for one in commits.strange if one != EARLIER]
     found = []
     if told:
         found = [f"{name}: of its {what} {_named(told)} written by no DataFrame that is known"]
-    if EARLIER in strange:
+    if EARLIER in commits.strange:
         found.append(
             f"{name}: who made earlier {what} can't be seen: its log tells nothing of them"
         )

@@ -95,10 +95,10 @@ def node_records(
             flows=known.flows,
             associations=known.associations,
             call_path=message.call_path,
-            fed=bool(message.inputs),
+            inputs=message.inputs or 0,
         )
     if lost or (totals is not None and len(found) < totals.nodes):
-        found = {node: replace(record, fed=True) for node, record in found.items()}
+        found = {node: replace(record, inputs=None) for node, record in found.items()}
     if totals is None:
         why, stored = (RECORDS_LOST, committed()) if lost else ("", {})
     else:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from lineage_core.recipe import DELTA
 from lineage_store.paths import RowsError, canonical, plain_path, split_scheme
@@ -24,21 +26,35 @@ BYTES_MAX = 64 << 20
 _DELTA = re.compile(r"(\d{20})\.json")
 _ICEBERG = re.compile(r"v?(\d+)(?:-[-\w]+)?(\.gz)?\.metadata\.json(\.gz)?")
 _ANEW = {"WRITE", "CREATE OR REPLACE TABLE AS SELECT", "REPLACE TABLE AS SELECT"}
+_OF_WHOLE = {
+    *("canMergeSchema", "canOverwriteSchema", "clusterBy", "description", "isDynamicPartitionOverwrite"),
+    *("isManaged", "mode", "partitionBy", "properties", "statsOnLoad"),
+}  # fmt: skip
+"""What Delta Lake tells of a write that may be one of the whole table: any other condition leaves rows."""
+Known = Mapping[str, Collection[str]]
+"""The versions that known writes made, with the names of the files that each is known to have left, without folders."""
 
 
-def strange_commits(
-    reader: RowReader, kind: str, place: str, known: Collection[str]
-) -> tuple[str, ...]:
-    """The commits that changed rows of a table since it was last written anew, and are not known.
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """What changed rows of a table since it was last written anew: versions or ids of snapshots, the latest first.
+
+    ``strange``: those that are not known; `EARLIER` last, where the table tells nothing of earlier ones any more.
+    """
+
+    changes: tuple[str, ...]
+    strange: tuple[str, ...]
+
+
+def commits_of(reader: RowReader, kind: str, place: str, known: Known) -> Commits:
+    """The commits that changed rows of a table since it was last written anew.
 
     Args:
         reader: says which files may be read.
         kind: Delta Lake or Iceberg, as recipes name them.
         place: the table's folder.
-        known: the versions that known writes made.
-
-    Returns:
-        Versions or ids of snapshots, the latest first; `EARLIER` last, where the table tells nothing of earlier ones any more.
+        known: a version of Delta Lake counts only where one of its files is added there: a table that was made anew counts
+            from 0 again. Snapshots of Iceberg have numbers of their own.
 
     Raises:
         RowsError: nobody can tell.
@@ -47,17 +63,21 @@ def strange_commits(
         raise RowsError("it lies elsewhere")
     if not reader.may_read(canonical(place)):
         raise ForbiddenRowsError("its files may not be read here")
-    found = _delta if kind == DELTA else _iceberg
+    walk = _delta if kind == DELTA else _iceberg
     try:
-        return tuple(found(Path(plain_path(canonical(place))), known))
+        found = list(walk(Path(plain_path(canonical(place))), known))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise RowsError(f"what its log says can't be read: {problem}") from problem
+    changes = tuple(dict.fromkeys(commit for commit, _ in found))
+    return Commits(
+        changes, tuple(dict.fromkeys(commit for commit, is_known in found if not is_known))
+    )
 
 
 EARLIER = "earlier ones"
 
 
-def _delta(folder: Path, known: Collection[str]) -> Iterator[str]:
+def _delta(folder: Path, known: Known) -> Iterator[tuple[str, bool]]:
     log = folder / "_delta_log"
     versions = {
         int(found[1]): path
@@ -72,56 +92,83 @@ def _delta(folder: Path, known: Collection[str]) -> Iterator[str]:
         path = versions.get(version)
         if path is None or latest - version >= COMMITS_MAX:
             # The log is cleaned from its beginning on.
-            if not all(str(one) in known for one in range(version + 1)):
-                yield EARLIER
+            if not all(_is_there(folder, known.get(str(one), ())) for one in range(version + 1)):
+                yield EARLIER, False
             return
-        changes, anew = _of_commit(path)
-        if changes and str(version) not in known:
-            yield str(version)
-        if anew:
+        commit = _DeltaCommit.read(path)
+        if commit.changes:
+            yield str(version), not commit.added.isdisjoint(known.get(str(version), ()))
+        if commit.anew:
             return
 
 
-def _of_commit(path: Path) -> tuple[bool, bool]:
-    """Whether a version changed rows of its table, and whether it left none of those before."""
-    if path.stat().st_size > BYTES_MAX:
-        return True, False
-    changes = anew = False
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            action = json.loads(line)
-            for name in ("add", "remove"):
-                changes = changes or bool(action.get(name, {}).get("dataChange", False))
-            told = action.get("commitInfo", {})
-            given = told.get("operationParameters", {})
-            # Of tables with partitions an overwrite may leave some; with a condition any does.
-            anew = anew or (
-                told.get("operation") in _ANEW
-                and given.get("partitionBy") == "[]"
-                and "predicate" not in given
-                and (given.get("mode") == "Overwrite" or told["operation"] != "WRITE")
-            )
-    return changes, anew
+def _is_there(folder: Path, names: Collection[str]) -> bool:
+    """Whether a file of some is in a folder: that is no other table than the one which it was written to."""
+    return any((folder / name).is_file() for name in names)
 
 
-def _iceberg(folder: Path, known: Collection[str]) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _DeltaCommit:
+    """``changes``: whether it changed rows. ``anew``: whether it left none of those before. ``added``: names of files."""
+
+    changes: bool
+    anew: bool
+    added: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, path: Path) -> _DeltaCommit:
+        """Read a file of the log."""
+        if path.stat().st_size > BYTES_MAX:
+            return cls(True, False)
+        changes = anew = parts = False
+        added: set[str] = set()
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                action = json.loads(line)
+                for name in ("add", "remove"):
+                    file = action.get(name, {})
+                    changes = changes or bool(file.get("dataChange", False))
+                    parts = parts or bool(file.get("partitionValues"))
+                if "add" in action:
+                    added.add(unquote(action["add"]["path"]).rpartition("/")[2])
+                anew = anew or _is_of_whole(action.get("commitInfo", {}))
+        # Of partitions an overwrite may leave some, and one that adds nothing may have been of none.
+        return cls(changes, anew and bool(added) and not parts, frozenset(added))
+
+
+def _is_of_whole(told: dict[str, Any]) -> bool:
+    """Whether a commit's information is that of a write of a whole table, if it has no partitions."""
+    given = told.get("operationParameters", {})
+    return (
+        told.get("operation") in _ANEW
+        and given.get("partitionBy") == "[]"
+        and given.keys() <= _OF_WHOLE
+        and str(given.get("isDynamicPartitionOverwrite", False)).lower() == "false"
+        and (given.get("mode") == "Overwrite" or told["operation"] != "WRITE")
+    )
+
+
+def _iceberg(folder: Path, known: Known) -> Iterator[tuple[str, bool]]:
     files = [
-        (int(found[1]), path)
+        (int(found[1]), path.stat().st_mtime_ns, path)
         for path in (folder / "metadata").iterdir()
         if (found := _ICEBERG.fullmatch(path.name)) is not None
     ]
     if not files:
         raise RowsError("it has no metadata")
-    latest = max(number for number, _ in files)
-    strange: dict[str, None] = {}
-    for number, path in files:
+    highest = max(number for number, _, _ in files)
+    if max(changed for _, changed, _ in files) > max(
+        changed for number, changed, _ in files if number == highest
+    ):
+        # Those of a table that was dropped stay where the next one is made.
+        raise RowsError("which of its metadata are the latest is not known")
+    for number, _, path in files:
         # Of a commit that came too late a file may be left that is none of the table's.
-        if number == latest:
-            strange.update(dict.fromkeys(_of_metadata(path, known)))
-    yield from strange
+        if number == highest:
+            yield from _of_metadata(path, known)
 
 
-def _of_metadata(path: Path, known: Collection[str]) -> Iterator[str]:
+def _of_metadata(path: Path, known: Known) -> Iterator[tuple[str, bool]]:
     if path.suffix == ".gz" or path.name.endswith(".gz.metadata.json"):
         raise RowsError("its metadata are compressed")
     if path.stat().st_size > BYTES_MAX:
@@ -137,15 +184,16 @@ def _of_metadata(path: Path, known: Collection[str]) -> Iterator[str]:
         snapshot = snapshots.get(at or 0)
         if snapshot is None:
             # It has expired.
-            yield EARLIER
+            yield EARLIER, False
             return
         summary = snapshot["summary"]
-        if summary["operation"] != "replace" and str(at) not in known:
-            yield str(at)
-        if _is_anew(summary):
-            return
+        # Which files hold the rows is another matter than which rows there are.
+        if summary["operation"] != "replace":
+            yield str(at), str(at) in known
+            if _is_anew(summary):
+                return
         at = snapshot.get("parent-snapshot-id")
-    yield EARLIER
+    yield EARLIER, False
 
 
 def _is_anew(summary: dict[str, str]) -> bool:
