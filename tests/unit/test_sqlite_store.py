@@ -144,6 +144,21 @@ def test_an_older_file_is_brought_up_to_date(
         assert migrations.version_of(store._db) == len(migrations.STEPS)
 
 
+def _open_new(path: Path) -> str:
+    try:
+        migrations.connect(path).close()
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def test_several_processes_open_a_new_file_at_the_same_moment(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(4) as processes:
+        for number in range(100):
+            path = tmp_path / f"{number}.db"
+            assert processes.map(_open_new, [path] * 4, chunksize=1) == [""] * 4
+
+
 def test_a_file_from_before_recipes_takes_them(tmp_path: Path) -> None:
     path = tmp_path / "lineage.db"
     connection = sqlite3.connect(path)

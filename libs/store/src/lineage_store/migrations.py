@@ -9,6 +9,7 @@ keeps their order.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from lineage_store.errors import StoreError
 
 BUSY_TIMEOUT_S = 60.0
 """How long one process waits for another's transaction; those are bounded to some megabytes."""
+BUSY_PAUSE_S = 0.01
 PAGE_BYTES = 4096
 WAL_LEFT_BYTES = 0
 """What a checkpoint may leave of the write-ahead log: nothing (it counts as lineage on disk)."""
@@ -199,11 +201,25 @@ def _set_up(connection: sqlite3.Connection) -> None:
     # These two only take effect before the first table is made.
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    connection.execute("PRAGMA journal_mode = WAL")
+    _log_ahead(connection)
     # A block file is deleted once its blocks are in here: they must survive a power cut by then.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {WAL_LEFT_BYTES}")
     connection.execute("PRAGMA temp_store = FILE")
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Have a write-ahead log; SQLite does not wait where others open the new file at the same moment."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(BUSY_PAUSE_S)
+        else:
+            return
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
@@ -229,13 +245,15 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
-    version = version_of(connection)
+    # One statement sees one state: another process may make the store at this moment.
+    version, tables = connection.execute(
+        "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
+    ).fetchone()
     if version > len(STEPS):
         raise StoreError(
             f"{path} is of version {version}, this program knows {len(STEPS)}: "
             "update the program, or choose another store"
         )
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if version == 0 and tables:
         raise StoreError(f"{path} is an SQLite database, but not a lineage store")
 
