@@ -51,6 +51,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
             "marked row": (f"{added(made, kept, 0)}#1", None, "backward"),
             "vacuumed": (f"{home}/lost", "true", "backward"),
             "made anew": (f"{home}/old", "true", "backward"),
+            "packed": (f"{home}/packed", "id < 4", "backward"),
+            "packed first": (f"{home}/packed", "id = 1", "backward"),
             "forward": (f"{added(made, 'orders', 1)}#0", None, "forward"),
         }
     )
@@ -92,6 +94,14 @@ def test_delta_rows_keep_their_places_where_others_are_deleted(ran: Ran) -> None
 def test_delta_version_that_is_gone_is_said(ran: Ran) -> None:
     assert "is gone: VACUUM deletes files" in ran.answers["vacuumed"]["error"]
     assert "was made anew: its version 0 is another" in ran.answers["made anew"]["error"]
+
+
+def test_delta_rows_that_were_moved_to_other_files_are_traced(ran: Ran) -> None:
+    home = str(ran.folder)
+    assert not Path(added(ran, "packed", 0)).exists()
+    assert ran.ids("packed") == [0, 1, 2, 3]
+    assert ran.ids("packed first") == [1]
+    assert ran.gaps(f"{home}/packed") == ()
 
 
 def test_delta_rows_are_traced_forward(ran: Ran) -> None:

@@ -49,3 +49,10 @@ written("vacuumed", "id < 2")
 spark.read.format("delta").load("vacuumed").coalesce(1).write.parquet("lost")
 written("vacuumed", "id = 5", mode="overwrite")
 spark.sql(f"VACUUM delta.`{Path.cwd()}/vacuumed` RETAIN 0 HOURS")
+
+# Rows are moved to another file, and those that they were written to are gone.
+for mode, ids in (("error", "id < 2"), ("append", "id IN (2, 3)")):
+    made = named.where(ids).coalesce(1)
+    made.write.format("delta").mode(mode).save("packed")
+spark.sql(f"OPTIMIZE delta.`{Path.cwd()}/packed`")
+spark.sql(f"VACUUM delta.`{Path.cwd()}/packed` RETAIN 0 HOURS")

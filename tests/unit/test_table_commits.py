@@ -19,6 +19,7 @@ from lineage_store.table_commits import EARLIER, Commits, commits_of
 pytestmark = pytest.mark.unit
 
 Lines = list[dict[str, Any]]
+REMOVED = {"remove": {"path": "f0", "dataChange": True}}
 
 
 def delta(folder: Path, *commits: Lines) -> str:
@@ -65,8 +66,8 @@ def of_iceberg(place: str, *known: int) -> Commits:
 
 def test_a_write_of_all_rows_ends_what_is_asked_of_deltas_log(tmp_path: Path) -> None:
     place = delta(tmp_path, wrote("Append", "f0"), wrote("Overwrite", "f1"), wrote("Append", "f2"))
-    assert of_delta(place, 1, 2) == Commits(("2", "1"), ())
-    assert of_delta(place, 1) == Commits(("2", "1"), ("2",))
+    assert of_delta(place, 1, 2) == Commits(("2", "1"), (), ("2", "1"))
+    assert of_delta(place, 1) == Commits(("2", "1"), ("2",), ("2", "1"))
 
 
 @pytest.mark.parametrize(
@@ -84,18 +85,21 @@ def test_a_write_of_all_rows_ends_what_is_asked_of_deltas_log(tmp_path: Path) ->
 def test_a_write_that_may_leave_rows_does_not(
     parts: dict[str, str], told: dict[str, Any], tmp_path: Path
 ) -> None:
-    place = delta(tmp_path, wrote("Append", "f0"), wrote("Overwrite", "f1", parts, **told))
-    assert of_delta(place, 1) == Commits(("1", "0"), ("0",))
+    write = wrote("Overwrite", "f1", parts, **told)
+    place = delta(tmp_path / "some", wrote("Append", "f0"), [*write, REMOVED])
+    assert of_delta(place, 1) == Commits(("1", "0"), ("0",), ("1",))
+    place = delta(tmp_path / "none", wrote("Append", "f0"), write)
+    assert of_delta(place, 1) == Commits(("1", "0"), ("0",), ("1", "0"))
 
 
 def test_an_overwrite_that_added_nothing_may_be_of_no_partition(tmp_path: Path) -> None:
     place = delta(tmp_path, wrote("Append", "f0"), wrote("Overwrite", "f1")[:1])
-    assert of_delta(place, 1) == Commits(("0",), ("0",))
+    assert of_delta(place, 1) == Commits(("0",), ("0",), ("0",))
 
 
 def test_a_version_of_a_table_that_was_made_anew_is_not_the_one_before(tmp_path: Path) -> None:
     place = delta(tmp_path, wrote("Append", "part-of-another"), wrote("Append", "p=1/f1"))
-    assert of_delta(place, 0, 1) == Commits(("1", "0"), ("0",))
+    assert of_delta(place, 0, 1) == Commits(("1", "0"), ("0",), ("1", "0"))
 
 
 def test_versions_whose_log_is_cleaned_are_known_by_files_that_are_there(tmp_path: Path) -> None:
@@ -112,7 +116,7 @@ def test_other_files_with_the_same_rows_are_no_write_of_all(tmp_path: Path) -> N
         *(3, snapshot(1, None, "append", 100, 100), snapshot(2, 1, "append", 50, 150)),
         snapshot(3, 2, "replace", 150, 150),
     )
-    assert of_iceberg(place, 2) == Commits(("2", "1"), ("1",))
+    assert of_iceberg(place, 2) == Commits(("2", "1"), ("1",), ("2", "1"))
 
 
 def test_metadata_of_a_dropped_table_are_not_taken_for_those_of_the_next(tmp_path: Path) -> None:
@@ -134,24 +138,65 @@ def doubted(state: OutputState) -> set[str]:
     return {app for app, _ in state.doubts}
 
 
-def test_the_last_write_is_beyond_doubt_unless_others_wrote_later(tmp_path: Path) -> None:
-    deleted: Lines = [
-        {"commitInfo": {"operation": "DELETE", "operationParameters": {}}},
-        {"remove": {"path": "f1", "dataChange": True}},
-    ]
-    first, second = wrote("Append", "f0"), wrote("Append", "f1")
+def test_writes_are_beyond_doubt_unless_rows_were_taken_away_later(tmp_path: Path) -> None:
+    deleted: Lines = [{"commitInfo": {"operation": "DELETE", "operationParameters": {}}}, REMOVED]
+    first, second, third = wrote("Append", "f0"), wrote("Append", "f1"), wrote("Append", "f2")
+    merged: Lines = [*wrote("Append", "f1"), REMOVED]
     moved: Lines = [{"add": {"path": "f2", "partitionValues": {}, "dataChange": False}}]
-    for commits, doubts, complete in (
-        ([first, second], {"app-0"}, True),
-        ([first, second, moved], {"app-0"}, True),
-        ([first, second, deleted], {"app-0", "app-1"}, False),
-    ):
-        place = delta(tmp_path / str(len(commits)) / str(complete), *commits)
-        state = output_state(
-            RowReader(), place, [written(place, 1, DELTA), written(place, 0, DELTA)]
+    for number, (commits, doubts, complete) in enumerate(
+        (
+            ([first, second], set(), True),
+            ([first, merged], {"app-0"}, True),
+            ([first, merged, moved], {"app-0"}, True),
+            ([first, second, third], set(), False),
+            ([first, second, deleted], {"app-0", "app-1"}, False),
         )
+    ):
+        place = delta(tmp_path / str(number), *commits)
+        writes = [written(place, version, DELTA) for version in (1, 0)]
+        state = output_state(RowReader(), place, writes)
         assert doubted(state) == doubts
         assert (not state.gaps) == complete
+
+
+def test_snapshots_that_did_more_than_append_leave_doubts(tmp_path: Path) -> None:
+    first, second = snapshot(1, None, "append", 100, 100), snapshot(2, 1, "append", 50, 150)
+    for how, doubts in (
+        ("append", set()),
+        ("overwrite", {"app-1", "app-2"}),
+        ("delete", {"app-1", "app-2"}),
+    ):
+        place = iceberg(tmp_path / how, 3, first, second, snapshot(3, 2, how, 5, 155))
+        writes = [written(place, number, ICEBERG) for number in (2, 1)]
+        assert doubted(output_state(RowReader(), place, writes)) == doubts
+
+
+def test_rows_that_were_moved_to_other_files_are_not_overwritten(tmp_path: Path) -> None:
+    moved: Lines = [
+        {"remove": {"path": "f0", "dataChange": False}},
+        {"remove": {"path": "f1", "dataChange": False}},
+        {"add": {"path": "f2", "partitionValues": {}, "dataChange": False}},
+    ]
+    place = delta(tmp_path / "moved", wrote("Append", "f0"), wrote("Append", "f1"), moved)
+    writes = [written(place, version, DELTA, "gone") for version in (1, 0)]
+    state = output_state(RowReader(), place, writes)
+    assert [one.app for one in state.writes] == ["app-1", "app-0"]
+    assert (state.changed, state.gaps, state.warnings) == (False, (), ())
+    # Another table has the same versions: no file of these writes is in it.
+    place = delta(tmp_path / "anew", wrote("Append", "g0"), wrote("Append", "g1"))
+    writes = [written(place, version, DELTA, "gone") for version in (1, 0)]
+    state = output_state(RowReader(), place, writes)
+    assert state.changed
+    assert state.warnings
+    assert state.gaps
+
+
+def test_what_was_overwritten_is_not_asked_once_its_files_are_gone(tmp_path: Path) -> None:
+    place = delta(tmp_path, wrote("Append", "f0"), wrote("Overwrite", "f1"))
+    writes = [written(place, 1, DELTA), written(place, 0, DELTA, "gone")]
+    state = output_state(RowReader(), place, writes)
+    assert [one.app for one in state.writes] == ["app-1"]
+    assert (state.changed, state.gaps, state.doubts) == (False, (), {})
 
 
 def test_what_was_rolled_back_is_doubted(tmp_path: Path) -> None:

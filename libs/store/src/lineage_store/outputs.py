@@ -1,7 +1,8 @@
 """Outputs that several writes made: which of them are still there, and whether others wrote, too.
 
 All writes to a path or table whose files are still there, as they were left, are one output. What a write left
-is known by its files: one that has none any more was overwritten.
+is known by its files: one that has none any more was overwritten. A table with versions has a log that tells more: its rows
+may have been moved to other files.
 """
 
 from __future__ import annotations
@@ -101,8 +102,15 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
         writes: all that are known, of one application or of all, the latest first.
     """
     owned = _with_their_own(writes)
-    left = [one for one in owned if not one.gone]
-    changed = any(has_changed(state) for one in left for state in one.files.values())
+    tables = [one for one in writes if one.table is not None]
+    commits, unseen = _commits(reader, tables) if tables else (None, "")
+    left = [one for one in owned if _in_log(one, commits) or not one.gone]
+    changed = any(
+        has_changed(state)
+        for one in left
+        if not _in_log(one, commits)
+        for state in one.files.values()
+    )
     warnings: tuple[str, ...] = ()
     if not left and owned:
         left, changed = owned[:1], True
@@ -110,21 +118,29 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
             f"{name}: no file is there any more as it was written; the answer is about what "
             f"{left[0].app} wrote",
         )
-    tables = [one for one in writes if one.table is not None]
-    commits, unseen = _commits(reader, tables) if tables else (None, "")
-    # Nobody has written after these; of others than tables, nobody who is known.
-    newest = commits.changes[:1] if commits is not None else ()
-    last = left[:1] if not tables else [one for one in left if one.version in newest]
+    # Nobody has taken rows away after these; of others than tables, nobody who is known.
+    whole = commits.whole if commits is not None else ()
+    sure = left[:1] if not tables else [one for one in left if one.version in whole]
     doubts = {
         (one.app, one.node): one.doubt(name)
         for one in left
-        if not one.gone and not (one in last and (one.table is not None or not one.files))
+        if (_in_log(one, commits) or not one.gone)
+        and not (one in sure and (one.table is not None or not one.files))
     }
     gaps = _strange(name, tables, commits, unseen) if tables else _gaps(reader, name, owned)
     if warnings and len(owned) > 1:
         gaps += (f"{name}: which of {len(owned):,} known writes it held last is not known",)
     return OutputState(
         tuple(left), {key: why for key, why in doubts.items() if why}, gaps, warnings, changed
+    )
+
+
+def _in_log(write: Write, commits: Commits | None) -> bool:
+    """Whether a table's log holds a write, and none after it of the whole table: its rows may be in other files by now."""
+    return (
+        commits is not None
+        and write.version in commits.changes
+        and write.version not in commits.strange
     )
 
 

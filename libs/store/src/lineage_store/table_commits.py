@@ -7,6 +7,7 @@ this machine.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -40,10 +41,21 @@ class Commits:
     """What changed rows of a table since it was last written anew: versions or ids of snapshots, the latest first.
 
     ``strange``: those that are not known; `EARLIER` last, where the table tells nothing of earlier ones any more.
+    ``whole``: those of which the later ones left all rows, as they just added some.
     """
 
     changes: tuple[str, ...]
     strange: tuple[str, ...]
+    whole: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One of them. ``adds``: whether it left all rows that there were."""
+
+    name: str
+    known: bool
+    adds: bool = False
 
 
 def commits_of(reader: RowReader, kind: str, place: str, known: Known) -> Commits:
@@ -68,16 +80,18 @@ def commits_of(reader: RowReader, kind: str, place: str, known: Known) -> Commit
         found = list(walk(Path(plain_path(canonical(place))), known))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise RowsError(f"what its log says can't be read: {problem}") from problem
-    changes = tuple(dict.fromkeys(commit for commit, _ in found))
+    adding = itertools.takewhile(lambda change: change.adds, found)
     return Commits(
-        changes, tuple(dict.fromkeys(commit for commit, is_known in found if not is_known))
+        tuple(change.name for change in found),
+        tuple(change.name for change in found if not change.known),
+        tuple(change.name for change in found[: 1 + sum(1 for _ in adding)]),
     )
 
 
 EARLIER = "earlier ones"
 
 
-def _delta(folder: Path, known: Known) -> Iterator[tuple[str, bool]]:
+def _delta(folder: Path, known: Known) -> Iterator[_Change]:
     log = folder / "_delta_log"
     versions = {
         int(found[1]): path
@@ -93,11 +107,12 @@ def _delta(folder: Path, known: Known) -> Iterator[tuple[str, bool]]:
         if path is None or latest - version >= COMMITS_MAX:
             # The log is cleaned from its beginning on.
             if not all(_is_there(folder, known.get(str(one), ())) for one in range(version + 1)):
-                yield EARLIER, False
+                yield _Change(EARLIER, False)
             return
         commit = _DeltaCommit.read(path)
         if commit.changes:
-            yield str(version), not commit.added.isdisjoint(known.get(str(version), ()))
+            is_known = not commit.added.isdisjoint(known.get(str(version), ()))
+            yield _Change(str(version), is_known, commit.adds)
         if commit.anew:
             return
 
@@ -109,31 +124,37 @@ def _is_there(folder: Path, names: Collection[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _DeltaCommit:
-    """``changes``: whether it changed rows. ``anew``: whether it left none of those before. ``added``: names of files."""
+    """``changes``: whether it changed rows. ``anew``: whether it left none of those before. ``adds``: whether it left all.
+
+    ``added``: names of files.
+    """
 
     changes: bool
     anew: bool
+    adds: bool
     added: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, path: Path) -> _DeltaCommit:
         """Read a file of the log."""
         if path.stat().st_size > BYTES_MAX:
-            return cls(True, False)
+            return cls(True, False, False)
         changes = anew = parts = False
+        adds = True
         added: set[str] = set()
         with path.open(encoding="utf-8") as lines:
             for line in lines:
                 action = json.loads(line)
-                for name in ("add", "remove"):
-                    file = action.get(name, {})
-                    changes = changes or bool(file.get("dataChange", False))
-                    parts = parts or bool(file.get("partitionValues"))
+                for name in action.keys() & {"add", "remove"}:
+                    changed = bool(action[name]["dataChange"])
+                    changes = changes or changed
+                    adds = adds and not (name == "remove" and changed)
+                    parts = parts or bool(action[name].get("partitionValues"))
                 if "add" in action:
                     added.add(unquote(action["add"]["path"]).rpartition("/")[2])
                 anew = anew or _is_of_whole(action.get("commitInfo", {}))
         # Of partitions an overwrite may leave some, and one that adds nothing may have been of none.
-        return cls(changes, anew and bool(added) and not parts, frozenset(added))
+        return cls(changes, anew and bool(added) and not parts, adds, frozenset(added))
 
 
 def _is_of_whole(told: dict[str, Any]) -> bool:
@@ -148,7 +169,7 @@ def _is_of_whole(told: dict[str, Any]) -> bool:
     )
 
 
-def _iceberg(folder: Path, known: Known) -> Iterator[tuple[str, bool]]:
+def _iceberg(folder: Path, known: Known) -> Iterator[_Change]:
     files = [
         (int(found[1]), path.stat().st_mtime_ns, path)
         for path in (folder / "metadata").iterdir()
@@ -157,18 +178,14 @@ def _iceberg(folder: Path, known: Known) -> Iterator[tuple[str, bool]]:
     if not files:
         raise RowsError("it has no metadata")
     highest = max(number for number, _, _ in files)
-    if max(changed for _, changed, _ in files) > max(
-        changed for number, changed, _ in files if number == highest
-    ):
-        # Those of a table that was dropped stay where the next one is made.
+    newest = {path: changed for number, changed, path in files if number == highest}
+    # Those of a table that was dropped stay where the next one is made, one of a commit that came too late may be left.
+    if len(newest) > 1 or max(changed for _, changed, _ in files) > max(newest.values()):
         raise RowsError("which of its metadata are the latest is not known")
-    for number, _, path in files:
-        # Of a commit that came too late a file may be left that is none of the table's.
-        if number == highest:
-            yield from _of_metadata(path, known)
+    yield from _of_metadata(next(iter(newest)), known)
 
 
-def _of_metadata(path: Path, known: Known) -> Iterator[tuple[str, bool]]:
+def _of_metadata(path: Path, known: Known) -> Iterator[_Change]:
     if path.suffix == ".gz" or path.name.endswith(".gz.metadata.json"):
         raise RowsError("its metadata are compressed")
     if path.stat().st_size > BYTES_MAX:
@@ -184,16 +201,16 @@ def _of_metadata(path: Path, known: Known) -> Iterator[tuple[str, bool]]:
         snapshot = snapshots.get(at or 0)
         if snapshot is None:
             # It has expired.
-            yield EARLIER, False
+            yield _Change(EARLIER, False)
             return
         summary = snapshot["summary"]
         # Which files hold the rows is another matter than which rows there are.
         if summary["operation"] != "replace":
-            yield str(at), str(at) in known
+            yield _Change(str(at), str(at) in known, summary["operation"] == "append")
             if _is_anew(summary):
                 return
         at = snapshot.get("parent-snapshot-id")
-    yield EARLIER, False
+    yield _Change(EARLIER, False)
 
 
 def _is_anew(summary: dict[str, str]) -> bool:
