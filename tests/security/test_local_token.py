@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from lineage.credentials import token_for
 from lineage_query_api.app import create_app, local_token
+from lineage_query_api.errors import SettingsError
 from lineage_query_api.settings import read_settings
 from lineage_service.local_servers import LocalServer, announced, leading_page, running_at
 from lineage_store.opening import open_store
@@ -94,6 +95,22 @@ def test_each_start_has_a_token_of_its_own(tmp_path: Path) -> None:
         tokens = {local_token(create_app(store, read_settings(store=url))) for _ in range(2)}
     assert len(tokens) == 2
     assert min(map(len, tokens)) >= 43
+
+
+def test_a_file_may_hold_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "token"
+    monkeypatch.setenv("LINEAGE_API_TOKEN_FILE", str(file))
+    monkeypatch.setenv("LINEAGE_API_TOKEN", "another-token-than-it")
+    with pytest.raises(SettingsError, match="LINEAGE_API_TOKEN_FILE: can't read"):
+        read_settings()
+    for text in ("\n", "short\n", "not one of an address\n"):
+        file.write_text(text)
+        with pytest.raises(SettingsError, match="LINEAGE_API_TOKEN") as refused:
+            read_settings()
+        assert text.strip() not in str(refused.value) or not text.strip()
+    file.write_text(f"{TOKEN}\n")
+    assert read_settings().api_token == TOKEN
+    assert read_settings(api_token="from-the-command-line").api_token == "from-the-command-line"
 
 
 def test_commands_find_the_token_of_a_server_that_runs(state: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
+from lineage_query_api.audit import Auditor, open_audit
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.settings import QueryApiSettings, read_settings
@@ -32,6 +33,10 @@ def test_the_table_of_the_documentation_is_the_metrics(tmp_path: Path) -> None:
 
     registry = CollectorRegistry()
     Shell(nothing, rate="1/second", body_bytes=1, registry=registry)
+    audit = open_audit(str(tmp_path / "audit"), 1)
+    assert audit is not None
+    Auditor(nothing, audit=audit, registry=registry)
+    audit.close()
     with SqliteStore(tmp_path / "lineage.db") as store:
         lineages = Lineages(store, RowReader(tmp_path), read_settings())
         registry.register(Completeness(lineages, 1))

@@ -13,6 +13,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from lineage_query_api import problems
+from lineage_query_api.audit import Auditor, open_audit
 from lineage_query_api.auth import Gate, LocalGate, Oidc, OpenGate, TokenGate
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
@@ -43,7 +44,7 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", "testserver")
 DESCRIPTION = """Record-level lineage of PySpark jobs: which input rows made an output row, and back.
 
 Errors are problems (RFC 9457) with a request id and, where there is one, a hint how to go on."""
-REFUSALS = (400, 401, 403, 404, 413, 422, 429, 503, 504)
+REFUSALS = (400, 401, 403, 404, 413, 414, 422, 429, 500, 503, 504)
 """Statuses of problems that any route may answer."""
 
 
@@ -55,17 +56,20 @@ def create_app(
     ``reader``: reads rows of files; by default just those below ``settings.api_roots``.
 
     Raises:
-        SettingsError: the file of tokens can't be used.
+        SettingsError: the file of tokens or the destination of audit records can't be used.
     """
     if reader is None:
         reader = RootedReader(settings.api_roots, index_folder(settings.store))
     problem = {"content": {problems.MEDIA_TYPE: {"schema": problems.PROBLEM_SCHEMA}}}
     lineages = Lineages(store, reader, settings)
+    audit = open_audit(settings.api_audit, settings.api_audit_days)
 
     @asynccontextmanager
     async def closing(_: FastAPI) -> AsyncIterator[None]:
         yield
         lineages.close()
+        if audit is not None:
+            audit.close()
 
     app = FastAPI(
         lifespan=closing,
@@ -103,6 +107,8 @@ def create_app(
         app.add_middleware(LocalSession, token=gate.token)
     hosts = settings.api_hosts or (LOCAL_HOSTS if settings.on_loopback else ("*",))
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    if audit is not None:
+        app.add_middleware(Auditor, audit=audit, registry=registry)
     app.add_middleware(
         Shell, rate=settings.api_rate, body_bytes=settings.api_body_bytes, registry=registry
     )

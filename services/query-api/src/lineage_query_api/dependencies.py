@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
 
+from lineage_query_api.audit import record_before
 from lineage_query_api.auth import Gate, Principal
 from lineage_query_api.errors import ProblemError, no_rows
 from lineage_query_api.lineages import Lineages
@@ -20,15 +21,18 @@ def _lineages(request: Request) -> Lineages:
 
 def _caller(request: Request) -> Principal:
     gate: Gate = request.app.state.gate
-    return gate.authenticate(request.headers.get("authorization"))
+    found = gate.authenticate(request.headers.get("authorization"))
+    request.state.caller = found
+    return found
 
 
 Caller = Annotated[Principal, Depends(_caller)]
 
 
-def _admin(caller: Caller) -> Principal:
+def _admin(request: Request, caller: Caller) -> Principal:
     if caller.role != "admin":
         raise ProblemError(HTTPStatus.FORBIDDEN, "only an admin may do this")
+    record_before(request)
     return caller
 
 

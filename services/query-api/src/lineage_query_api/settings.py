@@ -10,6 +10,7 @@ from limits import parse
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from lineage_core.secrets import secret_of
 from lineage_query_api.errors import SettingsError
 from lineage_store.opening import DEFAULT_STORE
 from lineage_store.wrong_settings import wrong_settings
@@ -42,6 +43,9 @@ class QueryApiSettings(BaseSettings):
         "",
         description="without the two: the one token of who runs the server (16 signs or more); default: a new one at each start",
     )
+    api_token_file: str = Field(
+        "", description="file that holds this token; comes before the token itself"
+    )
     api_open: bool = Field(
         False, description="instead: whoever reaches the server on loopback may do everything"
     )
@@ -54,6 +58,13 @@ class QueryApiSettings(BaseSettings):
     api_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="addresses or networks, with commas, of proxies whose X-Forwarded-For says who calls",
+    )
+    api_audit: str = Field(
+        "",
+        description="where each request is recorded before it is answered: a folder, stdout, kafka:TOPIC, syslog://HOST:514, syslog+tcp://HOST:514 or syslog:///dev/log; empty: nowhere",
+    )
+    api_audit_days: int = Field(
+        400, ge=1, le=36_500, description="days that files of such a folder are kept"
     )
     api_query_s: float = Field(30.0, gt=0, le=600, description="seconds that one question may take")
     api_query_blocks: int = Field(200_000, ge=1, description="blocks that one question may load")
@@ -120,6 +131,12 @@ def read_settings(**given: object) -> QueryApiSettings:
     """
     try:
         settings = QueryApiSettings(**given)  # type: ignore[arg-type]
+        if settings.api_token_file and "api_token" not in given:
+            named = {"LINEAGE_API_TOKEN_FILE": settings.api_token_file}
+            token = secret_of(named, "LINEAGE_API_TOKEN", SettingsError)
+            if not token:
+                raise SettingsError(f"LINEAGE_API_TOKEN_FILE: {settings.api_token_file} is empty")
+            settings = QueryApiSettings(**given, api_token=token)  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError(wrong_settings(error)) from None
     if settings.is_local and not settings.on_loopback:

@@ -37,7 +37,7 @@ PATH_MAX = 32_768
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 """A service that is not ready yet says so many times: none of these is an error of an answer."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-ERRORS = (400, 401, 403, 404, 413, 422, 429, 500, 503, 504)
+ERRORS = (400, 401, 403, 404, 413, 414, 422, 429, 500, 503, 504)
 """Told as 0 from the beginning, so that the first one shows as a rate."""
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 

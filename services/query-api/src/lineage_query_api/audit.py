@@ -1,0 +1,374 @@
+"""Audit records: who asked what, from where, and with which outcome, kept where nobody rewrites them.
+
+An answer leaves only after its record is kept; what changes or deletes something is recorded before it begins, too. Where
+a record can't be kept, the request is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from logging.handlers import SysLogHandler
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol
+from urllib.parse import SplitResult, urlsplit
+
+import structlog
+from anyio.to_thread import run_sync
+from confluent_kafka import KafkaException, Producer
+from fastapi import Request
+from prometheus_client import CollectorRegistry, Counter
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lineage_core.private_files import private_folder, private_opener
+from lineage_query_api.auth import Principal
+from lineage_query_api.errors import ProblemError, SettingsError
+from lineage_query_api.problems import problem
+from lineage_store.letters import DeadLetterError, read_kafka_settings
+
+QUESTION_MAX = 8_192
+"""Bytes of a request's body, and signs of its path and query each, that a record holds: datagrams of syslog have an end."""
+WAIT_S = 10.0
+"""How long another server may take to have a record."""
+SYSLOG_PORT = 514
+NOT_KEPT = "the audit log can't be written, so nothing is answered"
+DESTINATIONS = (
+    "a folder, stdout, kafka:TOPIC, syslog://HOST:PORT, syslog+tcp://HOST:PORT or syslog:///dev/log"
+)
+Fields = Mapping[str, Any]
+
+
+class AuditError(Exception):
+    """A record could not be kept."""
+
+
+class AuditLog(Protocol):
+    """Keeps records, from several threads."""
+
+    def keep(self, line: str) -> None:
+        """Keep one record, a JSON object without line breaks.
+
+        Raises:
+            AuditError: it is not kept.
+        """
+
+    def close(self) -> None:
+        """Give back what it holds."""
+
+
+def open_audit(where: str, days: int) -> AuditLog | None:
+    """The log at a destination; None for an empty one.
+
+    Args:
+        where: one of `DESTINATIONS`.
+        days: how long files of a folder are kept.
+
+    Raises:
+        SettingsError: it is no destination, or can't be used.
+    """
+    given = urlsplit(where)
+    try:
+        if not where:
+            return None
+        if where == "stdout":
+            return _Stdout()
+        if given.scheme == "kafka":
+            return _Topic(given.path)
+        if given.scheme in {"syslog", "syslog+tcp"}:
+            return _Syslog(given)
+        if not given.scheme:
+            return _Folder(Path(where), days)
+    except (AuditError, OSError, ValueError) as error:
+        raise SettingsError(f"LINEAGE_API_AUDIT: {error}") from error
+    raise SettingsError(f"LINEAGE_API_AUDIT is {where}: it must be {DESTINATIONS}")
+
+
+class _Folder:
+    """A file for each day (UTC), which only grows; several servers may share a folder."""
+
+    def __init__(
+        self, folder: Path, days: int, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._folder = private_folder(folder)
+        self._days = days
+        self._now = now
+        self._lock = Lock()
+        self._day = ""
+        self._file = -1
+        with self._lock:
+            self._turn()
+
+    def keep(self, line: str) -> None:
+        data = (line + "\n").encode()
+        try:
+            with self._lock:
+                self._turn()
+                if os.write(self._file, data) != len(data):
+                    # What came of it is no record: it ends here.
+                    os.write(self._file, b"\n")
+                    raise AuditError("its disk is full")
+                os.fdatasync(self._file)
+        except OSError as error:
+            raise AuditError(str(error)) from error
+
+    def close(self) -> None:
+        with self._lock:
+            if self._file >= 0:
+                os.close(self._file)
+            self._file, self._day = -1, ""
+
+    def _turn(self) -> None:
+        now = self._now()
+        day = f"{now:%Y-%m-%d}"
+        if day == self._day:
+            return
+        file = private_opener(
+            str(self._folder / _name(day)), os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        )
+        if self._file >= 0:
+            os.close(self._file)
+        self._file, self._day = file, day
+        last = _name(f"{now - timedelta(days=self._days):%Y-%m-%d}")
+        for old in self._folder.glob(_name("????-??-??")):
+            if old.name < last:
+                with suppress(FileNotFoundError):
+                    old.unlink()
+
+
+def _name(day: str) -> str:
+    return f"audit-{day}.jsonl"
+
+
+class _Stdout:
+    """Standard output, whatever the level of the log: where a cluster collects it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+
+    def keep(self, line: str) -> None:
+        try:
+            with self._lock:
+                sys.stdout.write(line + "\n")
+                sys.stdout.flush()
+        except (OSError, ValueError) as error:
+            raise AuditError(str(error)) from error
+
+    def close(self) -> None:
+        pass
+
+
+class _Syslog:
+    """A server of syslog, or this machine's. It acknowledges nothing: what was on the way when it went is lost."""
+
+    def __init__(self, at: SplitResult) -> None:
+        self._at = at
+        self._lock = Lock()
+        self._handler: _Strict | None = None
+        with self._lock:
+            self._open()
+
+    def keep(self, line: str) -> None:
+        record = logging.LogRecord("lineage", logging.INFO, "", 0, line, None, None)
+        with self._lock:
+            try:
+                if self._handler is not None and self._handler.is_left():
+                    self._drop()
+                self._open().emit(record)
+            except OSError as error:
+                self._drop()
+                raise AuditError(f"{self._at.geturl()}: {error}") from error
+
+    def close(self) -> None:
+        with self._lock:
+            self._drop()
+
+    def _open(self) -> _Strict:
+        if self._handler is None:
+            self._handler = _Strict(self._at)
+        return self._handler
+
+    def _drop(self) -> None:
+        if self._handler is not None:
+            self._handler.close()
+        self._handler = None
+
+
+class _Strict(SysLogHandler):
+    """Raises what went wrong, where the handler of the standard library prints it, and waits no longer than `WAIT_S`."""
+
+    append_nul = False
+
+    def __init__(self, at: SplitResult) -> None:
+        self._tcp = at.scheme == "syslog+tcp"
+        self._server = (at.hostname or "localhost", at.port or SYSLOG_PORT)
+        super().__init__(at.path if not at.netloc else self._server, SysLogHandler.LOG_AUTH)
+        # Over TCP each record ends with its line (RFC 6587, 3.4.2).
+        end = "\n" if self._tcp else ""
+        self.setFormatter(logging.Formatter("lineage-audit: %(message)s" + end))
+
+    def createSocket(self) -> None:
+        if not self._tcp:
+            super().createSocket()
+            return
+        self.unixsocket = False
+        self.socktype = socket.SOCK_STREAM
+        self.socket = socket.create_connection(self._server, WAIT_S)
+
+    def is_left(self) -> bool:
+        """Whether the other side has closed the connection."""
+        if not self._tcp:
+            return False
+        waiting = select.poll()
+        waiting.register(self.socket, select.POLLIN)
+        return bool(waiting.poll(0)) and not self.socket.recv(1, socket.MSG_PEEK)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        assert error is not None
+        raise error
+
+
+class _Topic:
+    """A topic of Kafka: a record is kept when all brokers that should have it do."""
+
+    def __init__(self, topic: str) -> None:
+        if not topic:
+            raise AuditError("kafka: needs the name of a topic")
+        try:
+            self._producer = Producer(
+                {
+                    **read_kafka_settings().librdkafka_config(),
+                    "enable.idempotence": True,
+                    "acks": "all",
+                    "linger.ms": 0,
+                    "message.timeout.ms": int(WAIT_S * 1000),
+                }
+            )
+        except (DeadLetterError, KafkaException) as error:
+            raise AuditError(str(error)) from error
+        self._topic = topic
+
+    def keep(self, line: str) -> None:
+        told: list[Any] = []
+        try:
+            self._producer.produce(
+                self._topic, line.encode(), on_delivery=lambda error, _: told.append(error)
+            )
+            self._producer.flush(2 * WAIT_S)
+        except (KafkaException, BufferError) as error:
+            raise AuditError(f"Kafka: {error}") from error
+        if not told:
+            raise AuditError("Kafka does not take records: is it up?")
+        if told[0] is not None:
+            raise AuditError(f"Kafka: {told[0]}")
+
+    def close(self) -> None:
+        self._producer.flush(WAIT_S)
+
+
+class Auditor:
+    """ASGI middleware: each request of the API is recorded before its answer leaves.
+
+    ``registry``: takes the count of records that could not be kept.
+    """
+
+    def __init__(self, app: ASGIApp, *, audit: AuditLog, registry: CollectorRegistry) -> None:
+        self._app = app
+        self._audit = audit
+        self._failed = Counter(
+            "lineage_api_audit_failures", "Audit records that could not be kept.", registry=registry
+        )
+        self._log = structlog.get_logger()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
+            await self._app(scope, receive, send)
+            return
+        body = bytearray()
+        refused = False
+
+        async def read() -> Message:
+            message = await receive()
+            body.extend(message.get("body", b"")[: QUESTION_MAX + 1 - len(body)])
+            return message
+
+        async def tell(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start":
+                fields = {**_fields(scope, body), "event": "answered", "status": message["status"]}
+                refused = not await run_sync(self._keep, fields)
+                if refused:
+                    await _refusal(scope)(scope, receive, send)
+            if not refused:
+                await send(message)
+
+        def asked() -> None:
+            if not self._keep({**_fields(scope, body), "event": "asked"}):
+                raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, NOT_KEPT)
+
+        scope.setdefault("state", {})["audit_asked"] = asked
+        try:
+            await self._app(scope, read, tell)
+        except Exception:
+            # It is answered further out, without a word of what was asked for.
+            failed = {**_fields(scope, body), "event": "answered", "status": 500}
+            await run_sync(self._keep, failed)
+            raise
+
+    def _keep(self, fields: Fields) -> bool:
+        try:
+            self._audit.keep(json.dumps({"at": datetime.now(UTC).isoformat(), **fields}))
+        except AuditError as error:
+            self._failed.inc()
+            self._log.error("audit_failed", reason=str(error), request_id=fields["request_id"])
+            return False
+        return True
+
+
+def record_before(request: Request) -> None:
+    """Keep a record of a request that is about to change something, where the server keeps records.
+
+    Raises:
+        ProblemError: 503, it can't be kept.
+    """
+    asked: Callable[[], None] | None = getattr(request.state, "audit_asked", None)
+    if asked is not None:
+        asked()
+
+
+def _refusal(scope: Scope) -> ASGIApp:
+    return problem(str(scope["state"].get("request_id", "")), 503, NOT_KEPT)
+
+
+def _fields(scope: Scope, body: bytes | bytearray) -> dict[str, Any]:
+    caller: Principal | None = scope["state"].get("caller")
+    return {
+        "request_id": scope["state"].get("request_id", ""),
+        "from": (scope.get("client") or ("unknown",))[0],
+        "caller": None
+        if caller is None
+        else {"name": caller.name, "role": caller.role, "rows": caller.rows, "by": caller.auth},
+        "method": scope["method"],
+        "path": scope["path"][:QUESTION_MAX],
+        "query": scope["query_string"][:QUESTION_MAX].decode("utf-8", "replace"),
+        "question": _question(bytes(body)),
+    }
+
+
+def _question(body: bytes) -> object:
+    """What was sent: JSON as it is, other or longer bodies as the beginning of their text."""
+    if len(body) <= QUESTION_MAX:
+        with suppress(ValueError, RecursionError):
+            found = json.loads(body)
+            json.dumps(found, allow_nan=False)
+            return found
+    return body[:QUESTION_MAX].decode("utf-8", "replace") or None

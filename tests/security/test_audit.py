@@ -1,0 +1,221 @@
+"""Who asked what is recorded before it is answered; where it can't be, nothing is answered, and nothing deleted."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from fastapi.testclient import TestClient
+
+from lineage_core.topics import Topics
+from lineage_query_api.app import create_app
+from lineage_query_api.audit import QUESTION_MAX, _Folder, open_audit
+from lineage_query_api.auth import new_token
+from lineage_query_api.errors import SettingsError
+from lineage_query_api.settings import read_settings
+from lineage_store.opening import open_store
+from tests.servers import KafkaUnderTest
+from tests.stored_lineage import store_run
+
+pytestmark = pytest.mark.security
+HOST = "http://127.0.0.1:8484"
+APPLICATION = "/v1/applications/app-1"
+BACKWARD = {"direction": "backward", "start": {"places": ["write#0#0"]}}
+
+
+class Served:
+    """A server of callers with rights of their own, over one run."""
+
+    def __init__(self, browser: TestClient, tokens: dict[str, str]) -> None:
+        self._browser = browser
+        self._tokens = tokens
+
+    def status(self, caller: str, method: str, path: str, **more: Any) -> int:
+        headers = {"Authorization": f"Bearer {self._tokens.get(caller, caller)}"}
+        return self._browser.request(method, path, headers=headers, **more).status_code
+
+
+@contextmanager
+def served(folder: Path, audit: str) -> Iterator[Served]:
+    url = f"sqlite:///{folder}/lineage.db"
+    store_run(url, folder)
+    tokens, lines = {}, ""
+    for name, role in (("ann", "admin"), ("ron", "reader")):
+        tokens[name], told = new_token(name, role, rows=name == "ann")  # type: ignore[arg-type]
+        lines += told
+    (folder / "tokens.toml").write_text(lines)
+    settings = read_settings(
+        store=url, api_tokens=folder / "tokens.toml", api_audit=audit, api_roots=str(folder)
+    )
+    with open_store(url) as store:
+        app = create_app(store, settings)
+        with TestClient(app, base_url=HOST, raise_server_exceptions=False) as browser:
+            yield Served(browser, tokens)
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    (file,) = folder.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> None:
+    audit = tmp_path / "audit"
+    with served(tmp_path, str(audit)) as server:
+        assert server.status("ron", "POST", f"{APPLICATION}/traces", json=BACKWARD) == 200
+        assert (
+            server.status("ron", "GET", f"{APPLICATION}/rows", params={"address": "x#0#1"}) == 403
+        )
+        assert server.status("nobody", "GET", "/v1/applications") == 401
+        assert server.status("ron", "DELETE", APPLICATION) == 403
+        assert server.status("ann", "DELETE", APPLICATION) == 204
+        assert server.status("ann", "GET", "/healthz") == 200
+    found = records(audit)
+    ron = {"name": "ron", "role": "reader", "rows": False, "by": "token"}
+    ann = {"name": "ann", "role": "admin", "rows": True, "by": "token"}
+    assert [
+        (one["event"], one.get("status"), one["caller"], one["method"], one["path"], one["query"])
+        for one in found
+    ] == [
+        ("answered", 200, ron, "POST", f"{APPLICATION}/traces", ""),
+        ("answered", 403, ron, "GET", f"{APPLICATION}/rows", "address=x%230%231"),
+        ("answered", 401, None, "GET", "/v1/applications", ""),
+        ("answered", 403, ron, "DELETE", APPLICATION, ""),
+        ("asked", None, ann, "DELETE", APPLICATION, ""),
+        ("answered", 204, ann, "DELETE", APPLICATION, ""),
+    ]
+    assert [one["question"] for one in found] == [BACKWARD, *[None] * 5]
+    assert {one["from"] for one in found} == {"testclient"}
+    assert found[4]["request_id"] == found[5]["request_id"] != found[3]["request_id"]
+    assert datetime.fromisoformat(found[0]["at"]).tzinfo == UTC
+    assert not any(token in json.dumps(found) for token in server._tokens.values())
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        (b'{"a": "' + b"x" * 20_000 + b'"}', '{"a": "' + "x" * (QUESTION_MAX - 7)),
+        (b"[" * 5_000, "[" * 5_000),
+        (b'"a\nb', '"a\nb'),
+        (b"\xff\x00", "�\x00"),
+        (b"[NaN]", "[NaN]"),
+        (b'"\\ud800"', "\ud800"),
+    ],
+)
+def test_whatever_is_sent_is_one_line_of_bounded_length(
+    body: bytes, kept: str, tmp_path: Path
+) -> None:
+    with served(tmp_path, str(tmp_path / "audit")) as server:
+        assert 400 <= server.status("ron", "POST", f"{APPLICATION}/traces", content=body) < 500
+        server.status("ron", "GET", f"/v1/applications/{'y' * 30_000}")
+    first, second = records(tmp_path / "audit")
+    assert first["question"] == kept
+    assert len(second["path"]) == QUESTION_MAX
+
+
+def lines_of(connection: socket.socket, count: int) -> list[dict[str, Any]]:
+    """Records that a server of syslog was sent, without what stands before them."""
+    data = b""
+    connection.settimeout(30)
+    while data.count(b"\n") < count:
+        data += connection.recv(65_536)
+    return [json.loads(line.removeprefix(b"<38>lineage-audit: ")) for line in data.splitlines()]
+
+
+def test_nothing_is_answered_or_deleted_while_it_can_not_be_recorded(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as syslog:
+        port = syslog.getsockname()[1]
+        with served(tmp_path, f"syslog+tcp://127.0.0.1:{port}") as server:
+            connection, _ = syslog.accept()
+            assert server.status("ron", "GET", APPLICATION) == 200
+            (told,) = lines_of(connection, 1)
+            assert (told["caller"]["name"], told["path"]) == ("ron", APPLICATION)
+            # It goes away, and comes back.
+            connection.close()
+            syslog.close()
+            assert server.status("ron", "GET", APPLICATION) == 503
+            assert server.status("ann", "DELETE", APPLICATION) == 503
+            assert server.status("ann", "GET", "/healthz") == 200
+            with socket.create_server(("127.0.0.1", port)) as again:
+                assert server.status("ann", "GET", APPLICATION) == 200
+                connection, _ = again.accept()
+                (told,) = lines_of(connection, 1)
+                assert (told["caller"]["name"], told["status"]) == ("ann", 200)
+                connection.close()
+
+
+def test_a_local_syslog_is_sent_records(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as local:
+        local.bind(str(tmp_path / "log"))
+        with served(tmp_path, f"syslog://{tmp_path}/log") as server:
+            assert server.status("ron", "GET", APPLICATION) == 200
+        local.settimeout(30)
+        told = json.loads(local.recv(65_536).removeprefix(b"<38>lineage-audit: "))
+        assert (told["caller"]["name"], told["status"]) == ("ron", 200)
+
+
+def test_standard_output_takes_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with served(tmp_path, "stdout") as server:
+        assert server.status("ron", "GET", APPLICATION) == 200
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    (told,) = map(json.loads, lines)
+    assert (told["caller"]["name"], told["status"]) == ("ron", 200)
+
+
+def test_files_are_of_a_day_and_end_with_their_time(tmp_path: Path) -> None:
+    (tmp_path / "audit-of-us.jsonl").touch()
+    day = 1
+
+    def now() -> datetime:
+        return datetime(2026, 1, day, 23, 59, tzinfo=UTC)
+
+    log, other = (_Folder(tmp_path, 2, now) for _ in range(2))
+    for day in (1, 2, 3, 4):
+        log.keep(f"first of {day}")
+        other.keep(f"second of {day}")
+    log.close()
+    other.close()
+    found = {file.name: file.read_text() for file in tmp_path.glob("audit-2*")}
+    assert found == {
+        f"audit-2026-01-0{one}.jsonl": f"first of {one}\nsecond of {one}\n" for one in (2, 3, 4)
+    }
+    assert (tmp_path / "audit-of-us.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["ftp://there", "kafka:", "syslog+tcp://127.0.0.1:1", "/dev/null/there", "syslog://h:x"],
+)
+def test_a_destination_that_can_not_be_used_is_told_at_the_start(where: str) -> None:
+    with pytest.raises(SettingsError, match="LINEAGE_API_AUDIT"):
+        open_audit(where, 1)
+
+
+@pytest.mark.integration
+def test_a_topic_takes_records(
+    kafka: KafkaUnderTest,
+    kafka_topics: Topics,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, text in kafka.settings.items():
+        monkeypatch.setenv(name, text)
+    topic = f"{kafka_topics.prefix}audit"
+    with served(tmp_path, f"kafka:{topic}") as server:
+        assert server.status("ron", "GET", APPLICATION) == 200
+    consumer = Consumer({"bootstrap.servers": kafka.address, "group.id": topic})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    (record,) = consumer.consume(1, 60)
+    consumer.close()
+    value = record.value()
+    assert value is not None
+    told = json.loads(value)
+    assert (told["caller"]["name"], told["status"]) == ("ron", 200)
