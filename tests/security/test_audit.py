@@ -85,12 +85,12 @@ def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> Non
         (one["event"], one.get("status"), one["caller"], one["method"], one["path"], one["query"])
         for one in found
     ] == [
-        ("answered", 200, ron, "POST", f"{APPLICATION}/traces", ""),
-        ("answered", 403, ron, "GET", f"{APPLICATION}/rows", "address=x%230%231"),
-        ("answered", 401, None, "GET", "/v1/applications", ""),
-        ("answered", 403, ron, "DELETE", APPLICATION, ""),
-        ("asked", None, ann, "DELETE", APPLICATION, ""),
-        ("answered", 204, ann, "DELETE", APPLICATION, ""),
+        ("response", 200, ron, "POST", f"{APPLICATION}/traces", ""),
+        ("response", 403, ron, "GET", f"{APPLICATION}/rows", "address=x%230%231"),
+        ("response", 401, None, "GET", "/v1/applications", ""),
+        ("response", 403, ron, "DELETE", APPLICATION, ""),
+        ("request", None, ann, "DELETE", APPLICATION, ""),
+        ("response", 204, ann, "DELETE", APPLICATION, ""),
     ]
     assert [one["question"] for one in found] == [BACKWARD, *[None] * 5]
     assert {one["from"] for one in found} == {"testclient"}

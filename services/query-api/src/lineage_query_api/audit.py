@@ -304,7 +304,7 @@ class Auditor:
         async def tell(message: Message) -> None:
             nonlocal refused
             if message["type"] == "http.response.start":
-                fields = {**_fields(scope, body), "event": "answered", "status": message["status"]}
+                fields = {**_fields(scope, body), "event": "response", "status": message["status"]}
                 refused = not await run_sync(self._keep, fields)
                 if refused:
                     await _refusal(scope)(scope, receive, send)
@@ -312,7 +312,7 @@ class Auditor:
                 await send(message)
 
         def asked() -> None:
-            if not self._keep({**_fields(scope, body), "event": "asked"}):
+            if not self._keep({**_fields(scope, body), "event": "request"}):
                 raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, NOT_KEPT)
 
         scope.setdefault("state", {})["audit_asked"] = asked
@@ -320,7 +320,7 @@ class Auditor:
             await self._app(scope, read, tell)
         except Exception:
             # It is answered further out, without a word of what was asked for.
-            failed = {**_fields(scope, body), "event": "answered", "status": 500}
+            failed = {**_fields(scope, body), "event": "response", "status": 500}
             await run_sync(self._keep, failed)
             raise
 
