@@ -7,7 +7,7 @@ may have been moved to other files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lineage_core.errors import RecipeError, VersionError
@@ -45,9 +45,12 @@ class Write:
         """Whether nothing of it is left."""
         return bool(self.files) and not self.there
 
-    def doubt(self, name: str) -> str:
-        """Why its rows may not be in the output any more; empty: they are."""
-        if self.table is not None:
+    def doubt(self, name: str, *, of_table: bool) -> str:
+        """Why its rows may not be in the output any more; empty: they are.
+
+        ``of_table``: whether the output is a table with versions by now.
+        """
+        if of_table:
             return f"{name} is a table with versions: which rows of earlier writes it still holds is not known"
         if not self.files:
             return (
@@ -104,28 +107,21 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
     owned = _with_their_own(writes)
     tables = [one for one in writes if one.table is not None]
     commits, unseen = _commits(reader, tables) if tables else (None, "")
-    left = [one for one in owned if _in_log(one, commits) or not one.gone]
-    changed = any(
-        has_changed(state)
-        for one in left
-        if not _in_log(one, commits)
-        for state in one.files.values()
-    )
+    left = [one for one in owned if not _is_gone(one, commits)]
+    changed = any(has_changed(state) for one in left for state in _standings(one, commits))
     warnings: tuple[str, ...] = ()
+    # Of others than tables: nobody who is known has written after it.
+    sure = [one for one in left if _is_whole(one, commits)] if tables else left[:1]
     if not left and owned:
         left, changed = owned[:1], True
         warnings = (
             f"{name}: no file is there any more as it was written; the answer is about what "
             f"{left[0].app} wrote",
         )
-    # Nobody has taken rows away after these; of others than tables, nobody who is known.
-    whole = commits.whole if commits is not None else ()
-    sure = left[:1] if not tables else [one for one in left if one.version in whole]
     doubts = {
-        (one.app, one.node): one.doubt(name)
+        (one.app, one.node): one.doubt(name, of_table=bool(tables))
         for one in left
-        if (_in_log(one, commits) or not one.gone)
-        and not (one in sure and (one.table is not None or not one.files))
+        if not warnings and not (one in sure and (tables or not one.files))
     }
     gaps = _strange(name, tables, commits, unseen) if tables else _gaps(reader, name, owned)
     if warnings and len(owned) > 1:
@@ -135,13 +131,43 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
     )
 
 
-def _in_log(write: Write, commits: Commits | None) -> bool:
-    """Whether a table's log holds a write, and none after it of the whole table: its rows may be in other files by now."""
+def _is_logged(write: Write, commits: Commits | None) -> bool:
+    """Whether a table's log tells of a write: of one that left just its files, where it tells of files."""
+    if commits is None or write.version is None:
+        return False
+    added = commits.added.get(write.version)
+    if added is None:
+        return not commits.added and write.version in commits.changes
+    return added == _names_of(write)
+
+
+def _is_gone(write: Write, commits: Commits | None) -> bool:
+    """Whether nothing of a write is left. Its rows may be in other files by now: a table's log knows."""
+    if commits is not None and _is_logged(write, commits):
+        return write.version not in commits.changes
+    return write.gone
+
+
+def _is_whole(write: Write, commits: Commits | None) -> bool:
+    """Whether a table has all rows of a write, as its log and its files say."""
     return (
         commits is not None
-        and write.version in commits.changes
-        and write.version not in commits.strange
+        and _is_logged(write, commits)
+        and write.version in commits.whole
+        and not any(has_changed(state) for state in _standings(write, commits))
     )
+
+
+def _standings(write: Write, commits: Commits | None) -> Iterator[Standing]:
+    """How those files of a write stand that its output should have."""
+    logged = commits is not None and bool(commits.added) and _is_logged(write, commits)
+    for file, state in write.files.items():
+        if not logged or (commits is not None and file.rpartition("/")[2] in commits.files):
+            yield state
+
+
+def _names_of(write: Write) -> frozenset[str]:
+    return frozenset(file.rpartition("/")[2] for file in write.files)
 
 
 def _with_their_own(writes: Sequence[Write]) -> list[Write]:
@@ -189,12 +215,10 @@ def _commits(reader: RowReader, writes: Sequence[Write]) -> tuple[Commits | None
     """What changed a table with versions, or why that can't be seen."""
     tables = [one.table for one in writes if one.table is not None]
     place = next((one.path for one in tables if one.path is not None), None)
-    known: dict[str, set[str]] = {}
+    known: dict[str, list[frozenset[str]]] = {}
     for one in writes:
         if one.version is not None:
-            known.setdefault(one.version, set()).update(
-                file.rpartition("/")[2] for file in one.files
-            )
+            known.setdefault(one.version, []).append(_names_of(one))
     try:
         if place is None:
             raise RowsError("where it lies is not known")
