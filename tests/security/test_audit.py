@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import resource
+import shutil
+import signal
 import socket
 import stat
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,10 +21,12 @@ from confluent_kafka import Consumer, TopicPartition
 from fastapi.testclient import TestClient
 
 from lineage_core.topics import Topics
+from lineage_query_api import app, audit
 from lineage_query_api.app import create_app
-from lineage_query_api.audit import QUESTION_MAX, _Folder, open_audit
+from lineage_query_api.audit import PLACE_MAX, QUESTION_MAX, UNKNOWN_MAX
 from lineage_query_api.auth import new_token
 from lineage_query_api.errors import SettingsError
+from lineage_query_api.lineages import Lineages
 from lineage_query_api.settings import read_settings
 from lineage_store.opening import open_store
 from tests.servers import KafkaUnderTest
@@ -44,7 +51,7 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path, audit: str) -> Iterator[Served]:
+def served(folder: Path, where: str) -> Iterator[Served]:
     url = f"sqlite:///{folder}/lineage.db"
     store_run(url, folder)
     tokens, lines = {}, ""
@@ -53,12 +60,15 @@ def served(folder: Path, audit: str) -> Iterator[Served]:
         lines += told
     (folder / "tokens.toml").write_text(lines)
     settings = read_settings(
-        store=url, api_tokens=folder / "tokens.toml", api_audit=audit, api_roots=str(folder)
+        store=url, api_tokens=folder / "tokens.toml", api_audit=where, api_roots=str(folder)
     )
-    with open_store(url) as store:
-        app = create_app(store, settings)
-        with TestClient(app, base_url=HOST, raise_server_exceptions=False) as browser:
-            yield Served(browser, tokens)
+    with (
+        open_store(url) as store,
+        TestClient(
+            create_app(store, settings), base_url=HOST, raise_server_exceptions=False
+        ) as browser,
+    ):
+        yield Served(browser, tokens)
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
@@ -68,8 +78,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> None:
-    audit = tmp_path / "audit"
-    with served(tmp_path, str(audit)) as server:
+    with served(tmp_path, str(tmp_path / "audit")) as server:
         assert server.status("ron", "POST", f"{APPLICATION}/traces", json=BACKWARD) == 200
         assert (
             server.status("ron", "GET", f"{APPLICATION}/rows", params={"address": "x#0#1"}) == 403
@@ -78,7 +87,7 @@ def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> Non
         assert server.status("ron", "DELETE", APPLICATION) == 403
         assert server.status("ann", "DELETE", APPLICATION) == 204
         assert server.status("ann", "GET", "/healthz") == 200
-    found = records(audit)
+    found = records(tmp_path / "audit")
     ron = {"name": "ron", "role": "reader", "rows": False, "by": "token"}
     ann = {"name": "ann", "role": "admin", "rows": True, "by": "token"}
     assert [
@@ -94,7 +103,8 @@ def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> Non
     ]
     assert [one["question"] for one in found] == [BACKWARD, *[None] * 5]
     assert {one["from"] for one in found} == {"testclient"}
-    assert found[4]["request_id"] == found[5]["request_id"] != found[3]["request_id"]
+    assert found[4]["id"] == found[5]["id"]
+    assert len({one["id"] for one in found}) == 5
     assert datetime.fromisoformat(found[0]["at"]).tzinfo == UTC
     assert not any(token in json.dumps(found) for token in server._tokens.values())
 
@@ -102,8 +112,9 @@ def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("body", "kept"),
     [
-        (b'{"a": "' + b"x" * 20_000 + b'"}', '{"a": "' + "x" * (QUESTION_MAX - 7)),
-        (b"[" * 5_000, "[" * 5_000),
+        (b"{" + b"x" * 20_000, "{" + "x" * (QUESTION_MAX - 1)),
+        (b"[" * 2_000, "[" * 2_000),
+        ("\u00e9".encode() * 2_000, "\u00e9" * (QUESTION_MAX // 6)),
         (b'"a\nb', '"a\nb'),
         (b"\xff\x00", "�\x00"),
         (b"[NaN]", "[NaN]"),
@@ -115,10 +126,14 @@ def test_whatever_is_sent_is_one_line_of_bounded_length(
 ) -> None:
     with served(tmp_path, str(tmp_path / "audit")) as server:
         assert 400 <= server.status("ron", "POST", f"{APPLICATION}/traces", content=body) < 500
-        server.status("ron", "GET", f"/v1/applications/{'y' * 30_000}")
-    first, second = records(tmp_path / "audit")
+        server.status("ron", "GET", f"/v1/applications/{'y' * 30_000}?a={'z' * 30_000}")
+        server.status("nobody", "POST", f"/v1/applications/{'y' * 30_000}/traces", content=body)
+    first, second, third = records(tmp_path / "audit")
     assert first["question"] == kept
-    assert len(second["path"]) == QUESTION_MAX
+    assert (len(second["path"]), len(second["query"])) == (PLACE_MAX, PLACE_MAX)
+    assert (len(third["path"]), third["question"], third["caller"]) == (UNKNOWN_MAX, None, None)
+    (file,) = (tmp_path / "audit").iterdir()
+    assert max(map(len, file.read_bytes().split(b"\n"))) < 8_192
 
 
 def lines_of(connection: socket.socket, count: int) -> list[dict[str, Any]]:
@@ -130,7 +145,19 @@ def lines_of(connection: socket.socket, count: int) -> list[dict[str, Any]]:
     return [json.loads(line.removeprefix(b"<38>lineage-audit: ")) for line in data.splitlines()]
 
 
-def test_nothing_is_answered_or_deleted_while_it_can_not_be_recorded(tmp_path: Path) -> None:
+def test_tokens_in_addresses_and_questions_are_hidden(tmp_path: Path) -> None:
+    with served(tmp_path, str(tmp_path / "audit")) as server:
+        server.status("ron", "GET", "/v1/me?a=1&token=lm-secret&b=2")
+        server.status("ron", "POST", f"{APPLICATION}/traces", json={"password": "lm-secret"})
+    text = "".join(file.read_text() for file in (tmp_path / "audit").iterdir())
+    assert "lm-secret" not in text
+    assert "a=1&token=***&b=2" in text
+
+
+def test_nothing_is_answered_or_deleted_while_it_can_not_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "FAILED_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as syslog:
         port = syslog.getsockname()[1]
         with served(tmp_path, f"syslog+tcp://127.0.0.1:{port}") as server:
@@ -162,6 +189,62 @@ def test_a_local_syslog_is_sent_records(tmp_path: Path) -> None:
         assert (told["caller"]["name"], told["status"]) == ("ron", 200)
 
 
+def test_a_local_syslog_that_reads_nothing_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "WAIT_S", 0.1)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as local:
+        local.bind(str(tmp_path / "log"))
+        log = audit.open_audit(f"syslog://{tmp_path}/log", 1)
+        assert log is not None
+        with suppress(audit.AuditError), closing(log):
+            for _ in range(10_000):
+                log.keep("x" * 1_000)
+            pytest.fail("it takes records for ever")
+
+
+class Hangs:
+    """A log that takes nothing until it may go on, and then fails."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+
+    def keep(self, line: str) -> None:
+        self.go_on.wait(60)
+        raise OSError("away")
+
+    def close(self) -> None: ...
+
+
+def test_a_log_that_hangs_stops_no_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Hangs()
+    monkeypatch.setattr(app, "open_audit", lambda *_: log)
+    with served(tmp_path, "stdout") as server, ThreadPoolExecutor(60) as callers:
+        waiting = [callers.submit(server.status, "nobody", "GET", "/v1/me") for _ in range(60)]
+        assert server.status("nobody", "GET", "/healthz") == 200
+        assert server.status("nobody", "GET", "/readyz") == 200
+        assert not any(one.done() for one in waiting)
+        log.go_on.set()
+        assert {one.result(60) for one in waiting} == {503}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_error_of_the_server_is_recorded_too(
+    fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        if fails:
+            monkeypatch.setattr(audit._Folder, "keep", broken)
+        raise RuntimeError("of the server")
+
+    monkeypatch.setattr(Lineages, "find", broken)
+    with served(tmp_path, str(tmp_path / "audit")) as server:
+        status = server.status("ron", "GET", f"{APPLICATION}/progress")
+    assert status == (503 if fails else 500)
+    if not fails:
+        assert [one["status"] for one in records(tmp_path / "audit")] == [500]
+
+
 def test_standard_output_takes_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with served(tmp_path, "stdout") as server:
         assert server.status("ron", "GET", APPLICATION) == 200
@@ -177,7 +260,7 @@ def test_files_are_of_a_day_and_end_with_their_time(tmp_path: Path) -> None:
     def now() -> datetime:
         return datetime(2026, 1, day, 23, 59, tzinfo=UTC)
 
-    log, other = (_Folder(tmp_path, 2, now) for _ in range(2))
+    log, other = (audit._Folder(tmp_path, 2, now) for _ in range(2))
     for day in (1, 2, 3, 4):
         log.keep(f"first of {day}")
         other.keep(f"second of {day}")
@@ -190,13 +273,60 @@ def test_files_are_of_a_day_and_end_with_their_time(tmp_path: Path) -> None:
     assert (tmp_path / "audit-of-us.jsonl").exists()
 
 
+def test_a_record_is_whole_or_not_there(tmp_path: Path) -> None:
+    log = audit._Folder(tmp_path / "audit", 2)
+    log.keep("first")
+    (file,) = (tmp_path / "audit").iterdir()
+    with file.open("a") as stream:
+        stream.write("torn by who was kil")
+    log.keep("second")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    was = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 3, hard))
+    try:
+        with pytest.raises(audit.AuditError):
+            log.keep("of a disk that is full")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, was)
+    log.keep("third")
+    assert file.read_text().splitlines() == ["first", "torn by who was kil", "second", "third"]
+    # It is made anew where somebody moved it away, with its folder.
+    file.rename(tmp_path / "moved")
+    log.keep("fourth")
+    shutil.rmtree(file.parent)
+    log.keep("fifth")
+    assert file.read_text() == "fifth\n"
+    log.close()
+
+
+def test_a_folder_of_records_is_of_its_user_alone(tmp_path: Path) -> None:
+    (tmp_path / "audit").mkdir(mode=0o777)
+    audit._Folder(tmp_path / "audit", 2).close()
+    assert stat.S_IMODE((tmp_path / "audit").stat().st_mode) == 0o700
+    (file,) = (tmp_path / "audit").iterdir()
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").touch()
+    with pytest.raises(OSError, match="symbolic"):
+        audit._Folder(tmp_path / "audit", 2)
+
+
 @pytest.mark.parametrize(
     "where",
-    ["ftp://there", "kafka:", "syslog+tcp://127.0.0.1:1", "/dev/null/there", "syslog://h:x"],
+    [
+        "ftp://there",
+        "kafka:",
+        "syslog+tcp://127.0.0.1:1",
+        "/dev/null/there",
+        "syslog://h:x",
+        "syslog://[::1",
+        "http://u:pw@h",
+    ],
 )
 def test_a_destination_that_can_not_be_used_is_told_at_the_start(where: str) -> None:
-    with pytest.raises(SettingsError, match="LINEAGE_API_AUDIT"):
-        open_audit(where, 1)
+    with pytest.raises(SettingsError, match=r"^LINEAGE_API_AUDIT((?!pw).)*$"):
+        audit.open_audit(where, 1)
 
 
 @pytest.mark.integration

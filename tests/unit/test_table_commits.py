@@ -347,7 +347,7 @@ def test_writes_are_beyond_doubt_unless_rows_were_taken_away_later(tmp_path: Pat
 def test_files_that_changed_though_no_commit_says_so_leave_doubts(tmp_path: Path) -> None:
     place = delta(tmp_path, wrote("Append", "f0"), wrote("Append", "f1"))
     for standing in ("changed", "gone"):
-        writes = [written(place, 1), written(place, 0, standing=standing)]  # type: ignore[arg-type]
+        writes = [written(place, 1), written(place, 0, standing=standing)]
         state = output_state(RowReader(), place, writes)
         assert (asked(state), doubted(state), state.changed) == (
             ["app-1", "app-0"],

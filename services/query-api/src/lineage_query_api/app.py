@@ -81,6 +81,7 @@ def create_app(
         responses={status: {"description": "Problem", **problem} for status in REFUSALS},
     )
     app.state.lineages = lineages
+    app.state.audited = audit is not None
     gate = app.state.gate = gate_of(settings)
     problems.install(app)
     for module in (
@@ -140,8 +141,9 @@ def gate_of(settings: QueryApiSettings) -> Gate:
 def _probes(app: FastAPI, registry: CollectorRegistry) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
+    # Not in a thread: those may all wait for a store or a log.
     @router.get("/healthz")
-    def healthz() -> JSONResponse:
+    async def healthz() -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
     @router.get("/readyz")

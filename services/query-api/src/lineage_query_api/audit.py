@@ -6,12 +6,15 @@ a record can't be kept, the request is refused.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
 import select
 import socket
 import sys
+import time
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -23,22 +26,32 @@ from typing import Any, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 import structlog
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from confluent_kafka import KafkaException, Producer
 from fastapi import Request
 from prometheus_client import CollectorRegistry, Counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lineage_core.private_files import private_folder, private_opener
+from lineage_core.private_files import own_file, private_folder, private_opener
+from lineage_core.redaction import redacted
 from lineage_query_api.auth import Principal
 from lineage_query_api.errors import ProblemError, SettingsError
 from lineage_query_api.problems import problem
 from lineage_store.letters import DeadLetterError, read_kafka_settings
 
-QUESTION_MAX = 8_192
-"""Bytes of a request's body, and signs of its path and query each, that a record holds: datagrams of syslog have an end."""
+QUESTION_MAX = 2_048
+"""Bytes of a question in a record; all of a record stays below 8 KiB, which any server of syslog takes."""
+PLACE_MAX = 1_024
+"""Bytes of a path in a record, and of a query."""
+UNKNOWN_MAX = 256
+"""The same of a caller without a login, whose questions are not kept: nobody fills the log from outside."""
 WAIT_S = 10.0
 """How long another server may take to have a record."""
+FAILED_S = 1.0
+"""How long nothing is tried after a record could not be kept."""
+KEPT_AT_ONCE = 4
+"""Threads that keep records: a log that hangs holds up no others."""
 SYSLOG_PORT = 514
 NOT_KEPT = "the audit log can't be written, so nothing is answered"
 DESTINATIONS = (
@@ -75,8 +88,8 @@ def open_audit(where: str, days: int) -> AuditLog | None:
     Raises:
         SettingsError: it is no destination, or can't be used.
     """
-    given = urlsplit(where)
     try:
+        given = urlsplit(where)
         if not where:
             return None
         if where == "stdout":
@@ -89,7 +102,8 @@ def open_audit(where: str, days: int) -> AuditLog | None:
             return _Folder(Path(where), days)
     except (AuditError, OSError, ValueError) as error:
         raise SettingsError(f"LINEAGE_API_AUDIT: {error}") from error
-    raise SettingsError(f"LINEAGE_API_AUDIT is {where}: it must be {DESTINATIONS}")
+    # Not all of it: a password may be in it.
+    raise SettingsError(f"LINEAGE_API_AUDIT is {given.scheme}:...: it must be {DESTINATIONS}")
 
 
 class _Folder:
@@ -98,24 +112,24 @@ class _Folder:
     def __init__(
         self, folder: Path, days: int, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
-        self._folder = private_folder(folder)
+        self._folder = folder
         self._days = days
         self._now = now
         self._lock = Lock()
-        self._day = ""
+        self._path = Path()
         self._file = -1
         with self._lock:
             self._turn()
 
     def keep(self, line: str) -> None:
-        data = (line + "\n").encode()
         try:
             with self._lock:
                 self._turn()
-                if os.write(self._file, data) != len(data):
-                    # What came of it is no record: it ends here.
-                    os.write(self._file, b"\n")
-                    raise AuditError("its disk is full")
+                fcntl.flock(self._file, fcntl.LOCK_EX)
+                try:
+                    self._append(f"{line}\n".encode())
+                finally:
+                    fcntl.flock(self._file, fcntl.LOCK_UN)
                 os.fdatasync(self._file)
         except OSError as error:
             raise AuditError(str(error)) from error
@@ -124,24 +138,52 @@ class _Folder:
         with self._lock:
             if self._file >= 0:
                 os.close(self._file)
-            self._file, self._day = -1, ""
+            self._file, self._path = -1, Path()
+
+    def _append(self, data: bytes) -> None:
+        end = os.lseek(self._file, 0, os.SEEK_END)
+        if end and os.pread(self._file, 1, end - 1) != b"\n":
+            # Whoever wrote last was killed in the middle.
+            data = b"\n" + data
+        try:
+            if os.write(self._file, data) != len(data):
+                raise AuditError("its disk is full")
+        except BaseException:
+            os.ftruncate(self._file, end)
+            raise
 
     def _turn(self) -> None:
+        """Have the file of today open, and none that was moved or deleted."""
         now = self._now()
-        day = f"{now:%Y-%m-%d}"
-        if day == self._day:
+        path = self._folder / _name(f"{now:%Y-%m-%d}")
+        if path == self._path and _is_at(self._file, path):
             return
-        file = private_opener(
-            str(self._folder / _name(day)), os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        )
+        private_folder(self._folder, ours=True)
+        own_file(path)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        file = private_opener(str(path), flags)
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
         if self._file >= 0:
             os.close(self._file)
-        self._file, self._day = file, day
+        self._file, self._path = file, path
         last = _name(f"{now - timedelta(days=self._days):%Y-%m-%d}")
         for old in self._folder.glob(_name("????-??-??")):
             if old.name < last:
-                with suppress(FileNotFoundError):
-                    old.unlink()
+                try:
+                    old.unlink(missing_ok=True)
+                except OSError as error:
+                    structlog.get_logger().warning("audit_not_deleted", reason=str(error))
+
+
+def _is_at(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def _name(day: str) -> str:
@@ -185,7 +227,7 @@ class _Syslog:
                 self._open().emit(record)
             except OSError as error:
                 self._drop()
-                raise AuditError(f"{self._at.geturl()}: {error}") from error
+                raise AuditError(f"syslog: {error}") from error
 
     def close(self) -> None:
         with self._lock:
@@ -222,6 +264,10 @@ class _Strict(SysLogHandler):
         self.unixsocket = False
         self.socktype = socket.SOCK_STREAM
         self.socket = socket.create_connection(self._server, WAIT_S)
+
+    def _connect_unixsocket(self, address: str) -> None:
+        super()._connect_unixsocket(address)  # type: ignore[misc]
+        self.socket.settimeout(WAIT_S)
 
     def is_left(self) -> bool:
         """Whether the other side has closed the connection."""
@@ -263,7 +309,9 @@ class _Topic:
             self._producer.produce(
                 self._topic, line.encode(), on_delivery=lambda error, _: told.append(error)
             )
-            self._producer.flush(2 * WAIT_S)
+            until = time.monotonic() + 2 * WAIT_S
+            while not told and time.monotonic() < until:
+                self._producer.poll(0.05)
         except (KafkaException, BufferError) as error:
             raise AuditError(f"Kafka: {error}") from error
         if not told:
@@ -288,13 +336,20 @@ class Auditor:
             "lineage_api_audit_failures", "Audit records that could not be kept.", registry=registry
         )
         self._log = structlog.get_logger()
+        self._threads = CapacityLimiter(KEPT_AT_ONCE)
+        self._not_before = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
+        if scope["type"] != "http" or "/v1/" not in scope["path"]:
             await self._app(scope, receive, send)
             return
+        number = uuid.uuid4().hex
         body = bytearray()
-        refused = False
+        begun = refused = False
+
+        def keep(event: str, status: int | None = None) -> bool:
+            told = {} if status is None else {"status": status}
+            return self._keep({"event": event, **told, "id": number, **_fields(scope, body)})
 
         async def read() -> Message:
             message = await receive()
@@ -302,32 +357,42 @@ class Auditor:
             return message
 
         async def tell(message: Message) -> None:
-            nonlocal refused
+            nonlocal begun, refused
             if message["type"] == "http.response.start":
-                fields = {**_fields(scope, body), "event": "response", "status": message["status"]}
-                refused = not await run_sync(self._keep, fields)
+                refused = not await self._apart(lambda: keep("response", message["status"]))
+                begun = True
                 if refused:
                     await _refusal(scope)(scope, receive, send)
             if not refused:
                 await send(message)
 
-        def asked() -> None:
-            if not self._keep({**_fields(scope, body), "event": "request"}):
+        def requested() -> None:
+            if not keep("request"):
                 raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, NOT_KEPT)
 
-        scope.setdefault("state", {})["audit_asked"] = asked
+        scope.setdefault("state", {})["audit_request"] = requested
         try:
             await self._app(scope, read, tell)
-        except Exception:
-            # It is answered further out, without a word of what was asked for.
-            failed = {**_fields(scope, body), "event": "response", "status": 500}
-            await run_sync(self._keep, failed)
-            raise
+        except Exception as error:
+            if begun:
+                await self._apart(lambda: keep("broken"))
+                raise
+            if await self._apart(lambda: keep("response", 500)):
+                raise
+            self._log.error("request_failed", reason=str(error), exc_info=error)
+            await _refusal(scope)(scope, receive, send)
+
+    async def _apart(self, keep: Callable[[], bool]) -> bool:
+        return await run_sync(keep, limiter=self._threads)
 
     def _keep(self, fields: Fields) -> bool:
+        if time.monotonic() < self._not_before:
+            self._failed.inc()
+            return False
         try:
             self._audit.keep(json.dumps({"at": datetime.now(UTC).isoformat(), **fields}))
-        except AuditError as error:
+        except Exception as error:
+            self._not_before = time.monotonic() + FAILED_S
             self._failed.inc()
             self._log.error("audit_failed", reason=str(error), request_id=fields["request_id"])
             return False
@@ -340,9 +405,11 @@ def record_before(request: Request) -> None:
     Raises:
         ProblemError: 503, it can't be kept.
     """
-    asked: Callable[[], None] | None = getattr(request.state, "audit_asked", None)
-    if asked is not None:
-        asked()
+    requested: Callable[[], None] | None = getattr(request.state, "audit_request", None)
+    if requested is not None:
+        requested()
+    elif request.app.state.audited:
+        raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, NOT_KEPT)
 
 
 def _refusal(scope: Scope) -> ASGIApp:
@@ -351,24 +418,44 @@ def _refusal(scope: Scope) -> ASGIApp:
 
 def _fields(scope: Scope, body: bytes | bytearray) -> dict[str, Any]:
     caller: Principal | None = scope["state"].get("caller")
+    most = PLACE_MAX if caller is not None else UNKNOWN_MAX
+    query = scope["query_string"].decode("utf-8", "replace")
     return {
         "request_id": scope["state"].get("request_id", ""),
         "from": (scope.get("client") or ("unknown",))[0],
         "caller": None
         if caller is None
-        else {"name": caller.name, "role": caller.role, "rows": caller.rows, "by": caller.auth},
-        "method": scope["method"],
-        "path": scope["path"][:QUESTION_MAX],
-        "query": scope["query_string"][:QUESTION_MAX].decode("utf-8", "replace"),
-        "question": _question(bytes(body)),
+        else {
+            "name": _cut(caller.name, UNKNOWN_MAX),
+            "role": caller.role,
+            "rows": caller.rows,
+            "by": caller.auth,
+        },
+        "method": _cut(scope["method"], UNKNOWN_MAX),
+        "path": _cut(_hidden(scope["path"]), most),
+        "query": _cut("&".join(redacted(query.split("&"))), most),
+        "question": None if caller is None else _question(bytes(body)),
     }
 
 
 def _question(body: bytes) -> object:
     """What was sent: JSON as it is, other or longer bodies as the beginning of their text."""
-    if len(body) <= QUESTION_MAX:
-        with suppress(ValueError, RecursionError):
-            found = json.loads(body)
-            json.dumps(found, allow_nan=False)
+    text = _hidden(body.decode("utf-8", "replace"))
+    with suppress(ValueError, RecursionError):
+        found = json.loads(text)
+        if len(json.dumps(found, allow_nan=False)) <= QUESTION_MAX:
             return found
-    return body[:QUESTION_MAX].decode("utf-8", "replace") or None
+    return _cut(text, QUESTION_MAX) or None
+
+
+def _hidden(text: str) -> str:
+    (found,) = redacted([text])
+    return found
+
+
+def _cut(text: str, most: int) -> str:
+    """The beginning of a text, of at most so many bytes as JSON."""
+    text = text[:most]
+    while len(written := json.dumps(text)) > most + 2:
+        text = text[: len(text) * most // len(written)]
+    return text
