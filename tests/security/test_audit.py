@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from fastapi.testclient import TestClient
+from structlog.testing import capture_logs
 
 from lineage_core.topics import Topics
 from lineage_query_api import app, audit
@@ -238,7 +239,7 @@ def test_an_error_of_the_server_is_recorded_too(
         raise RuntimeError("of the server")
 
     monkeypatch.setattr(Lineages, "find", broken)
-    with served(tmp_path, str(tmp_path / "audit")) as server:
+    with capture_logs(), served(tmp_path, str(tmp_path / "audit")) as server:
         status = server.status("ron", "GET", f"{APPLICATION}/progress")
     assert status == (503 if fails else 500)
     if not fails:
