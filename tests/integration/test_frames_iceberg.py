@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from lineage_core.recipe import ICEBERG
 from lineage_store.paths import RowsError
 from lineage_store.rows import RowReader
 from lineage_store.table_commits import EARLIER, commits_of
@@ -193,4 +192,4 @@ def test_iceberg_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
 
 def strange(table: str, *known: str) -> tuple[str, ...]:
     """The snapshots of a table that are not among the known ones."""
-    return commits_of(RowReader(), ICEBERG, table, dict.fromkeys(known, ())).strange
+    return commits_of(RowReader(), table, dict.fromkeys(known, ())).strange

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ def delta(folder: Path, *commits: Lines) -> str:
     for version, lines in enumerate(commits):
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (log / f"{version:020}.json").write_text(text)
+        for name in (line["add"]["path"] for line in lines if "add" in line):
+            if ":" not in name:
+                (folder / name).touch()
     return str(folder)
 
 
@@ -49,8 +53,12 @@ def wrote(mode: str, name: str, parts: dict[str, str] | None = None, **told: Any
     return [*info("WRITE", **{"mode": mode, "partitionBy": "[]", **told}), *add(name, parts)]
 
 
-def overwrote(name: str, *removed: str, **told: Any) -> Lines:
-    return [*wrote("Overwrite", name, **told), *remove(*removed)]
+def overwrote(name: str, *removed: str, read: int | None = None, **told: Any) -> Lines:
+    """``read``: the version that it overwrote."""
+    told_of, *files = wrote("Overwrite", name, **told)
+    if read is not None:
+        told_of["commitInfo"]["readVersion"] = read
+    return [told_of, *files, *remove(*removed)]
 
 
 def moved(name: str, *removed: str) -> Lines:
@@ -93,14 +101,14 @@ def iceberg(
     return str(folder)
 
 
-def of_delta(place: str, *known: int) -> tuple[tuple[str, ...], ...]:
+def of_delta(place: str, *known: int, there: tuple[str, ...] = ()) -> tuple[tuple[str, ...], ...]:
     names = {str(one): [frozenset({f"f{one}"})] for one in known}
-    found = commits_of(RowReader(), DELTA, place, names)
+    found = commits_of(RowReader(), place, names, there)
     return found.changes, found.strange, found.whole
 
 
 def of_iceberg(place: str, *known: int) -> tuple[tuple[str, ...], ...]:
-    found = commits_of(RowReader(), ICEBERG, place, {str(one): () for one in known})
+    found = commits_of(RowReader(), place, {str(one): () for one in known})
     return found.changes, found.strange, found.whole
 
 
@@ -196,8 +204,8 @@ def test_a_commit_that_is_too_large_leaves_all_in_doubt(
     commits = wrote("Append", "f0"), large, wrote("Append", "f2")
     monkeypatch.setattr(table_commits, "BYTES_MAX", 2_000)
     place = delta(tmp_path / "appended", *commits)
-    assert of_delta(place, 0, 1, 2) == (("2", "1", "0"), ("1",), ("2", "1"))
-    place = delta(tmp_path / "anew", *commits, overwrote("f3", "f0", "f1", "f2"))
+    assert of_delta(place, 0, 1, 2) == (("2", "1", "0"), ("1",), ("2",))
+    place = delta(tmp_path / "anew", *commits, overwrote("f3", "f0", "f1", "f2", read=2))
     assert of_delta(place, 0, 1, 2, 3) == (("3",), (), ("3",))
     monkeypatch.setattr(table_commits, "LOG_BYTES_MAX", 500)
     with pytest.raises(RowsError, match="too large"):
@@ -236,14 +244,21 @@ def test_a_table_that_was_made_anew_has_none_of_the_writes_before(tmp_path: Path
 
 
 def test_versions_whose_log_is_cleaned_are_known_by_files_that_are_there(tmp_path: Path) -> None:
-    place = delta(tmp_path, wrote("Append", "f0"), wrote("Append", "f1"), overwrote("f2", "f0"))
+    overwritten = overwrote("f2", "f0", "f1", read=1)
+    place = delta(tmp_path, wrote("Append", "f0"), wrote("Append", "f1"), overwritten)
     log = tmp_path / "_delta_log"
     (log / f"{0:020}.json").unlink()
-    assert of_delta(place, 1, 2) == (("2", "1"), (), ("2", "1"))
+    assert of_delta(place, 1, 2) == (("2",), (), ("2",))
+    # What it overwrote is gone, though its files lie there.
+    state = output_state(RowReader(), place, [written(place, one) for one in (2, 1, 0)])
+    assert (asked(state), doubted(state), state.gaps) == (["app-2"], set(), ())
     (log / f"{2:020}.json").unlink()
     assert of_delta(place, 0, 1)[1] == (EARLIER,)
-    (tmp_path / "f0").touch()
-    assert of_delta(place, 0, 1)[1] == ()
+    assert of_delta(place, 0, 1, there=("0",))[1] == ()
+    state = output_state(RowReader(), place, [written(place, one) for one in (1, 0)])
+    assert (asked(state), doubted(state), state.gaps) == (["app-1", "app-0"], {"app-0"}, ())
+    copied = [written(place, 1), written(place, 0, standing="changed")]
+    assert output_state(RowReader(), place, copied).gaps
     (log / f"{2:020}.checkpoint.parquet").touch()
     with pytest.raises(RowsError, match="not in its log"):
         of_delta(place, 0, 1)
@@ -252,16 +267,14 @@ def test_versions_whose_log_is_cleaned_are_known_by_files_that_are_there(tmp_pat
 @pytest.mark.parametrize(
     ("last", "known"),
     [
-        (overwrote("f1", "f0"), True),
-        (overwrote("f1", "f0", partitionBy='["p"]'), False),
-        ([*wrote("Overwrite", "f1", {"p": "2"}), *remove("f0")], False),
-        (overwrote("f1", "f0", isDynamicPartitionOverwrite=True), False),
+        (overwrote("f1", "f0", read=0), True),
+        (overwrote("f1", "f0", read=0, partitionBy='["p"]'), False),
+        (overwrote("f1", "f0", read=0, isDynamicPartitionOverwrite=True), False),
+        ([*overwrote("f1", "f0", read=0), *add("f2", {"p": "2"})], False),
+        (overwrote("f1", "f0", read=-1), False),
+        (overwrote("f1", "f0"), False),
+        (overwrote("f1", "f0", read=0)[:1], False),
         (wrote("Append", "f1"), False),
-        (overwrote("f1", "f0")[:1], False),
-        (
-            [{"commitInfo": {**overwrote("f1")[0]["commitInfo"], "readVersion": -1}}, *add("f1")],
-            False,
-        ),
     ],
 )
 def test_just_a_write_of_a_whole_table_ends_what_a_cleaned_log_may_hide(
@@ -269,7 +282,7 @@ def test_just_a_write_of_a_whole_table_ends_what_a_cleaned_log_may_hide(
 ) -> None:
     place = delta(tmp_path, wrote("Append", "f0"), last)
     (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
-    assert (of_delta(place, 1)[1] == ()) == known
+    assert (EARLIER not in of_delta(place, 1)[1]) == known
 
 
 def test_files_of_a_log_that_are_none_are_not_read(tmp_path: Path) -> None:
@@ -280,8 +293,40 @@ def test_files_of_a_log_that_are_none_are_not_read(tmp_path: Path) -> None:
         of_delta(place, 0)
     file.unlink()
     file.symlink_to("/dev/zero")
-    with pytest.raises(RowsError, match="no file of its own"):
+    with pytest.raises(RowsError, match="can't be read"):
         of_delta(place, 0)
+
+
+def test_a_log_that_only_a_catalog_knows_whole_is_not_trusted(tmp_path: Path) -> None:
+    protocol = {"protocol": {"readerFeatures": ["catalogManaged"], "minReaderVersion": 3}}
+    place = delta(tmp_path, [protocol, *wrote("Append", "f0")])
+    with pytest.raises(RowsError, match="catalog alone"):
+        of_delta(place, 0)
+
+
+def test_lines_of_a_log_end_where_json_says(tmp_path: Path) -> None:
+    place = delta(tmp_path, wrote("Append", "f0"))
+    file = tmp_path / "_delta_log" / f"{0:020}.json"
+    file.write_text(file.read_text() + '{"txn": {"appId": "a\u2028b\x85c"}}\n\n')
+    assert of_delta(place, 0) == (("0",), (), ("0",))
+
+
+def test_a_log_of_many_files_is_held_once(tmp_path: Path) -> None:
+    names = [f"m{number}" for number in range(1_000)]
+    appends = [wrote("Append", f"f{number}") for number in range(300)]
+    moves: list[Lines] = []
+    old = [f"f{number}" for number in range(300)]
+    for round_ in range(10):
+        new = [f"{name}-{round_}" for name in names]
+        many = [line for name in new for line in add(name, changes=False)]
+        moves.append([*info("OPTIMIZE"), *many, *remove(*old, changes=False)])
+        old = new
+    place = delta(tmp_path, *appends, *moves)
+    tracemalloc.start()
+    of_delta(place)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8 << 20
 
 
 def test_other_files_with_the_same_rows_are_no_write_of_all(tmp_path: Path) -> None:
@@ -301,6 +346,10 @@ def test_metadata_that_may_not_be_the_latest_tell_nothing(tmp_path: Path) -> Non
     with pytest.raises(RowsError, match="latest"):
         of_iceberg(place, 1, 9)
     place = iceberg(tmp_path / "catalog", 1, new, name="00002-a.metadata.json")
+    with pytest.raises(RowsError, match="catalog alone"):
+        of_iceberg(place, 1)
+    iceberg(tmp_path / "registered", 1, new)
+    place = iceberg(tmp_path / "registered", 1, new, name="00000-a.metadata.json")
     with pytest.raises(RowsError, match="catalog alone"):
         of_iceberg(place, 1)
     place = iceberg(tmp_path / "elsewhere", 1, new, name="v2.metadata.json")
@@ -362,6 +411,23 @@ def test_rows_that_were_moved_to_other_files_are_not_overwritten(tmp_path: Path)
     state = output_state(RowReader(), place, writes)
     assert (asked(state), doubted(state)) == (["app-1", "app-0"], set())
     assert (state.changed, state.gaps, state.warnings) == (False, (), ())
+
+
+def test_what_others_made_a_table_of_is_in_doubt(tmp_path: Path) -> None:
+    taken = [*info("CONVERT"), *add("f0"), *add("f1")]
+    place = delta(tmp_path, taken, [*info("DELETE"), *remove("f0")])
+    files: dict[str, Standing] = {f"{place}/f0": "same", f"{place}/f1": "same"}
+    state = output_state(RowReader(), place, [Write("plain", "n1", files)])
+    assert doubted(state) == {"plain"}
+    assert state.gaps
+    # A write whose columns are not those of the table has no format in its recipe.
+    place = delta(tmp_path / "inserted", wrote("Append", "f0"), overwrote("f1", "f0"))
+    output = Output(kind="table", path=place, version="0")
+    state = output_state(
+        RowReader(), place, [Write("insert", "n1", {f"{place}/f0": "same"}, output)]
+    )
+    assert state.warnings
+    assert doubted(state) == {"insert"}
 
 
 def test_what_is_a_table_by_now_may_not_hold_the_files_before(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from lineage_store.paths import RowsError, canonical
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
 from lineage_store.standing import Standing, has_changed
-from lineage_store.table_commits import EARLIER, Commits, commits_of
+from lineage_store.table_commits import EARLIER, Commits, commits_of, is_table
 
 FILES_NAMED = 3
 
@@ -105,13 +105,14 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
         writes: all that are known, of one application or of all, the latest first.
     """
     owned = _with_their_own(writes)
-    tables = [one for one in writes if one.table is not None]
-    commits, unseen = _commits(reader, tables) if tables else (None, "")
+    tables = [one for one in owned if one.table is not None]
+    is_now = bool(tables) or _is_table(reader, name)
+    commits, unseen = _commits(reader, name, tables) if is_now else (None, "")
     left = [one for one in owned if not _is_gone(one, commits)]
     changed = any(has_changed(state) for one in left for state in _standings(one, commits))
     warnings: tuple[str, ...] = ()
     # Of others than tables: nobody who is known has written after it.
-    sure = [one for one in left if _is_whole(one, commits)] if tables else left[:1]
+    sure = [one for one in left if _is_whole(one, commits)] if is_now else left[:1]
     if not left and owned:
         left, changed = owned[:1], True
         warnings = (
@@ -119,11 +120,11 @@ def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> Outpu
             f"{left[0].app} wrote",
         )
     doubts = {
-        (one.app, one.node): one.doubt(name, of_table=bool(tables))
+        (one.app, one.node): one.doubt(name, of_table=is_now)
         for one in left
-        if not warnings and not (one in sure and (tables or not one.files))
+        if (is_now or not warnings) and not (one in sure and (is_now or not one.files))
     }
-    gaps = _strange(name, tables, commits, unseen) if tables else _gaps(reader, name, owned)
+    gaps = _strange(name, commits, unseen) if is_now else _gaps(reader, name, owned)
     if warnings and len(owned) > 1:
         gaps += (f"{name}: which of {len(owned):,} known writes it held last is not known",)
     return OutputState(
@@ -135,17 +136,27 @@ def _is_logged(write: Write, commits: Commits | None) -> bool:
     """Whether a table's log tells of a write: of one that left just its files, where it tells of files."""
     if commits is None or write.version is None:
         return False
-    added = commits.added.get(write.version)
-    if added is None:
-        return not commits.added and write.version in commits.changes
-    return added == _names_of(write)
+    if commits.files is None:
+        return write.version in commits.changes or commits.is_over(write.version)
+    names = _names_of(write)
+    return bool(names) and names == commits.added.get(write.version)
 
 
 def _is_gone(write: Write, commits: Commits | None) -> bool:
     """Whether nothing of a write is left. Its rows may be in other files by now: a table's log knows."""
-    if commits is not None and _is_logged(write, commits):
-        return write.version not in commits.changes
+    if commits is not None and write.version is not None:
+        if _is_logged(write, commits):
+            return write.version not in commits.changes
+        if commits.is_over(write.version):
+            return True
     return write.gone
+
+
+def _is_table(reader: RowReader, name: str) -> bool:
+    try:
+        return is_table(reader, name)
+    except RowsError:
+        return True
 
 
 def _is_whole(write: Write, commits: Commits | None) -> bool:
@@ -160,9 +171,9 @@ def _is_whole(write: Write, commits: Commits | None) -> bool:
 
 def _standings(write: Write, commits: Commits | None) -> Iterator[Standing]:
     """How those files of a write stand that its output should have."""
-    logged = commits is not None and bool(commits.added) and _is_logged(write, commits)
+    files = commits.files if commits is not None and _is_logged(write, commits) else None
     for file, state in write.files.items():
-        if not logged or (commits is not None and file.rpartition("/")[2] in commits.files):
+        if files is None or file.rpartition("/")[2] in files:
             yield state
 
 
@@ -211,30 +222,28 @@ def _gaps(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[str, .
     return tuple(found)
 
 
-def _commits(reader: RowReader, writes: Sequence[Write]) -> tuple[Commits | None, str]:
+def _commits(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[Commits | None, str]:
     """What changed a table with versions, or why that can't be seen."""
-    tables = [one.table for one in writes if one.table is not None]
-    place = next((one.path for one in tables if one.path is not None), None)
+    places = (one.table.path for one in writes if one.table is not None)
+    place = next((path for path in places if path is not None), None if writes else name)
     known: dict[str, list[frozenset[str]]] = {}
     for one in writes:
         if one.version is not None:
             known.setdefault(one.version, []).append(_names_of(one))
+    there = {one.version for one in writes if one.version is not None and one.there}
     try:
         if place is None:
             raise RowsError("where it lies is not known")
-        return commits_of(reader, str(tables[0].format), place, known), ""
+        return commits_of(reader, place, known, there), ""
     except RowsError as error:
         return None, str(error)
 
 
-def _strange(
-    name: str, writes: Sequence[Write], commits: Commits | None, unseen: str
-) -> tuple[str, ...]:
+def _strange(name: str, commits: Commits | None, unseen: str) -> tuple[str, ...]:
     """Commits of a table that no known write made."""
     if commits is None:
         return (f"{name}: whether others wrote into it can't be seen: {unseen}",)
-    delta = any(one.table is not None and one.table.format == DELTA for one in writes)
-    what = "versions" if delta else "snapshots"
+    what = "snapshots" if commits.files is None else "versions"
     told = [one for one in commits.strange if one != EARLIER]
     found = []
     if told:
@@ -261,7 +270,7 @@ def _table_of(graph: FlowGraph, node: NodeRecord) -> Output | None:
         output = Recipe.from_json(text).output
     except (RecipeError, VersionError):
         return None
-    return output if output.format in {DELTA, ICEBERG} else None
+    return output if output.version is not None or output.format in {DELTA, ICEBERG} else None
 
 
 def _named(paths: Sequence[str]) -> str:

@@ -8,16 +8,17 @@ this machine.
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from lineage_core.recipe import DELTA
+from lineage_core.recipe import DELTA, ICEBERG
 from lineage_store.paths import RowsError, canonical, plain_path, split_scheme
 from lineage_store.rows import ForbiddenRowsError, RowReader
 
@@ -27,9 +28,9 @@ BYTES_MAX = 64 << 20
 """Of a file of a log: of a commit with more nothing is known."""
 LOG_BYTES_MAX = 256 << 20
 """Of all files of a log that are read for one question."""
-_DELTA = re.compile(r"(\d{20})\.json")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*")
-_ICEBERG = re.compile(r"v(\d+)\.metadata\.json(\.gz)?")
+_DELTA = re.compile(r"([0-9]{20})\.json")
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\..*")
+_ICEBERG = re.compile(r"v([0-9]+)\.metadata\.json")
 _WRITES = {"WRITE", "CREATE OR REPLACE TABLE AS SELECT", "CREATE TABLE AS SELECT", "REPLACE TABLE AS SELECT"}  # fmt: skip
 _UNCONDITIONAL = {
     *("canMergeSchema", "canOverwriteSchema", "clusterBy", "description", "isDynamicPartitionOverwrite"),
@@ -38,8 +39,10 @@ _UNCONDITIONAL = {
 """What Delta Lake tells of a write whose files hold no rows but its own: with any other condition it may copy some."""
 _MOVES = {"OPTIMIZE", "REORG", "COMPUTE STATS", "ROW TRACKING BACKFILL"}
 """Operations of Delta Lake that put the same rows into other files."""
+_ELSEWHERE = ("catalogManaged", "catalogOwned", "coordinatedCommits")
+"""Features of Delta Lake's tables whose latest commits only a catalog may know."""
 EARLIER = "earlier ones"
-Known = Mapping[str, Iterable[frozenset[str]]]
+Known = Mapping[str, Collection[frozenset[str]]]
 """The versions that known writes made, with the names of the files that each write left, without folders."""
 
 
@@ -49,26 +52,58 @@ class Commits:
 
     ``strange``: those that no known write made; `EARLIER` last, where the table tells nothing of earlier ones any more.
     ``whole``: those of which all rows are there.
-    ``files``: names of the files that a table of Delta Lake consists of, as far as its log tells.
+    ``over``: those of which no row is there, of snapshots; of versions all before ``since`` that are told nowhere else.
+    ``files``: names of the files that a table of Delta Lake consists of, as far as its log tells; None of other tables.
     ``added``: the same of each version of its log, of what it added.
     """
 
     changes: tuple[str, ...]
     strange: tuple[str, ...]
     whole: tuple[str, ...]
-    files: frozenset[str] = frozenset()
+    over: frozenset[str] = frozenset()
+    since: int = 0
+    files: frozenset[str] | None = None
     added: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
+    def is_over(self, version: str) -> bool:
+        """Whether a table surely has no row of a version any more."""
+        if self.files is None:
+            return version in self.over
+        is_told = version in self.added or version in self.changes
+        return not is_told and version.isdecimal() and int(version) < self.since
 
-def commits_of(reader: RowReader, kind: str, place: str, known: Known) -> Commits:
+
+def is_table(reader: RowReader, place: str) -> bool:
+    """Whether a folder of this machine has the log of a table with versions."""
+    folder = canonical(place)
+    if split_scheme(folder)[0] not in {"", "file"} or not reader.may_read(folder):
+        return False
+    return _kind_at(Path(plain_path(folder))) is not None
+
+
+def _kind_at(folder: Path) -> str | None:
+    """What kind of table a folder is; None for none.
+
+    Raises:
+        RowsError: it is of two kinds.
+    """
+    has_log = (folder / "_delta_log").is_dir()
+    if any((folder / "metadata").glob("*.metadata.json")):
+        if has_log:
+            raise RowsError("it has logs of two kinds")
+        return ICEBERG
+    return DELTA if has_log else None
+
+
+def commits_of(reader: RowReader, place: str, known: Known, there: Collection[str] = ()) -> Commits:
     """The commits of which a table may hold rows.
 
     Args:
         reader: says which files may be read.
-        kind: Delta Lake or Iceberg, as recipes name them.
         place: the table's folder.
         known: a version of Delta Lake counts only where a known write left just the files that it added: a table that was
             made anew counts from 0 again. Snapshots of Iceberg have numbers of their own.
+        there: versions of known writes whose files are there, as they were left.
 
     Raises:
         RowsError: nobody can tell.
@@ -77,9 +112,14 @@ def commits_of(reader: RowReader, kind: str, place: str, known: Known) -> Commit
         raise RowsError("it lies elsewhere")
     if not reader.may_read(canonical(place)):
         raise ForbiddenRowsError("its files may not be read here")
-    walk = _delta if kind == DELTA else _iceberg
+    folder = Path(plain_path(canonical(place)))
     try:
-        return walk(_Files(reader), Path(plain_path(canonical(place))), known)
+        kind = _kind_at(folder)
+        if kind is None:
+            raise RowsError("it has no log")
+        if kind == DELTA:
+            return _delta(_Files(reader), folder, known, there)
+        return _iceberg(_Files(reader), folder, known)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise RowsError(f"what its log says can't be read: {problem}") from problem
 
@@ -97,23 +137,30 @@ class _Files:
         Raises:
             RowsError: it is no file that may be read here.
         """
-        status = path.lstat()
-        if not stat.S_ISREG(status.st_mode) or not self.reader.may_read(canonical(str(path))):
-            raise RowsError(f"{path.name} is no file of its own")
-        if status.st_size > BYTES_MAX:
-            return None
-        with path.open("rb") as stream:
-            data = stream.read(min(BYTES_MAX, self.left) + 1)
+        if not self.reader.may_read(canonical(str(path))):
+            raise ForbiddenRowsError(f"{path.name} may not be read here")
+        with open(path, "rb", opener=_no_link) as stream:
+            status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise RowsError(f"{path.name} is no file of its own")
+            if status.st_size > BYTES_MAX:
+                return None
+            data = stream.read(status.st_size)
         self.left -= len(data)
         if self.left < 0:
             raise RowsError("its log is too large")
         return data.decode("utf-8")
 
 
+def _no_link(path: str, flags: int) -> int:
+    # What is no file must not make it wait.
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
 # -- Delta Lake ---------------------------------------------------------------------------------
 
 
-def _delta(files: _Files, folder: Path, known: Known) -> Commits:
+def _delta(files: _Files, folder: Path, known: Known, there: Collection[str]) -> Commits:
     log = folder / "_delta_log"
     versions: dict[int, Path] = {}
     checkpoints = [-1]
@@ -132,18 +179,11 @@ def _delta(files: _Files, folder: Path, known: Known) -> Commits:
     while first - 1 in versions and latest - first + 1 < COMMITS_MAX:
         first -= 1
     # The log is cleaned from its beginning on. Known writes whose files are there were of this table.
-    told = all(
-        any(_is_there(folder, names) for names in known.get(str(one), ())) for one in range(first)
-    )
-    table = _Table(earlier=not told)
+    table = _Table(earlier=not all(str(version) in there for version in range(first)))
     for version in range(first, latest + 1):
         table.apply(version, _DeltaCommit.of(version, files.text(versions[version])))
+    table.look_for_files(folder)
     return table.commits(known)
-
-
-def _is_there(folder: Path, names: Iterable[str]) -> bool:
-    """Whether a file of some is in a folder: that is no other table than the one which it was written to."""
-    return any((folder / name).is_file() for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +208,16 @@ class _DeltaCommit:
         if text is None:
             return None
         actions: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for line in text.splitlines():
+        # Not by splitlines: it takes other signs for ends of lines, too.
+        for line in filter(None, text.split("\n")):
             for name, action in json.loads(line).items():
                 actions[name].append(action)
+        if _is_elsewhere(actions["protocol"]):
+            raise RowsError("its latest commits are known to its catalog alone")
         files = [*actions["add"], *actions["remove"]]
         changing = [bool(file["dataChange"]) for file in files]
         told = actions["commitInfo"][0] if actions["commitInfo"] else {}
-        own = _is_unconditional(told) and all(changing)
+        own = _is_unconditional(told, removes=bool(actions["remove"])) and all(changing)
         return cls(
             frozenset(unquote(file["path"]) for file in actions["add"]),
             frozenset(unquote(file["path"]) for file in actions["remove"]),
@@ -183,16 +226,27 @@ class _DeltaCommit:
             # Of partitions an overwrite may leave some, and one that adds nothing may have been of none.
             own
             and _is_of_whole(told)
-            and told.get("readVersion", version - 1) == version - 1
+            and told.get("readVersion", -1) == version - 1
             and bool(actions["add"])
             and not any(file.get("partitionValues") for file in files),
             _fields_of(actions["metaData"][-1]) if actions["metaData"] else None,
         )
 
 
-def _is_unconditional(told: Mapping[str, Any]) -> bool:
+def _is_elsewhere(protocols: Iterable[Mapping[str, Any]]) -> bool:
+    return any(
+        str(feature).startswith(_ELSEWHERE)
+        for protocol in protocols
+        for side in ("readerFeatures", "writerFeatures")
+        for feature in protocol.get(side) or ()
+    )
+
+
+def _is_unconditional(told: Mapping[str, Any], *, removes: bool) -> bool:
     given = told.get("operationParameters", {})
-    return told.get("operation") in _WRITES and given.keys() <= _UNCONDITIONAL
+    if told.get("operation") not in _WRITES or not given.keys() <= _UNCONDITIONAL:
+        return False
+    return not removes or told["operation"] != "WRITE" or given.get("mode") == "Overwrite"
 
 
 def _is_of_whole(told: Mapping[str, Any]) -> bool:
@@ -220,43 +274,52 @@ class _Table:
 
     def __init__(self, *, earlier: bool) -> None:
         self._earlier = earlier
-        self._holds: dict[str, set[int]] = {}
-        self._held: dict[str, set[int]] = {}
+        self._since = 0
+        self._holds: dict[str, frozenset[int]] = {}
+        self._held: dict[str, frozenset[int]] = {}
         """The same of files that are gone, too."""
-        self._unknown: set[int] = set()
-        """Those whose rows files may hold that nobody knows."""
         self._lost: set[int] = set()
         """Versions of which rows may be gone."""
+        self._unknown: set[int] = set()
+        """Those whose rows files may hold that nobody knows."""
         self._added: dict[int, frozenset[str]] = {}
         self._schema: frozenset[str] | None = None
 
     def apply(self, version: int, commit: _DeltaCommit | None) -> None:
         """Take the next version into account."""
         if commit is None:
-            before = _union(self._holds.values())
-            self._lost |= before
-            self._unknown |= before | {version}
+            self._unknown |= _union(self._holds.values()) | {version}
+            self._lost |= self._unknown
             return
         if commit.schema is not None:
             if self._schema is None or not self._schema <= commit.schema:
                 # Values of a column may be called otherwise now, or be gone.
-                self._lost |= _union(self._holds.values())
+                self._lost |= _union(self._holds.values()) | self._unknown
             self._schema = commit.schema
         # A file that is added again has other deletions, or other figures, or was restored.
         paths = commit.removed | commit.added
-        carried = _union(self._held.get(one, ()) for one in paths)
+        carried = _union(self._held.get(one, frozenset()) for one in paths)
         for one in paths:
             self._holds.pop(one, None)
         if not commit.moves:
             self._lost |= carried
         if commit.anew:
-            self._earlier = False
+            self._earlier, self._since = False, version
             self._unknown = set()
-        held = {version} if commit.own else carried if commit.moves else carried | {version}
+        own = frozenset([version])
+        held = own if commit.own else carried if commit.moves else carried | own
+        # One set for all of them: a log may be of very many files.
         for one in commit.added:
             self._holds[one] = held
-            self._held.setdefault(one, set()).update(held)
+            before = self._held.get(one)
+            self._held[one] = held if before is None else before | held
         self._added[version] = _names(commit.added - commit.removed)
+
+    def look_for_files(self, folder: Path) -> None:
+        """Of files that are not there, or elsewhere, rows may be gone."""
+        for path, held in self._holds.items():
+            if ":" in path or not (folder / path).is_file():
+                self._lost |= held
 
     def commits(self, known: Known) -> Commits:
         """What the table holds now."""
@@ -264,20 +327,22 @@ class _Table:
         strange = [
             str(one)
             for one in live
-            if one not in self._added
-            or not any(names == self._added[one] for names in known.get(str(one), ()))
+            if not self._added.get(one) or self._added[one] not in known.get(str(one), ())
         ]
+        more = (EARLIER,) if self._earlier else ()
         return Commits(
-            tuple(str(one) for one in live) + ((EARLIER,) if self._earlier else ()),
-            tuple(strange) + ((EARLIER,) if self._earlier else ()),
+            (*map(str, live), *more),
+            (*strange, *more),
             tuple(str(one) for one in live if one not in self._lost),
-            _names(self._holds),
-            {str(version): names for version, names in self._added.items()},
+            since=self._since,
+            files=_names(self._holds),
+            added={str(version): names for version, names in self._added.items()},
         )
 
 
-def _union(several: Iterable[Iterable[int]]) -> set[int]:
-    return {one for some in several for one in some}
+def _union(several: Iterable[frozenset[int]]) -> frozenset[int]:
+    # Many files share one set.
+    return frozenset().union(*{id(one): one for one in several}.values())
 
 
 def _names(paths: Iterable[str]) -> frozenset[str]:
@@ -294,52 +359,54 @@ def _iceberg(files: _Files, folder: Path, known: Known) -> Commits:
     now = schemas.get(told.get("current-schema-id"))
     changes: list[str] = []
     whole: list[str] = []
+    over: list[str] = []
     at: int | None = told.get("current-snapshot-id")
-    adding = True
+    adding, anew = True, False
     for _ in range(COMMITS_MAX):
+        if at in {None, -1}:
+            break
         snapshot = snapshots.get(at or 0)
-        if at in {None, -1} or snapshot is None:
+        if snapshot is None:
+            # It has expired.
             break
         summary = snapshot["summary"]
+        if anew:
+            over.append(str(at))
         # Which files hold the rows is another matter than which rows there are.
-        if summary["operation"] != "replace":
+        elif summary["operation"] != "replace":
             changes.append(str(at))
             then = schemas.get(snapshot.get("schema-id"))
             if adding and then is not None and now is not None and then <= now:
                 whole.append(str(at))
-            if _is_anew(summary):
-                return _of_snapshots(changes, whole, known, earlier=False)
+            anew = _is_anew(summary)
             adding = adding and summary["operation"] == "append"
         at = snapshot.get("parent-snapshot-id")
     # One that has expired, or whose parent nobody names, is not the first.
-    return _of_snapshots(changes, whole, known, earlier=bool(changes) or at not in {None, -1})
-
-
-def _of_snapshots(
-    changes: Sequence[str], whole: Sequence[str], known: Known, *, earlier: bool
-) -> Commits:
-    more = (EARLIER,) if earlier else ()
-    strange = tuple(one for one in changes if one not in known)
-    return Commits((*changes, *more), (*strange, *more), tuple(whole))
+    more = (EARLIER,) if not anew and (changes or at not in {None, -1}) else ()
+    strange = (one for one in changes if one not in known)
+    return Commits((*changes, *more), (*strange, *more), tuple(whole), frozenset(over))
 
 
 def _latest_metadata(files: _Files, folder: Path) -> str:
     """The metadata that a table of a folder without a catalog has now: of others the catalog alone knows which they are."""
+    named = [
+        path
+        for path in folder.iterdir()
+        if ".metadata.json" in path.name and not path.name.startswith(".")
+    ]
     found = {
         int(match[1]): path
-        for path in folder.iterdir()
+        for path in named
         if (match := _ICEBERG.fullmatch(path.name)) is not None
     }
     hint = folder / "version-hint.text"
-    if not found or not hint.exists():
+    if len(found) < len(named) or not found or not hint.exists():
         raise RowsError("which of its metadata are the latest is known to its catalog alone")
     highest = max(found)
     # The hint may be behind. Those of a table that was dropped stay where the next one is made.
     newest = max(found, key=lambda number: (found[number].stat().st_mtime_ns, number))
     if newest != highest or int(files.text(hint) or "-1") > highest:
         raise RowsError("which of its metadata are the latest is not known")
-    if found[highest].name.endswith(".gz"):
-        raise RowsError("its metadata are compressed")
     text = files.text(found[highest])
     if text is None:
         raise RowsError("its metadata are too large")

@@ -156,7 +156,8 @@ class Log:
         return version, tuple(sorted(self._added(text), key=lambda file: file.path))
 
     def _added(self, text: str) -> Iterator[File]:
-        actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+        # Not by splitlines: it takes other signs for ends of lines, too.
+        actions = [json.loads(line) for line in text.split("\n") if line.strip()]
         # A file that is removed and added in one is an old one with other deletions.
         old = {one["remove"]["path"] for one in actions if "remove" in one}
         for one in (one["add"] for one in actions if "add" in one):
