@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -44,6 +46,7 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", "testserver")
 DESCRIPTION = """Record-level lineage of PySpark jobs: which input rows made an output row, and back.
 
 Errors are problems (RFC 9457) with a request id and, where there is one, a hint how to go on."""
+PROBED_AT_ONCE = 4
 REFUSALS = (400, 401, 403, 404, 413, 414, 422, 429, 500, 503, 504)
 """Statuses of problems that any route may answer."""
 
@@ -140,24 +143,26 @@ def gate_of(settings: QueryApiSettings) -> Gate:
 
 def _probes(app: FastAPI, registry: CollectorRegistry) -> APIRouter:
     router = APIRouter(include_in_schema=False)
+    threads = CapacityLimiter(PROBED_AT_ONCE)
 
-    # Not in a thread: those may all wait for a store or a log.
+    # Not in the threads of questions: those may all wait for a store or a log.
     @router.get("/healthz")
     async def healthz() -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
     @router.get("/readyz")
-    def readyz() -> JSONResponse:
+    async def readyz() -> JSONResponse:
         lineages: Lineages = app.state.lineages
         try:
-            lineages.store.application_ids()
+            await run_sync(lineages.store.application_ids, limiter=threads)
         except StoreError as error:
             body = {"ready": False, "problems": {"store": str(error)}}
             return JSONResponse(body, status_code=503)
         return JSONResponse({"ready": True, "problems": {}})
 
     @router.get("/metrics")
-    def metrics() -> Response:
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    async def metrics() -> Response:
+        told = await run_sync(generate_latest, registry, limiter=threads)
+        return Response(told, media_type=CONTENT_TYPE_LATEST)
 
     return router

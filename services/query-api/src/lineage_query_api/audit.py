@@ -15,18 +15,19 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from http import HTTPStatus
 from logging.handlers import SysLogHandler
 from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, unquote_plus, urlsplit
 
 import structlog
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, move_on_after
 from anyio.to_thread import run_sync
 from confluent_kafka import KafkaException, Producer
 from fastapi import Request
@@ -34,7 +35,7 @@ from prometheus_client import CollectorRegistry, Counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lineage_core.private_files import own_file, private_folder, private_opener
-from lineage_core.redaction import redacted
+from lineage_core.redaction import HIDDEN, redacted
 from lineage_query_api.auth import Principal
 from lineage_query_api.errors import ProblemError, SettingsError
 from lineage_query_api.problems import problem
@@ -46,6 +47,8 @@ PLACE_MAX = 1_024
 """Bytes of a path in a record, and of a query."""
 UNKNOWN_MAX = 256
 """The same of a caller without a login, whose questions are not kept: nobody fills the log from outside."""
+CLIENT_MAX = 64
+"""Bytes of the address of a caller: a proxy may hand on any text for one."""
 WAIT_S = 10.0
 """How long another server may take to have a record."""
 FAILED_S = 1.0
@@ -160,13 +163,16 @@ class _Folder:
             return
         private_folder(self._folder, ours=True)
         own_file(path)
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-        file = private_opener(str(path), flags)
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        file = private_opener(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
         try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError:
+            os.close(file)
+            raise
         if self._file >= 0:
             os.close(self._file)
         self._file, self._path = file, path
@@ -338,36 +344,43 @@ class Auditor:
         self._log = structlog.get_logger()
         self._threads = CapacityLimiter(KEPT_AT_ONCE)
         self._not_before = 0.0
+        self._stuck = 0
+        """Threads that were given up, and still wait for the log."""
+        self._lock = Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or "/v1/" not in scope["path"]:
             await self._app(scope, receive, send)
             return
         number = uuid.uuid4().hex
-        body = bytearray()
+        question = _Question()
         begun = refused = False
 
-        def keep(event: str, status: int | None = None) -> bool:
-            told = {} if status is None else {"status": status}
-            return self._keep({"event": event, **told, "id": number, **_fields(scope, body)})
+        async def keep(event: str, status: int | None = None) -> bool:
+            first = {"event": event} if status is None else {"event": event, "status": status}
+
+            def record() -> Fields:
+                return {**first, "id": number, **_fields(scope, question)}
+
+            return await self._apart(record, str(scope["state"].get("request_id", "")))
 
         async def read() -> Message:
             message = await receive()
-            body.extend(message.get("body", b"")[: QUESTION_MAX + 1 - len(body)])
+            question.take(message.get("body", b""))
             return message
 
         async def tell(message: Message) -> None:
             nonlocal begun, refused
             if message["type"] == "http.response.start":
-                refused = not await self._apart(lambda: keep("response", message["status"]))
+                refused = not await keep("response", message["status"])
                 begun = True
                 if refused:
                     await _refusal(scope)(scope, receive, send)
             if not refused:
                 await send(message)
 
-        def requested() -> None:
-            if not keep("request"):
+        async def requested() -> None:
+            if not await keep("request"):
                 raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, NOT_KEPT)
 
         scope.setdefault("state", {})["audit_request"] = requested
@@ -375,39 +388,55 @@ class Auditor:
             await self._app(scope, read, tell)
         except Exception as error:
             if begun:
-                await self._apart(lambda: keep("broken"))
+                await keep("broken")
                 raise
-            if await self._apart(lambda: keep("response", 500)):
+            if await keep("response", 500):
                 raise
             self._log.error("request_failed", reason=str(error), exc_info=error)
             await _refusal(scope)(scope, receive, send)
 
-    async def _apart(self, keep: Callable[[], bool]) -> bool:
-        return await run_sync(keep, limiter=self._threads)
-
-    def _keep(self, fields: Fields) -> bool:
-        if time.monotonic() < self._not_before:
+    async def _apart(self, record: Callable[[], Fields], request_id: str) -> bool:
+        """Keep a record in a thread; one that takes too long is not kept, whatever comes of it."""
+        if time.monotonic() < self._not_before or self._stuck >= KEPT_AT_ONCE:
             self._failed.inc()
             return False
-        try:
-            self._audit.keep(json.dumps({"at": datetime.now(UTC).isoformat(), **fields}))
-        except Exception as error:
+        is_begun = is_over = given_up = False
+
+        def keep() -> str:
+            nonlocal is_begun, is_over
+            is_begun = True
+            try:
+                self._audit.keep(json.dumps({"at": datetime.now(UTC).isoformat(), **record()}))
+            except Exception as error:
+                return str(error) or type(error).__name__
+            finally:
+                with self._lock:
+                    is_over = True
+                    self._stuck -= given_up
+            return ""
+
+        reason = "it takes too long"
+        with move_on_after(2 * WAIT_S):
+            reason = await run_sync(keep, limiter=self._threads, abandon_on_cancel=True)
+        with self._lock:
+            given_up = is_begun and not is_over
+            self._stuck += given_up
+        if reason:
             self._not_before = time.monotonic() + FAILED_S
             self._failed.inc()
-            self._log.error("audit_failed", reason=str(error), request_id=fields["request_id"])
-            return False
-        return True
+            self._log.error("audit_failed", reason=reason, request_id=request_id)
+        return not reason
 
 
-def record_before(request: Request) -> None:
+async def record_before(request: Request) -> None:
     """Keep a record of a request that is about to change something, where the server keeps records.
 
     Raises:
         ProblemError: 503, it can't be kept.
     """
-    requested: Callable[[], None] | None = getattr(request.state, "audit_request", None)
+    requested: Callable[[], Awaitable[None]] | None = getattr(request.state, "audit_request", None)
     if requested is not None:
-        requested()
+        await requested()
     elif request.app.state.audited:
         raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, NOT_KEPT)
 
@@ -416,13 +445,56 @@ def _refusal(scope: Scope) -> ASGIApp:
     return problem(str(scope["state"].get("request_id", "")), 503, NOT_KEPT)
 
 
-def _fields(scope: Scope, body: bytes | bytearray) -> dict[str, Any]:
+class _Question:
+    """The body of a request, as far as it has come; the server bounds it."""
+
+    def __init__(self) -> None:
+        self._body = bytearray()
+
+    def take(self, part: bytes) -> None:
+        """Add what has come."""
+        self._body += part
+
+    def told(self) -> dict[str, Any]:
+        """What a record holds of it: JSON without secrets, cut where it is long, and what tells one from others."""
+        if not self._body:
+            return {"question": None}
+        body = bytes(self._body)
+        about = {"question_bytes": len(body), "question_sha256": sha256(body).hexdigest()}
+        with suppress(ValueError, RecursionError):
+            found = _without_secrets(json.loads(body))
+            text = json.dumps(found, allow_nan=False)
+            return {
+                **about,
+                "question": found if len(text) <= QUESTION_MAX else _cut(text, QUESTION_MAX),
+            }
+        # No question: what is no JSON is answered by nobody.
+        return {**about, "question": None}
+
+
+def _without_secrets(found: Any) -> Any:
+    if isinstance(found, str):
+        return _hidden(found)
+    if isinstance(found, list):
+        return [_without_secrets(one) for one in found]
+    if isinstance(found, dict):
+        return {
+            _hidden(name): HIDDEN
+            if isinstance(one, str) and _hidden(f"{name}={one}") != f"{name}={one}"
+            else _without_secrets(one)
+            for name, one in found.items()
+        }
+    return found
+
+
+def _fields(scope: Scope, question: _Question) -> dict[str, Any]:
     caller: Principal | None = scope["state"].get("caller")
     most = PLACE_MAX if caller is not None else UNKNOWN_MAX
     query = scope["query_string"].decode("utf-8", "replace")
+    address = f"{scope['path']}?{query}".encode("utf-8", "replace")
     return {
         "request_id": scope["state"].get("request_id", ""),
-        "from": (scope.get("client") or ("unknown",))[0],
+        "from": _cut((scope.get("client") or ("unknown",))[0], CLIENT_MAX),
         "caller": None
         if caller is None
         else {
@@ -431,21 +503,19 @@ def _fields(scope: Scope, body: bytes | bytearray) -> dict[str, Any]:
             "rows": caller.rows,
             "by": caller.auth,
         },
-        "method": _cut(scope["method"], UNKNOWN_MAX),
+        "method": _cut(scope["method"], CLIENT_MAX),
         "path": _cut(_hidden(scope["path"]), most),
-        "query": _cut("&".join(redacted(query.split("&"))), most),
-        "question": None if caller is None else _question(bytes(body)),
+        "query": _cut("&".join(map(_parameter, query.split("&"))), most),
+        "address_sha256": sha256(address).hexdigest(),
+        **({"question": None} if caller is None else question.told()),
     }
 
 
-def _question(body: bytes) -> object:
-    """What was sent: JSON as it is, other or longer bodies as the beginning of their text."""
-    text = _hidden(body.decode("utf-8", "replace"))
-    with suppress(ValueError, RecursionError):
-        found = json.loads(text)
-        if len(json.dumps(found, allow_nan=False)) <= QUESTION_MAX:
-            return found
-    return _cut(text, QUESTION_MAX) or None
+def _parameter(text: str) -> str:
+    """A parameter of a query as it was sent, but for a secret in it, however that is spelled."""
+    plain = unquote_plus(text)
+    hidden = _hidden(plain)
+    return text if hidden == plain else quote(hidden, safe="=*")
 
 
 def _hidden(text: str) -> str:

@@ -29,10 +29,10 @@ def _caller(request: Request) -> Principal:
 Caller = Annotated[Principal, Depends(_caller)]
 
 
-def _admin(request: Request, caller: Caller) -> Principal:
+async def _admin(request: Request, caller: Caller) -> Principal:
     if caller.role != "admin":
         raise ProblemError(HTTPStatus.FORBIDDEN, "only an admin may do this")
-    record_before(request)
+    await record_before(request)
     return caller
 
 
