@@ -183,6 +183,7 @@ def test_iceberg_commits_that_no_known_write_made_are_told(ran: Ran) -> None:
     for path in broken.glob("metadata/v*.metadata.json"):
         path.unlink()
     newest.write_text(json.dumps(told))
+    (newest.parent / "version-hint.text").write_text("3")
     assert strange(str(broken), latest) == (EARLIER,)
     for odd in (b"{", b"[]", b'{"current-snapshot-id": 1, "snapshots": [{}]}', b"\xff"):
         newest.write_bytes(odd)

@@ -182,14 +182,13 @@ def _uses(store: GraphStore, reader: RowReader, app: str, path: str, state: Seen
     def is_it(noted: str) -> bool:
         return spellings.of(noted) == path
 
-    for message in store.messages(app, *SPLITS):
+    for message in store.messages(app, *SPLITS, *FILES):
         if isinstance(message, Splits | RecordSplits):
             for split in message.splits:
                 if is_it(split.path):
                     then = split.file_size, split.mtime
                     found.setdefault((message.node, False), set()).add(then)
-    for message in store.messages(app, *FILES):
-        if isinstance(message, SinkFiles | RecordFiles):
+        elif isinstance(message, SinkFiles | RecordFiles):
             for file in message.files:
                 if is_it(file.path):
                     found.setdefault((message.node, True), set()).add((file.size, file.mtime))

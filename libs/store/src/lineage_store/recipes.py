@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from lineage_core.errors import FrameError
 from lineage_core.graph import FlowGraph
@@ -12,6 +13,8 @@ from lineage_core.recipe import Recipe as Document
 from lineage_core.zstd import compress, decompress
 from lineage_store.errors import StoreError
 
+REPEATED_MAX = 8_192
+"""Signs of a message that is kept for the next question."""
 LEVEL = 9
 """Of zstd: a recipe is written once, and takes a millisecond."""
 
@@ -29,11 +32,15 @@ def parse_body(body: str | bytes) -> Message:
         ContractError: it is no message.
     """
     if isinstance(body, str):
-        return parse_message(body)
+        return _parsed(body) if len(body) <= REPEATED_MAX else parse_message(body)
     try:
         return parse_message(decompress(body, MESSAGE_BYTES_MAX))
     except FrameError as error:
         raise StoreError(f"a stored recipe can't be read: {error}") from error
+
+
+# Each question reads the same messages of an application again; a message never changes.
+_parsed = lru_cache(maxsize=1_024)(parse_message)
 
 
 def recipe_in(body: str | bytes) -> str:
