@@ -264,13 +264,13 @@ class Composer:
         locations: Locations,
         nodes: Sequence[NodeRecord] | None = None,
     ) -> None:
-        """``nodes``: those of the graph, where they are known already."""
+        """``nodes``: those of the graph, where they are known already. ``locations``: as they were looked at just now."""
         nodes = graph.nodes() if nodes is None else nodes
         self._graph = graph
         self._nodes = {node.node: node for node in nodes}
         self._order = {node.node: at for at, node in enumerate(nodes)}
         self._names = names
-        self._locations = locations.as_now()
+        self._locations = locations
         self.warnings: dict[str, None] = {}
 
     def groups(self, result: TraceResult, limit: int | None, *, texts: bool) -> tuple[Group, ...]:

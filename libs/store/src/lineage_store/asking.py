@@ -26,7 +26,7 @@ from lineage_store.names import Names, looks_like_address
 from lineage_store.noted import NotedPlace, NotedRowError, node_of, noted_among
 from lineage_store.opaque import find_opaque
 from lineage_store.opened import Opened, Opener
-from lineage_store.paths import RowsError, canonical
+from lineage_store.paths import RowsError, Spellings
 from lineage_store.places import LocationError, parse_location
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
@@ -66,7 +66,8 @@ class Asker:
 
     def ask(self, question: Question) -> Answer:
         """Trace what a question names, and list what was found; raises as :meth:`trace`."""
-        return self.trace(question).answer(question.limit, texts=question.texts)
+        traced = self.trace(question)
+        return traced.answer(question.limit, texts=question.texts, at_once=True)
 
     def trace(self, question: Question, watch: Callable[[int], None] | None = None) -> Traced:
         """Trace what a question names. ``watch``: see :meth:`lineage_core.tracing.Tracer.trace`.
@@ -79,9 +80,10 @@ class Asker:
             NotedRowError: a place is a row of a DataFrame, which has to be traced by its recipe.
             TraceError: ``until`` does not lie that way.
         """
-        uses = self._all_uses(question)
+        spellings = Spellings()
+        uses = self._all_uses(question, spellings)
         opened = self._opener.open(self._application(question, uses))
-        opened = replace(opened, locations=opened.locations.as_now())
+        opened = replace(opened, locations=opened.locations.as_now(spellings))
         begun = self._begin(opened, question, uses)
         beside = tuple(_beside(opened, uses, question.direction))
         until = "ends" if question.until is None else opened.names.node(question.until)
@@ -117,7 +119,7 @@ class Asker:
         Raises:
             LineageError: as :meth:`trace`.
         """
-        uses = self._all_uses(question)
+        uses = self._all_uses(question, Spellings())
         opened = self._opener.open(traced.app)
         warnings = tuple(dict.fromkeys(self._warnings(opened, question, uses)))
         return replace(traced, changed=_any_changed(uses), warnings=warnings)
@@ -154,13 +156,13 @@ class Asker:
                 start.setdefault(space, []).append(region)
         return {space: Region.union(regions) for space, regions in start.items()}
 
-    def _all_uses(self, question: Question) -> dict[str, list[FileUse]]:
+    def _all_uses(self, question: Question, spellings: Spellings) -> dict[str, list[FileUse]]:
         """Uses of the files that places name; those that name a string of an SDK have none."""
         found: dict[str, list[FileUse]] = {}
         for place in question.places:
             if not looks_like_address(place):
                 try:
-                    found[place] = self._uses(place, question)
+                    found[place] = self._uses(place, question, spellings)
                 except (LocationError, NotFoundError, RowsError):
                     if not self._is_opaque(place, question):
                         raise
@@ -170,11 +172,11 @@ class Asker:
         opened = self._opener.open(find_application(self._store, question.app))
         return find_opaque(opened.graph, place) is not None
 
-    def _uses(self, place: str, question: Question) -> list[FileUse]:
+    def _uses(self, place: str, question: Question, spellings: Spellings) -> list[FileUse]:
         app = question.app and find_application(self._store, question.app)
         path = self._file_of(place)
         back = question.direction is Direction.BACKWARD
-        return find_uses(self._store, self._reader, path, wrote=back, app=app)
+        return find_uses(self._store, self._reader, path, wrote=back, app=app, spellings=spellings)
 
     def _application(self, question: Question, uses: dict[str, list[FileUse]]) -> str:
         apps = {found[0].app: place for place, found in uses.items()}
@@ -198,7 +200,7 @@ class Asker:
         if len(noted) == len({use.node for use in uses}):
             raise NotedRowError(place, opened.app, noted)
         typed = parse_location(place)
-        where = replace(typed, path=canonical(typed.path))
+        where = replace(typed, path=opened.locations.spelled(typed.path))
         units = {use.node: opened.locations.unit(use.node, where.path) for use in uses}
         if where.unit not in units.values():
             raise LocationError(f"{place} names no row: give {_forms(units.values())}")

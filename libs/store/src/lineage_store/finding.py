@@ -9,7 +9,7 @@ from lineage_core.message import RecordFiles, RecordSplits, SinkFiles, Splits, U
 from lineage_store.errors import StoreError
 from lineage_store.locations import Locations
 from lineage_store.materialised import whose_rows
-from lineage_store.paths import MTIME_TOLERANCE_S, Spellings, canonical
+from lineage_store.paths import MTIME_TOLERANCE_S, Spellings
 from lineage_store.port import GraphStore
 from lineage_store.records import FILES, SPLITS
 from lineage_store.rows import RowReader
@@ -88,19 +88,26 @@ def find_application(store: GraphStore, name: str | None) -> str:
 
 
 def find_uses(
-    store: GraphStore, reader: RowReader, path: str, *, wrote: bool, app: str | None = None
+    store: GraphStore,
+    reader: RowReader,
+    path: str,
+    *,
+    wrote: bool,
+    app: str | None = None,
+    spellings: Spellings | None = None,
 ) -> list[FileUse]:
     """How the application that a file belongs to used it: by one node or several.
 
     The latest application that used the file as it is now comes first, one that wrote it
     (``wrote``, asking where rows came from) or read it (asking where they went) before others;
     after those the ones for which the file has changed since. ``app`` allows just one. Those that hold the materialised
-    lineage of others are asked where these are.
+    lineage of others are asked where these are. ``spellings``: which links were followed just now.
 
     Raises:
         NotFoundError: no application read or wrote the file.
     """
-    canonical_path = canonical(path)
+    spellings = spellings or Spellings()
+    canonical_path = spellings.of(path)
     state = seen(reader, canonical_path)
     best: list[FileUse] = []
     rank = (2, 2)
@@ -108,7 +115,7 @@ def find_uses(
     for known in ids:
         if known != app if app is not None else whose_rows(known, ids):
             continue
-        uses = _uses(store, reader, known, canonical_path, state)
+        uses = _uses(store, reader, known, canonical_path, state, spellings)
         for changed, other in ((False, False), (False, True), (True, False), (True, True)):
             fitting = [u for u in uses if u.changed == changed and (u.wrote != wrote) == other]
             if fitting and (changed, other) < rank:
@@ -140,14 +147,15 @@ def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
 
     Those that hold the materialised lineage of others are not among them.
     """
-    canonical_path = canonical(path)
+    spellings = Spellings()
+    canonical_path = spellings.of(path)
     state = seen(reader, canonical_path)
     ids = store.application_ids()
     uses = [
         use
         for app in ids
         if whose_rows(app, ids) is None
-        for use in _uses(store, reader, app, canonical_path, state)
+        for use in _uses(store, reader, app, canonical_path, state, spellings)
         if not use.wrote
     ]
     now = [use for use in uses if not use.changed]
@@ -175,9 +183,10 @@ def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> 
     return [one for one in find_readers(store, reader, path).apps if one not in {app, own}]
 
 
-def _uses(store: GraphStore, reader: RowReader, app: str, path: str, state: Seen) -> list[FileUse]:
+def _uses(
+    store: GraphStore, reader: RowReader, app: str, path: str, state: Seen, spellings: Spellings
+) -> list[FileUse]:
     found: dict[tuple[str, bool], set[tuple[int, float]]] = {}
-    spellings = Spellings()
 
     def is_it(noted: str) -> bool:
         return spellings.of(noted) == path

@@ -81,11 +81,15 @@ class Locations:
         self._files: dict[str, dict[str, list[SplitRecord | SinkFileRecord]]] = {}
         self._kinds = {node.node: node.kind for node in graph.nodes()}
 
-    def as_now(self) -> Locations:
-        """The same, which looks at every file anew."""
+    def as_now(self, spellings: Spellings | None = None) -> Locations:
+        """The same, which looks at every file anew. ``spellings``: which links were followed just now."""
         now = copy(self)
-        now._states, now._standings, now._spellings = {}, {}, Spellings()
+        now._states, now._standings, now._spellings = {}, {}, spellings or Spellings()
         return now
+
+    def spelled(self, path: str) -> str:
+        """The canonical path of a file, as it was when it was first asked for."""
+        return self._spellings.of(path)
 
     def unit(self, node: str, path: str) -> Unit | None:
         """What items of a node are of a file (its canonical path); None when it has no such file."""

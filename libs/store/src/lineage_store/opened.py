@@ -39,7 +39,7 @@ class Opened:
 
     def composer(self) -> Composer:
         """What makes items of regions, with their lines and texts."""
-        return Composer(self.graph, self.names, self.locations, self.nodes)
+        return Composer(self.graph, self.names, self.locations.as_now(), self.nodes)
 
 
 class Opener:

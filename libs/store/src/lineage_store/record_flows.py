@@ -153,7 +153,7 @@ class _Collector:
             )
         sources = {node.node for node in nodes if node.kind == "source"}
         shown = [*made, *(one for one in used if parse_space(one[0]).name in sources)]
-        composer = Composer(self._graph, self._names, locations)
+        composer = Composer(self._graph, self._names, locations.as_now())
         values = _values(composer, shown) if texts else {}
         hashes = self._hashes({*used, *made})
         flows = [

@@ -52,9 +52,12 @@ class Traced:
     """The graph's nodes, where they are known already."""
     beside: tuple[NotedPlace, ...] = ()
 
-    def answer(self, limit: int | None, *, texts: bool) -> Answer:
-        """The first ``limit`` items (None: all) of each node, with lines and texts."""
-        composer = self.composer()
+    def answer(self, limit: int | None, *, texts: bool, at_once: bool = False) -> Answer:
+        """The first ``limit`` items (None: all) of each node, with lines and texts.
+
+        ``at_once``: it was traced just now, so its files were looked at.
+        """
+        composer = self.composer(at_once=at_once)
         starts = tuple(composer.group(items, limit, texts=texts) for items in self.starts())
         groups = composer.groups(self.result, limit, texts=texts)
         return Answer(
@@ -140,9 +143,10 @@ class Traced:
         warnings = tuple(respelled(warning, spelled) for warning in self.warnings)
         return replace(self, asked=tuple(places), warnings=warnings)
 
-    def composer(self) -> Composer:
-        """What turns regions into items; it has the warnings."""
-        composer = Composer(self.graph, self.names, self.locations, self._records())
+    def composer(self, *, at_once: bool = False) -> Composer:
+        """What turns regions into items; it has the warnings. ``at_once``: see :meth:`answer`."""
+        locations = self.locations if at_once else self.locations.as_now()
+        composer = Composer(self.graph, self.names, locations, self._records())
         composer.warnings.update(dict.fromkeys(self.warnings))
         return composer
 

@@ -72,7 +72,7 @@ class Look:
 
     def composer(self) -> Composer:
         """What shows items with their files' lines."""
-        return Composer(self.graph, self.names, self.locations)
+        return Composer(self.graph, self.names, self.locations.as_now())
 
     def gaps(self) -> tuple[str, ...]:
         """Why lineage of the program is missing; nothing where it is all there."""
