@@ -36,6 +36,7 @@ from tests.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 HOST = "http://127.0.0.1:8484"
+PARTITIONS = 4
 APPLICATION = "/v1/applications/app-1"
 BACKWARD = {"direction": "backward", "start": {"places": ["write#0#0"]}}
 
@@ -383,11 +384,13 @@ def test_a_topic_takes_records(
 ) -> None:
     for name, text in kafka.settings.items():
         monkeypatch.setenv(name, text)
-    topic = f"{kafka_topics.prefix}audit"
+    topic = kafka_topics.dead_letter
     with served(tmp_path, f"kafka:{topic}") as server:
         assert server.status("ron", "GET", APPLICATION) == 200
+    with served(tmp_path, f"kafka:{topic}-of-nobody") as server:
+        assert server.status("ron", "GET", APPLICATION) == 503
     consumer = Consumer({"bootstrap.servers": kafka.address, "group.id": topic})
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     (record,) = consumer.consume(1, 60)
     consumer.close()
     value = record.value()

@@ -327,6 +327,8 @@ class _Topic:
 
     def close(self) -> None:
         self._producer.flush(WAIT_S)
+        # It would go on to look for its servers, as long as somebody holds it.
+        del self._producer
 
 
 class Auditor:
