@@ -167,6 +167,34 @@ def test_checksums_of_a_file_are_those_that_a_task_takes(
     assert reader.sums(str(path), 0, len(rows) + 1)[-1] is None
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.gz"])
+def test_checksums_of_some_blocks_are_those_of_all(tmp_path: Path, name: str) -> None:
+    rows = [f"line {n} ü " + "x" * (n % 90) for n in range(9 * BLOCK_ROWS // 2)]
+    path = tmp_path / name
+    content = "\n".join(rows).encode()
+    path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    reader = RowReader()
+    for first, there in (
+        (0, len(rows)),
+        (5, len(rows) - 5),
+        (7, 2 * BLOCK_ROWS),
+        (0, len(rows) + 1),
+    ):
+        whole = RowReader().sums(str(path), first, there)
+        for blocks in ([1], [1, 1, 0], list(range(len(whole))), []):
+            found = reader.sums_of(str(path), first, there, blocks)
+            assert [found[block] for block in blocks] == [whole[block] for block in blocks]
+
+
+def test_checksums_of_blocks_are_of_one_state_of_a_file(tmp_path: Path) -> None:
+    path, reader = tmp_path / "a.txt", RowReader()
+    text = "".join(f"row {n}\n" for n in range(3 * BLOCK_ROWS))
+    path.write_text(text)
+    before = reader.sums_of(str(path), 0, 3 * BLOCK_ROWS, [0, 2])[2]
+    write(path, "\n" + text[:-1], keep_time=True)
+    assert reader.sums_of(str(path), 0, 3 * BLOCK_ROWS, [2])[2] != before
+
+
 def test_kept_checksums_and_indexes_are_of_one_state_of_a_file(tmp_path: Path) -> None:
     path, folder = tmp_path / "a.txt", tmp_path / "index"
     path.write_text("".join(f"row {n}\n" for n in range(200_000)))

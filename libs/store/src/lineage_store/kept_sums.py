@@ -68,6 +68,18 @@ class KeptSums:
         """Keep checksums of rows."""
         self._keep(path, state, f"{first}.{rows}", np.array([one or "" for one in sums], np.str_))
 
+    def blocks(self, path: str, state: FileState, first: int, rows: int) -> dict[int, str | None]:
+        """The checksums of some blocks of rows of a file in that very state, which are kept in memory alone.
+
+        Who takes more of them adds them.
+        """
+        name = f"blocks {first}.{rows}"
+        with self._lock:
+            kept = self._kept.get((path, name))
+        found: dict[int, str | None] = kept[1] if kept is not None and kept[0] == state else {}
+        self._remember(path, state, name, found)
+        return found
+
     def whole(self, path: str, state: FileState) -> str | None:
         """The checksum of a whole file in that very state; None where it was not taken."""
         saved = self._find(path, state, _WHOLE)

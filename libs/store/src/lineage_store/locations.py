@@ -300,9 +300,11 @@ class Locations:
         for summed in piece.split.summed:
             then = sums_in(summed.sums)
             there = min(summed.rows, len(then) * BLOCK_ROWS)
-            now = self._reader.sums(piece.file.path, before, there)
-            for at, (ordinal, block) in enumerate(zip(ordinals.tolist(), blocks, strict=True)):
-                if ordinal < there and found[at] is not False:
+            within = [at for at, ordinal in enumerate(ordinals.tolist()) if ordinal < there]
+            of = [blocks[at] for at in within]
+            now = self._reader.sums_of(piece.file.path, before, there, of)
+            for at, block in zip(within, of, strict=True):
+                if found[at] is not False:
                     found[at] = then[block] == now[block]
         return found
 

@@ -8,7 +8,7 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,11 +181,40 @@ class RowReader:
         known = None if state is None else self._sums.rows(path, state, first, rows)
         if known is not None:
             return known
-        found = self._read(path, lambda source, index: list(_sums(source, index, first, rows)))
-        if state is None or self.state(path) != state:
-            raise RowsError(f"{path} is being written")
+        state, found = self._summed(path, state, first, rows, range(-(-rows // BLOCK_ROWS)))
         self._sums.keep_rows(path, state, first, rows, found)
         return found
+
+    def sums_of(
+        self, path: str, first: int, rows: int, blocks: Iterable[int]
+    ) -> Mapping[int, str | None]:
+        """Those of :meth:`sums` of some blocks: what a look at a few rows of a large file costs.
+
+        Raises:
+            RowsError: the file is gone, can't be read, or is being written.
+        """
+        if is_compressed(path):
+            # Its bytes are read from their start, whichever are wanted.
+            found = self.sums(path, first, rows)
+            return {block: found[block] for block in blocks}
+        state = self.state(path)
+        known = {} if state is None else self._sums.blocks(path, state, first, rows)
+        missing = sorted({block for block in blocks if block not in known})
+        if missing:
+            _, sums = self._summed(path, state, first, rows, missing)
+            known.update(zip(missing, sums, strict=True))
+        return known
+
+    def _summed(
+        self, path: str, state: FileState | None, first: int, rows: int, blocks: Sequence[int]
+    ) -> tuple[FileState, list[str | None]]:
+        """Checksums of some blocks (ascending) of rows of a file that was in a state before, and is in it behind."""
+        found = self._read(
+            path, lambda source, index: list(_sums(source, index, first, rows, blocks))
+        )
+        if state is None or self.state(path) != state:
+            raise RowsError(f"{path} is being written")
+        return state, found
 
     def checksum(self, path: str) -> str:
         """The checksum, now, of a whole file as it lies there; it is kept by the file's state.
@@ -443,8 +472,10 @@ def _spans(
     return pieces
 
 
-def _sums(source: Bytes, index: LineIndex, first: int, rows: int) -> Iterator[str | None]:
-    firsts = np.arange(first, first + rows, BLOCK_ROWS, dtype=np.uint64)
+def _sums(
+    source: Bytes, index: LineIndex, first: int, rows: int, blocks: Sequence[int]
+) -> Iterator[str | None]:
+    firsts = np.array(blocks, np.uint64) * np.uint64(BLOCK_ROWS) + np.uint64(first)
     lasts = np.minimum(firsts + np.uint64(BLOCK_ROWS - 1), np.uint64(first + rows - 1))
     for at in range(0, len(firsts), SUMMED_AT_ONCE):
         low, high = firsts[at : at + SUMMED_AT_ONCE], lasts[at : at + SUMMED_AT_ONCE]
