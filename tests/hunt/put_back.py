@@ -96,8 +96,8 @@ FAULTS = (
             ),
             Change(
                 f"{STORE}/records.py",
-                'why, stored = (RECORDS_LOST, committed()) if lost else ("", {})',
-                'why, stored = "", {}',
+                "why = RECORDS_LOST if lost else abandoned",
+                "why = abandoned",
             ),
         ),
     ),

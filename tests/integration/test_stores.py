@@ -41,9 +41,10 @@ from lineage_core.message import (
 from lineage_core.region import Region
 from lineage_core.sealing import seal_of
 from lineage_core.tracing import Direction, Tracer, trace
+from lineage_core.verdict import ABANDONED_AFTER_S
 from lineage_store.port import GraphStore
 from lineage_store.recomputing import RECOMPUTED, UNCOMMITTED
-from lineage_store.records import COMMITS_MISSING, RECORDS_LOST
+from lineage_store.records import ABANDONED, COMMITS_MISSING, RECORDS_LOST
 from lineage_store.sqlite import SqliteStore
 from tests import flow_blocks
 from tests.spool_builder import APP, block, verdict_of
@@ -459,6 +460,25 @@ def test_shuffles_are_supersets_while_commits_are_missing(
     ]
     assert doubted(COMMITS_MISSING) != exact
     assert not doubted(RECORDS_LOST)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_shuffles_of_an_abandoned_application_are_supersets(
+    store: GraphStore, clock: Clock, named: bool
+) -> None:
+    """Its driver may be gone with executors whose attempts were read, and nothing was lost on the way."""
+    register = Register(app=APP, node="4", kind="shuffle", op="partitionBy")
+    store.write(APP, [register, commit("4", 6, attempts_named=named)])
+
+    def reasons() -> list[tuple[bool, str]]:
+        return [(one.exact, one.reason) for one in store.graph(APP).nodes()]
+
+    clock.now += ABANDONED_AFTER_S
+    assert reasons() == [(True, "")]
+    clock.now += 1
+    assert reasons() == [(True, "") if named else (False, ABANDONED)]
+    store.write(APP, [End(app=APP, ended_at=2.0, status="ok", totals=Totals(tasks=1))])
+    assert reasons() == [(True, "")]
 
 
 def test_an_attempt_without_a_commit_is_named_as_the_others(store: GraphStore) -> None:

@@ -58,7 +58,7 @@ def test_who_registers_inputs_or_has_lost_registrations_may_have_lost_links(
         Register(app="app", node="4", kind="operator", op="cache", inputs=inputs),
         End(app="app", ended_at=1.0, status="ok", totals=Totals(nodes=registered)),
     ]
-    assert [one.inputs for one in node_records(messages, {}, dict)] == [known]
+    assert [one.inputs for one in node_records(messages, {}, dict, float)] == [known]
 
 
 @pytest.mark.parametrize(

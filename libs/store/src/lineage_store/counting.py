@@ -36,8 +36,13 @@ def count_store(query: Query, app_id: int, now: float) -> StoreCounts:
         inexact=inexact,
         problems=dict(problems),
         recipes=frozenset(node for (node,) in recipes),
-        silent_s=now - query("SELECT seen_at FROM application WHERE id = ?", app_id)[0][0],
+        silent_s=silent_s(query, app_id, now),
     )
+
+
+def silent_s(query: Query, app_id: int, now: float) -> float:
+    """Seconds since the store took the last sign of life of an application. ``now``: by the clock that ``seen_at`` is of."""
+    return float(now - query("SELECT seen_at FROM application WHERE id = ?", app_id)[0][0])
 
 
 def _unlinked(query: Query, app_id: int) -> list[tuple[int, int]]:

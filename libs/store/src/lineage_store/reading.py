@@ -26,7 +26,7 @@ from lineage_core.packing import unpack_edge
 from lineage_core.sealing import Seal
 from lineage_core.verdict import StoreCounts
 from lineage_store import records
-from lineage_store.counting import count_store
+from lineage_store.counting import count_store, silent_s
 from lineage_store.errors import StoreError
 from lineage_store.recipes import parse_body, recipe_in
 from lineage_store.recomputing import NAMED
@@ -74,7 +74,12 @@ class SqliteGraph:
             node: records.NodeCounts(blocks, flows, (high << 32) + low)
             for node, blocks, flows, high, low in rows
         }
-        return records.node_records(self.messages(*records.ABOUT_NODES), counts, self._committed)
+        return records.node_records(
+            self.messages(*records.ABOUT_NODES), counts, self._committed, self._silent_s
+        )
+
+    def _silent_s(self) -> float:
+        return silent_s(self._all, self._app_id, self._clock())
 
     def _committed(self) -> Mapping[str, records.CommitCounts]:
         rows = self._all(

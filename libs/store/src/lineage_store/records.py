@@ -22,6 +22,7 @@ from lineage_core.message import (
     Splits,
     Totals,
 )
+from lineage_core.verdict import ABANDONED_AFTER_S
 
 ABOUT_NODES = ("register", "end", "dead_letter")
 """Types of messages that tell of nodes, and of what may be missing of them."""
@@ -32,6 +33,7 @@ FILES = ("sink_files", "record_files")
 
 COMMITS_MISSING = "commits of tasks are missing: other attempts may have been read"
 RECORDS_LOST = "records were lost: other attempts may have been read"
+ABANDONED = "the application never ended: other attempts may have been read"
 
 
 class NodeCounts(NamedTuple):
@@ -60,12 +62,14 @@ def node_records(
     messages: Iterable[Message],
     counts: Mapping[str, NodeCounts],
     committed: Callable[[], Mapping[str, CommitCounts]],
+    silent_s: Callable[[], float],
 ) -> list[NodeRecord]:
     """Nodes in order of creation, as last registered, by messages of types register and end.
 
     ``messages``: of the types `ABOUT_NODES`. While a commit is missing, an attempt may be unknown whose flows by key were
-    read instead of those of another: shuffles whose readers don't name attempts are supersets. So they are where records
-    were lost and the end is not there, which counts commits; and what was lost may have linked nodes to others.
+    read instead of those of another: shuffles whose readers don't name attempts are supersets. So they are where the end
+    is not there, which counts commits, and records were lost or nothing was heard of the application for so long
+    (``silent_s``: seconds) that it counts as abandoned. What was lost may also have linked nodes to others.
     """
     found: dict[str, NodeRecord] = {}
     totals: Totals | None = None
@@ -100,7 +104,9 @@ def node_records(
     if lost or (totals is not None and len(found) < totals.nodes):
         found = {node: replace(record, inputs=None) for node, record in found.items()}
     if totals is None:
-        why, stored = (RECORDS_LOST, committed()) if lost else ("", {})
+        abandoned = ABANDONED if silent_s() > ABANDONED_AFTER_S else ""
+        why = RECORDS_LOST if lost else abandoned
+        stored = committed() if why else {}
     else:
         stored = committed() if totals.tasks else {}
         missing = sum(one.commits for one in stored.values()) < totals.tasks

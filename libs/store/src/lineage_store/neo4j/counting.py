@@ -83,7 +83,6 @@ RETURN n.node
 def count_store(connection: Connection, app: str, now: float | None = None) -> StoreCounts:
     """The counts of one application. ``now``: unix seconds; None: by the server's clock."""
     begin = prefix(app)
-    ((silent_s,),) = connection.read(_SILENT, id=app_key(app), now=now)
     tasks = connection.read(_TASKS, prefix=begin)
     claimed = [row for row in tasks if not row[0]]
     inexact: dict[str, tuple[str, ...]] = {}
@@ -102,8 +101,14 @@ def count_store(connection: Connection, app: str, now: float | None = None) -> S
         written=stored.get(False, 0),
         stubs=stored.get(True, 0),
         recipes=frozenset(node for (node,) in connection.read(_RECIPES, app=app)),
-        silent_s=silent_s,
+        silent_s=silent_s(connection, app, now),
     )
+
+
+def silent_s(connection: Connection, app: str, now: float | None = None) -> float:
+    """Seconds since the store took the last sign of life of an application. ``now``: as in :func:`count_store`."""
+    ((seconds,),) = connection.read(_SILENT, id=app_key(app), now=now)
+    return float(seconds)
 
 
 def _unlinked(connection: Connection, app: str) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, LiteralString
 
 from lineage_core.address import SpaceKind, parse_space
@@ -23,7 +23,7 @@ from lineage_core.packing import unpack_edge
 from lineage_core.sealing import Seal, seal_of
 from lineage_store import records
 from lineage_store.neo4j.connection import Connection
-from lineage_store.neo4j.counting import HALF
+from lineage_store.neo4j.counting import HALF, silent_s
 from lineage_store.neo4j.keys import app_key, block_of, key, prefix
 from lineage_store.parts import in_parts
 from lineage_store.recipes import parse_body, recipe_in
@@ -177,9 +177,15 @@ RETURN m.body ORDER BY m.number
 class Neo4jGraph:
     """Implements :class:`lineage_core.graph.FlowGraph`. Sees what was committed when it asks."""
 
-    def __init__(self, connection: Connection, app: str) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        app: str,
+        clock: Callable[[], float | None] = lambda: None,
+    ) -> None:
         self._connection = connection
         self._app = app
+        self._clock = clock
 
     def messages(self, *kinds: str) -> Sequence[Message]:
         """Messages in the order written, of some types or (none given) all."""
@@ -195,7 +201,12 @@ class Neo4jGraph:
             node: records.NodeCounts(blocks, flows, high * HALF + low)
             for node, blocks, flows, high, low in rows
         }
-        return records.node_records(self.messages(*records.ABOUT_NODES), counts, self._committed)
+        return records.node_records(
+            self.messages(*records.ABOUT_NODES), counts, self._committed, self._silent_s
+        )
+
+    def _silent_s(self) -> float:
+        return silent_s(self._connection, self._app, self._clock())
 
     def _committed(self) -> Mapping[str, records.CommitCounts]:
         rows = self._connection.read(_COMMITTED, prefix=prefix(self._app), named=[NAMED])

@@ -228,7 +228,7 @@ class Neo4jStore:
         rows = self._connection.read("MATCH (a:Application {id: $id}) RETURN a.id", id=app_key(app))
         if not rows:
             raise KeyError(f"there is no application {app} in {self.address.uri}")
-        return Neo4jGraph(self._connection, app)
+        return Neo4jGraph(self._connection, app, self._clock)
 
     def counts(self, app: str) -> StoreCounts:
         unsealed = self.graph(app).unsealed()
