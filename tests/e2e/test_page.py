@@ -23,7 +23,7 @@ def service(demo: Demo, tmp_path: Path) -> Iterator[dict[str, str]]:
     """A service that asks for tokens, over the flights and a run that may be deleted."""
     url = f"sqlite:///{demo.work}/.lineage/lineage.db"
     store_run(url, tmp_path, DOOMED)
-    admin, admin_lines = new_token("ann", "admin", rows=True)
+    admin, admin_lines = new_token("ann", "admin", rows=True, delete=True)
     reader, reader_lines = new_token("bob", "reader", rows=False)
     tokens = tmp_path / "tokens.toml"
     tokens.write_text(admin_lines + reader_lines)

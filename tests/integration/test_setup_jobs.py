@@ -121,7 +121,7 @@ def test_the_test_of_an_installation_sends_and_traces(
     neo4j: Neo4jUnderTest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    token, lines = new_token("helm test", "admin", rows=True)
+    token, lines = new_token("helm test", "reader", rows=True, delete=True)
     (tmp_path / "token").write_text(token)
     (tmp_path / "tokens.toml").write_text(lines)
     for name, value in neo4j.settings.items():

@@ -59,7 +59,7 @@ def served(folder: Path, where: str) -> Iterator[Served]:
     store_run(url, folder)
     tokens, lines = {}, ""
     for name, role in (("ann", "admin"), ("ron", "reader")):
-        tokens[name], told = new_token(name, role, rows=name == "ann")  # type: ignore[arg-type]
+        tokens[name], told = new_token(name, role, rows=name == "ann", delete=name == "ann")  # type: ignore[arg-type]
         lines += told
     (folder / "tokens.toml").write_text(lines)
     settings = read_settings(
@@ -91,8 +91,8 @@ def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> Non
         assert server.status("ann", "DELETE", APPLICATION) == 204
         assert server.status("ann", "GET", "/healthz") == 200
     found = records(tmp_path / "audit")
-    ron = {"name": "ron", "role": "reader", "rows": False, "by": "token"}
-    ann = {"name": "ann", "role": "admin", "rows": True, "by": "token"}
+    ron = {"name": "ron", "role": "reader", "rows": False, "delete": False, "by": "token"}
+    ann = {"name": "ann", "role": "admin", "rows": True, "delete": True, "by": "token"}
     assert [
         (one["event"], one.get("status"), one["caller"], one["method"], one["path"], one["query"])
         for one in found

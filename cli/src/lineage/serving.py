@@ -97,9 +97,14 @@ def _open(server: LocalServer, browser: bool) -> None:
 def token(
     name: Annotated[str, typer.Argument(help="Who it is for.")],
     role: Annotated[
-        Literal["reader", "admin"], typer.Option(help="An admin may delete.")
+        Literal["reader", "admin"],
+        typer.Option(help="An admin may read the text of rows and make record-level views."),
     ] = "reader",
     rows: Annotated[bool, typer.Option("--rows", help="May read the text of rows.")] = False,
+    delete: Annotated[
+        bool,
+        typer.Option("--delete/--no-delete", help="May delete applications, whatever the role."),
+    ] = False,
 ) -> None:
     """Make a bearer token for a server of the query API.
 
@@ -108,7 +113,7 @@ def token(
     """
     from lineage_query_api.auth import new_token
 
-    secret, lines = new_token(name, role, rows=rows)
+    secret, lines = new_token(name, role, rows=rows, delete=delete)
     typer.echo(lines, nl=False)
     sys.stdout.flush()
     typer.echo(secret, err=True)
@@ -138,6 +143,8 @@ def login(
         me = access.me()
     file = keep(server, given)
     rights = "may read rows" if me["rows"] else "may not read the text of rows"
+    if me.get("delete"):  # A server of before does not say.
+        rights += ", may delete"
     typer.echo(f"logged in to {server} as {me['name']} ({me['role']}, {rights}); kept in {file}")
 
 

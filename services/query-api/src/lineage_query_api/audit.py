@@ -503,6 +503,7 @@ def _fields(scope: Scope, question: _Question) -> dict[str, Any]:
             "name": _cut(caller.name, UNKNOWN_MAX),
             "role": caller.role,
             "rows": caller.rows,
+            "delete": caller.delete,
             "by": caller.auth,
         },
         "method": _cut(scope["method"], CLIENT_MAX),

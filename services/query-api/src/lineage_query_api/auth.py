@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 import jwt
 import structlog
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from lineage_query_api.errors import ProblemError, SettingsError
 
@@ -40,16 +40,17 @@ How = Literal["none", "token", "oidc"]
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A caller. ``rows``: may read the text of rows."""
+    """A caller. ``rows``: may read the text of rows. ``delete``: may delete applications."""
 
     name: str
     role: Role
     rows: bool
+    delete: bool
     auth: How
 
 
-ANYBODY = Principal("anybody on this machine", "admin", rows=True, auth="none")
-OWNER = Principal("the user who runs this server", "admin", rows=True, auth="token")
+ANYBODY = Principal("anybody on this machine", "admin", rows=True, delete=True, auth="none")
+OWNER = Principal("the user who runs this server", "admin", rows=True, delete=True, auth="token")
 
 
 class _Token(BaseModel):
@@ -59,7 +60,14 @@ class _Token(BaseModel):
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     role: Role = "reader"
     rows: bool = False
+    delete: StrictBool = False
     expires: datetime | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """Who has it, and what they may."""
+        rows = self.rows or self.role == "admin"
+        return Principal(self.name, self.role, rows=rows, delete=self.delete, auth="token")
 
 
 class _Tokens(BaseModel):
@@ -139,7 +147,7 @@ class TokenGate:
             ) from error
         token = self._find(credentials)
         if token is not None:
-            return Principal(token.name, token.role, token.rows or token.role == "admin", "token")
+            return token.principal
         if self._oidc is not None and credentials.count(".") == 2:
             return self._oidc.principal(credentials)
         raise _unauthorized("this token is not known here, or has expired", "invalid_token")
@@ -162,6 +170,7 @@ class TokenGate:
             stat = self._tokens.stat()
             if (stat.st_mtime_ns, stat.st_size) != self._read_at:
                 self._known = read_tokens(self._tokens)
+                _warn_of_admins(self._known)
                 self._read_at = (stat.st_mtime_ns, stat.st_size)
         except OSError as error:
             raise SettingsError(f"LINEAGE_API_TOKENS: {error}") from error
@@ -216,14 +225,17 @@ class Oidc:
         listed = given if isinstance(given, list) else [given]
         roles = {one for one in listed if isinstance(one, str)}
         name = str(claims.get("preferred_username") or claims["sub"])
+        delete = "lineage-delete" in roles
         if "lineage-admin" in roles:
-            return Principal(name, "admin", rows=True, auth="oidc")
-        if roles & {"lineage-reader", "lineage-rows"}:
-            return Principal(name, "reader", rows="lineage-rows" in roles, auth="oidc")
+            return Principal(name, "admin", rows=True, delete=delete, auth="oidc")
+        if delete or roles & {"lineage-reader", "lineage-rows"}:
+            rows = "lineage-rows" in roles
+            return Principal(name, "reader", rows=rows, delete=delete, auth="oidc")
         raise ProblemError(
             HTTPStatus.FORBIDDEN,
             f"{name} has no role here",
-            hint=f"the claim {self._role_claim} must list lineage-reader, lineage-rows or lineage-admin",
+            hint=f"the claim {self._role_claim} must list lineage-reader, lineage-rows, lineage-delete "
+            "or lineage-admin",
         )
 
     def _signing_keys(self) -> Keys:
@@ -254,11 +266,12 @@ def hash_of(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def new_token(name: str, role: Role, *, rows: bool) -> tuple[str, str]:
+def new_token(name: str, role: Role, *, rows: bool, delete: bool = False) -> tuple[str, str]:
     """A new token (256 random bits), and the lines for the file of tokens."""
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     lines = f'[[token]]\nname = "{quoted}"\nrole = "{role}"\nrows = {str(rows).lower()}\n'
+    lines += f"delete = {str(delete).lower()}\n"
     return token, lines + f'sha256 = "{hash_of(token)}"\n'
 
 
@@ -276,6 +289,21 @@ def read_tokens(path: Path) -> tuple[_Token, ...]:
         found = error.errors(include_url=False, include_input=False)
         said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
         raise SettingsError(f"LINEAGE_API_TOKENS: {path}: {said}") from None
+
+
+def _warn_of_admins(tokens: tuple[_Token, ...]) -> None:
+    """Name those whose role let them delete before deleting was a right of its own."""
+    names = [
+        token.name
+        for token in tokens
+        if token.role == "admin" and "delete" not in token.model_fields_set
+    ]
+    if names:
+        structlog.get_logger().warning(
+            "admins_may_not_delete",
+            names=names,
+            hint="write delete = true to the tokens that may delete applications, delete = false to others",
+        )
 
 
 def _bearer(authorization: str | None) -> str:

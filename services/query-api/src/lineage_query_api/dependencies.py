@@ -36,6 +36,17 @@ async def _admin(request: Request, caller: Caller) -> Principal:
     return caller
 
 
+async def _deleter(request: Request, caller: Caller) -> Principal:
+    if not caller.delete:
+        raise ProblemError(
+            HTTPStatus.FORBIDDEN,
+            "this caller may not delete applications",
+            hint="ask for a token with the right to delete, or for the role lineage-delete",
+        )
+    await record_before(request)
+    return caller
+
+
 def check_rows(caller: Principal) -> None:
     """Refuse who may not read the text of rows: what a search finds tells it, too.
 
@@ -52,6 +63,7 @@ def _row_reader(caller: Caller) -> Principal:
 
 
 Admin = Annotated[Principal, Depends(_admin)]
+Deleter = Annotated[Principal, Depends(_deleter)]
 RowCaller = Annotated[Principal, Depends(_row_reader)]
 Store = Annotated[Lineages, Depends(_lineages)]
 AppName = Annotated[

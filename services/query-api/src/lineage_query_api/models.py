@@ -39,6 +39,7 @@ class Me(_Model):
     name: str
     role: Literal["reader", "admin"]
     rows: bool = Field(description="may read the text of rows")
+    delete: bool = Field(description="may delete applications")
     auth: Literal["none", "token", "oidc"]
     version: str
 

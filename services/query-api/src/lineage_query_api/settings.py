@@ -52,7 +52,7 @@ class QueryApiSettings(BaseSettings):
     oidc_issuer: str = Field("", description="issuer of JWTs that are taken, too: https://...")
     oidc_audience: str = Field("", description="their audience")
     oidc_role_claim: str = Field(
-        "roles", description="claim that lists lineage-reader, -rows, -admin"
+        "roles", description="claim that lists lineage-reader, -rows, -delete, -admin"
     )
     api_rate: str = Field("1200/minute", description="requests of one caller")
     api_proxies: Annotated[tuple[str, ...], NoDecode] = Field(

@@ -182,7 +182,9 @@ describe('the page', () => {
     const { page: reader } = await newPage(browser, 'light', READER_TOKEN ?? TOKEN);
     if (READER_TOKEN === undefined) {
       await reader.route('**/v1/me', (route) =>
-        route.fulfill({ json: { name: 'bob', role: 'reader', rows: true, auth: 'token' } }),
+        route.fulfill({
+          json: { name: 'bob', role: 'reader', rows: true, delete: false, auth: 'token' },
+        }),
       );
     }
     await reader.goto(`/apps/${app}`);

@@ -101,6 +101,7 @@ export function mockService() {
         name: TOKEN === undefined ? 'local' : 'ann',
         role: 'admin',
         rows: ROWS,
+        delete: true,
         auth: TOKEN === undefined ? 'none' : 'token',
       }),
     ],

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from lineage_query_api import shaping
-from lineage_query_api.dependencies import Admin, AppName, Caller, Cursor, PageSize, Store
+from lineage_query_api.dependencies import AppName, Caller, Cursor, Deleter, PageSize, Store
 from lineage_query_api.models import (
     AnyObject,
     ApplicationDetails,
@@ -83,7 +83,7 @@ def get_application(app: AppName, store: Store, _: Caller) -> ApplicationDetails
 
 
 @router.delete("/{app}", status_code=204)
-def delete_application(app: AppName, store: Store, _: Admin) -> Response:
+def delete_application(app: AppName, store: Store, _: Deleter) -> Response:
     """Delete all lineage of an application, named by its whole id; its files stay as they are."""
     store.delete(app)
     return Response(status_code=204)

@@ -19,6 +19,7 @@ def me(caller: Caller) -> Me:
         name=caller.name,
         role=caller.role,
         rows=caller.rows,
+        delete=caller.delete,
         auth=caller.auth,
         version=version("lineage-query-api"),
     )

@@ -8,6 +8,8 @@ export interface Me {
   role: 'reader' | 'admin';
   /** Whether the caller may see what rows say. */
   rows: boolean;
+  /** Whether the caller may delete applications. */
+  delete: boolean;
   auth: 'none' | 'token' | 'oidc';
 }
 

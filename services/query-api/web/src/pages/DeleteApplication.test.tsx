@@ -40,16 +40,26 @@ describe('deleting an application', () => {
   });
 
   it('says why it was refused, and stays', async () => {
-    const refusal = json({ title: 'Forbidden', detail: 'only an admin may do this' }, 403);
+    const refusal = json(
+      { title: 'Forbidden', detail: 'this caller may not delete applications' },
+      403,
+    );
     const { router } = show('/apps/local-1', service(refusal));
     await userEvent.click((await ask()).getByRole('button', { name: 'Delete local-1' }));
-    expect(await screen.findByRole('alert')).toHaveTextContent('only an admin may do this');
+    expect(await screen.findByRole('alert')).toHaveTextContent(
+      'this caller may not delete applications',
+    );
     expect(router.state.location.pathname).toBe('/apps/local-1');
   });
 
-  it('is not offered to readers', async () => {
+  it('is offered to a reader who may delete', async () => {
     show('/apps/local-1', service(), { ...ANN, role: 'reader' });
-    await screen.findByText(/ann \(reader/);
+    expect(await screen.findByRole('button', { name: 'Delete…' })).toBeVisible();
+  });
+
+  it('is not offered to an admin who may not', async () => {
+    show('/apps/local-1', service(), { ...ANN, delete: false });
+    await screen.findByText(/ann \(admin/);
     await screen.findByRole('heading', { name: 'flights' });
     expect(screen.queryByRole('button', { name: 'Delete…' })).toBeNull();
   });

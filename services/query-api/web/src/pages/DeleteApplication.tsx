@@ -24,7 +24,7 @@ export function DeleteApplication({ app }: { app: Pick<App, 'app' | 'name' | 'fl
       await cache.invalidateQueries({ queryKey: ['applications'] });
     },
   });
-  if (me.data?.role !== 'admin') return null;
+  if (me.data?.delete !== true) return null;
   const close = () => {
     setAsking(false);
     deletion.reset();
