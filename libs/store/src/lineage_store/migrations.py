@@ -198,9 +198,10 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _set_up(connection: sqlite3.Connection) -> None:
-    # These two only take effect before the first table is made.
-    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    # These two only take effect before the first table is made; later, the second writes to the file for nothing.
+    if version_of(connection) == 0:
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     _log_ahead(connection)
     # A block file is deleted once its blocks are in here: they must survive a power cut by then.
     connection.execute("PRAGMA synchronous = FULL")
