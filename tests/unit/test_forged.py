@@ -197,6 +197,12 @@ def test_kept_arrays_that_expand_are_not_unpacked(tmp_path: Path) -> None:
     assert saved_columns(file, 1 << 20) == {}
 
 
+def test_a_schema_of_any_depth_is_refused_or_read() -> None:
+    nested = '{"fields": [{"name": "a", "type": ' + "[" * 100_000
+    with pytest.raises(RecipeError):
+        replace(RECIPES[0].sources[0], schema=nested).columns()
+
+
 def _with(*above: Node) -> Recipe:
     return replace(RECIPES[0], plan=(SCAN, *above), functions=(), signature="")
 

@@ -107,7 +107,7 @@ class Source:
             kinds = [field["type"] for field in fields]
             names = [kind if isinstance(kind, str) else str(kind["type"]) for kind in kinds]
             return [(str(f["name"]), name) for f, name in zip(fields, names, strict=True)]
-        except (ValueError, KeyError, TypeError) as problem:
+        except (ValueError, KeyError, TypeError, RecursionError) as problem:
             raise RecipeError(f"a source's schema can't be read: {problem}") from problem
 
 
