@@ -18,6 +18,8 @@ from lineage_core.recipe_plan import (
     Attribute,
     Call,
     Column,
+    Expand,
+    Expression,
     Filter,
     Literal,
     Node,
@@ -29,6 +31,7 @@ from lineage_core.recipe_plan import (
 from lineage_core.sealing import Seal
 from lineage_core.zstd import compress
 from lineage_frames.answerable import refusals
+from lineage_frames.expressions import Text
 from lineage_frames.shapes import TOO_DEEP
 from lineage_linker.keys import parse_block, parse_task
 from lineage_linker.sides import read_mark, unpack_waiting
@@ -214,6 +217,7 @@ def _with(*above: Node) -> Recipe:
         (SCAN, Project(TABLE, 0, (Column(1),))),
         (SCAN, Union(TABLE[:1], (0, 0))),
         (SCAN, Union(TABLE, ())),
+        (SCAN, Expand(TABLE, 0, ())),
         (Scan((), 0, ()), Filter((), 0, Subquery(0))),
     ],
 )
@@ -235,6 +239,15 @@ def test_a_plan_with_more_columns_than_values_is_no_recipe(plan: tuple[Node, ...
 def test_a_call_without_its_arguments_is_refused(call: Call) -> None:
     recipe = _with(Project((Attribute(9, "x", "string"),), 0, (call,)))
     assert any("calls" in reason or "field" in reason for _, reason in refusals(recipe))
+
+
+def test_a_struct_in_structs_is_written_once() -> None:
+    nested: Expression = Column(1)
+    for _ in range(60):
+        struct = Call("named_struct", (Literal("a", "string"), nested))
+        nested = Call("field", (struct, Literal("0", "int")), "a")
+    assert Text(str).of(nested) == "c1"
+    assert not refusals(_with(Project((Attribute(9, "x", "bigint"),), 0, (nested,))))
 
 
 def test_a_plan_of_any_depth_is_answered() -> None:

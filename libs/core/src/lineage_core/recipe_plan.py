@@ -321,7 +321,7 @@ def fits(plan: Sequence[Node], node: Node) -> bool:
         case Window():
             return len(node.expressions) <= wide
         case Expand():
-            return all(len(row) == wide for row in node.projections)
+            return bool(node.projections) and all(len(row) == wide for row in node.projections)
         case Union():
             return bool(node.inputs) and all(len(plan[n].columns) == wide for n in node.inputs)
         case Join():

@@ -72,6 +72,9 @@ class Text:
         return f"{self.of(key.of)} {way} NULLS {'LAST' if key.nulls_last else 'FIRST'}"
 
     def _call(self, call: Call) -> str:
+        if call.fn == "field":
+            # Not by its arguments' text: a struct in a struct in a struct would be written twice each.
+            return self._field(call)
         fn, args = call.fn, [self.of(one) for one in call.args]
         match fn:
             case _ if fn in INFIX:
@@ -92,8 +95,6 @@ class Text:
                 pairs = zip(args[::2], args[1::2], strict=False)
                 whens = " ".join(f"WHEN {when} THEN {then}" for when, then in pairs)
                 return f"(CASE {whens}{f' ELSE {args[-1]}' if len(args) % 2 else ''} END)"
-            case "field":
-                return self._field(call)
             case "lambda variable":
                 return str(call.type)
             case "lambda":
