@@ -137,6 +137,10 @@ sbom: setup ## Say what is in the images' Python and JavaScript: build/sbom, in 
 test-kube: setup ## Test chart and images on the cluster of kubectl's context
 	@scripts/test-kube.sh $(ARGS)
 
+.PHONY: digests
+digests: setup ## Renew the digests of base images and of try-out servers (asks their registries, by docker)
+	@$(BIN)/python scripts/base_images.py renew
+
 .PHONY: page
 page: $(PAGE) ## Build the web page, unless it is built (installs Node.js where missing)
 
@@ -165,8 +169,8 @@ listener: setup ## Compile SparkWrites.java, which counts what Spark writes, int
 docs: setup ## Build the documentation as a site: build/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-.PHONY: check check-format check-lint check-types check-imports check-lock
-check: check-format check-lint check-types check-imports check-lock docs ## Format, lint, types, imports, lock (make -k check: all findings)
+.PHONY: check check-format check-lint check-types check-imports check-lock check-images
+check: check-format check-lint check-types check-imports check-lock check-images docs ## Format, lint, types, imports, lock, digests of images (make -k check: all findings)
 
 check-format: setup
 	@$(BIN)/ruff format --check .
@@ -185,6 +189,9 @@ check-imports: setup
 
 check-lock: setup
 	@$(BIN)/python scripts/lock.py check
+
+check-images: setup
+	@$(BIN)/python scripts/base_images.py check
 
 # Not part of check: it wants Go, or the programs that scripts/kube-tools.sh names.
 .PHONY: check-charts

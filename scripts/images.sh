@@ -7,6 +7,8 @@
 # ENGINE builds: docker, or podman where there is no docker. VERSION is the tag, IMAGE_PREFIX stands before
 # the names (registry.example.org/lineage-master/). CLUSTER_PROGRAM may name a program that builds and loads in the
 # engine's place: PROGRAM build-image TAG CONTEXT -f FILE..., PROGRAM load TAG...
+# Base images are those of the digests in the Dockerfiles (`make digests` renews them); stand-ins and CLUSTER_PROGRAM,
+# which are for machines that reach no registry, take what is there under the same tags.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -34,12 +36,18 @@ tag() {
     echo "$IMAGE_PREFIX$1:$VERSION"
 }
 
+# by_tag DOCKERFILE - options that name its base images without their digests
+by_tag() {
+    sed -n 's/^ARG \([A-Z]*_IMAGE\)=\(.*\)@sha256:.*/--build-arg \1=\2/p' "$1"
+}
+
 # build_image TAG DOCKERFILE [OPTION...]
 build_image() {
     tag=$1 file=$2
     shift 2
     if [ -n "${CLUSTER_PROGRAM:-}" ]; then
-        "$CLUSTER_PROGRAM" build-image "$tag" . -f "$file" "$@"
+        # shellcheck disable=SC2046 # words
+        "$CLUSTER_PROGRAM" build-image "$tag" . -f "$file" $(by_tag "$file") "$@"
     else
         engine=$(engine)
         "$engine" build -t "$tag" -f "$file" "$@" .
@@ -59,7 +67,9 @@ build() {
 stand_ins() {
     for tag in $STAND_INS; do
         name=${tag##*/}
-        build_image "$tag" "tests/kube/images/${name%%:*}/Dockerfile"
+        file=tests/kube/images/${name%%:*}/Dockerfile
+        # shellcheck disable=SC2046 # words
+        build_image "$tag" "$file" $(by_tag "$file")
     done
 }
 
@@ -96,7 +106,7 @@ build | load | sizes)
     ;;
 stand-ins) stand_ins ;;
 *)
-    sed -n '2,9p' scripts/images.sh | cut -c3-
+    sed -n '2,11p' scripts/images.sh | cut -c3-
     exit 2
     ;;
 esac

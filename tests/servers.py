@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import yaml  # type: ignore[import-untyped]
+
 from lineage.stack import supervisor
 from lineage.stack.kafka_server import Kafka, create_topics
 from lineage.stack.neo4j_server import DATABASE, Neo4j, write_secret
@@ -37,9 +39,7 @@ if TYPE_CHECKING:
     from redis import Redis as RedisClient
     from testcontainers.core.container import DockerContainer
 
-KAFKA_IMAGE = "apache/kafka:4.1.0"
-REDIS_IMAGE = "redis:7.2.11-bookworm"
-NEO4J_IMAGE = "neo4j:5.26.12-community"
+COMPOSE = Path(__file__).resolve().parents[1] / "infra/compose/compose.yaml"
 GUARDIAN = Path(__file__).with_name("guardian.py")
 DELETED_AT_ONCE = 1_000
 """Nodes a transaction: those of lineage carry large properties."""
@@ -315,12 +315,14 @@ def container_engine_answers() -> bool:
     return not subprocess.run(asked, capture_output=True, check=False, timeout=60).returncode
 
 
-def _container(image: str, server: Server, port: int, settings: Mapping[str, str]) -> Container:
+def _container(name: str, server: Server, port: int, settings: Mapping[str, str]) -> Container:
+    """A server in the image that compose runs under that name."""
     from testcontainers.core.container import DockerContainer
 
-    container = DockerContainer(image)
-    for name, value in settings.items():
-        container = container.with_env(name, value)
+    services = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]
+    container = DockerContainer(services[name]["image"])
+    for variable, value in settings.items():
+        container = container.with_env(variable, value)
     return Container(container, server, port)
 
 
@@ -351,11 +353,11 @@ def _kafka_container(server: Kafka) -> Container:
         "KAFKA_REPLICA_FETCH_MAX_BYTES": str(RECORD_BYTES_MAX),
         "KAFKA_HEAP_OPTS": f"-Xmx{server.heap}",
     }
-    return _container(KAFKA_IMAGE, server, 9092, settings)
+    return _container("kafka", server, 9092, settings)
 
 
 def _redis_container(server: Redis) -> Container:
-    made = _container(REDIS_IMAGE, server, 6379, {})
+    made = _container("redis", server, 6379, {})
     made._container.with_command(
         "redis-server --appendonly yes --appendfsync everysec --save '' "
         f"--maxmemory {server.memory} --maxmemory-policy noeviction"
@@ -379,4 +381,4 @@ def _neo4j_container(server: Neo4j) -> Container:
         "NEO4J_db_tx__log_rotation_retention__policy": "keep_none",
         "NEO4J_db_tx__log_preallocate": "false",
     }
-    return _container(NEO4J_IMAGE, server, 7687, settings)
+    return _container("neo4j", server, 7687, settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import yaml  # type: ignore[import-untyped]
 
 from tests.kube.cluster import CommandFailed, Namespace, run, until
 
@@ -22,13 +24,21 @@ GONE_LIMIT_S = 60
 SERVERS = ("kafka", "redis", "neo4j")
 LITTLE_CPU = {"requests": {"cpu": "50m"}}
 """A test's cluster may be one node of two cores: what is asked for there is not what is used."""
+TRYOUT = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["tryout"]
+
+
+def _little(server: str) -> dict[str, Any]:
+    values: dict[str, Any] = {"persistence": {"enabled": False}, "resources": LITTLE_CPU}
+    if "CLUSTER_PROGRAM" in os.environ:
+        # It has stand-ins, under the same tags.
+        values["image"] = {"tag": TRYOUT[server]["image"]["tag"].partition("@")[0]}
+    return values
+
+
 SMALL: Mapping[str, Any] = {
     "tryout": {
         "enabled": True,
-        **{
-            server: {"persistence": {"enabled": False}, "resources": LITTLE_CPU}
-            for server in SERVERS
-        },
+        **{server: _little(server) for server in SERVERS},
     },
     "topics": {"partitions": 4, "replication": 1},
     **{
