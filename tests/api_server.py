@@ -37,7 +37,9 @@ def running(app: FastAPI) -> Iterator[str]:
     # Its logs are not part of what a command under test prints.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))
     server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False)
+        uvicorn.Config(
+            app, host="127.0.0.1", port=0, log_config=None, access_log=False, proxy_headers=False
+        )
     )
     ready = threading.Event()
     started = server.startup

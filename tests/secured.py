@@ -33,13 +33,18 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ADMIN, EMITTER, LINKER, WRITER, NOBODY = "admin", "emitter", "linker", "writer", "nobody"
+API = "api"
 
 LINKER_ACL = (
     "user linker on #{sha256} ~lm:* resetchannels -@all +ping +info +dbsize +set +get +expire +eval "
     "+sadd +scard +sdiff +sismember +smembers +hset +hget +hmget +hgetall +hlen +hkeys +hdel +hincrby "
     "+waitaof"
 )
-"""docs/guide/security.md gives this line."""
+API_ACL = (
+    "user api on #{sha256} ~lm-rate:* resetchannels -@all +ping +evalsha +script|load +exists +get +set "
+    "+incrby +pttl +rename"
+)
+"""docs/guide/security.md gives these lines."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class Files:
         write_secret(self.key_file, pem)
         self.certificate_file.write_text(chain)
         write_secret(self.key_and_chain_file, pem + chain)
-        for user in (ADMIN, EMITTER, LINKER, WRITER, NOBODY):
+        for user in (ADMIN, EMITTER, LINKER, WRITER, API, NOBODY):
             write_secret(self.password_file(user), secrets.token_hex(16))
 
     @property
@@ -190,6 +195,7 @@ class SecuredRedis(Redis):
             "user default off",
             f"user {ADMIN} on #{self._hash(ADMIN)} ~* &* +@all",
             acl.format(sha256=self._hash(LINKER)),
+            API_ACL.format(sha256=self._hash(API)),
             f"user {NOBODY} on #{self._hash(NOBODY)} resetkeys -@all +ping",
         ]
         write_secret(self.folder / "users.acl", "\n".join(users))

@@ -11,8 +11,10 @@ from starlette.types import Receive, Scope, Send
 from lineage_query_api.audit import Auditor, open_audit
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
+from lineage_query_api.rates import Rates
 from lineage_query_api.settings import QueryApiSettings, read_settings
 from lineage_query_api.shell import Shell
+from lineage_store.redis_settings import RedisSettings
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
 from tests.reference_pages import documented_metrics, metric_names, section
@@ -32,7 +34,8 @@ def test_the_table_of_the_documentation_is_the_metrics(tmp_path: Path) -> None:
     async def nothing(scope: Scope, receive: Receive, send: Send) -> None: ...
 
     registry = CollectorRegistry()
-    Shell(nothing, rate="1/second", body_bytes=1, registry=registry)
+    rates = Rates("1/second", RedisSettings(), registry)
+    Shell(nothing, rates=rates, body_bytes=1, registry=registry)
     audit = open_audit(str(tmp_path / "audit"), 1)
     assert audit is not None
     Auditor(nothing, audit=audit, registry=registry)

@@ -32,6 +32,9 @@
 {{- if and $auth.oidc.issuer (not $auth.oidc.audience) -}}
 {{- fail "\nqueryApi.auth.oidc.issuer is set: queryApi.auth.oidc.audience must be, too" -}}
 {{- end -}}
+{{- if and $values.queryApi.sharedRate $values.redis.existingSecret (not $values.redis.queryApi.existingSecret) (not (include "lineage-master.tryout" (list . "redis"))) -}}
+{{- fail "\nqueryApi.sharedRate is true and Redis has logins: redis.queryApi.existingSecret must name the Secret of the query API's own, which reaches no key of the linker" -}}
+{{- end -}}
 {{- if and $values.ingress.enabled (not $values.ingress.host) -}}
 {{- fail "\ningress.enabled is true: set ingress.host" -}}
 {{- end -}}

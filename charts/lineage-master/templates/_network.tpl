@@ -131,6 +131,9 @@ spec:
 {{- define "lineage-master.redisIngress" -}}
 - from:
     {{- include "lineage-master.fromOwn" (list . "linker") | trim | nindent 4 }}
+    {{- if .Values.queryApi.sharedRate }}
+    {{- include "lineage-master.fromOwn" (list . "query-api") | trim | nindent 4 }}
+    {{- end }}
   ports:
     - {protocol: TCP, port: 6379}
 {{- end -}}

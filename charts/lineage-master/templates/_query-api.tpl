@@ -6,6 +6,9 @@
 {{- if $api.deadLetters }}
 {{ include "lineage-master.kafkaEnv" (list . "queryApi") }}
 {{- end }}
+{{- if $api.sharedRate }}
+{{ include "lineage-master.redisEnv" (list . "queryApi") }}
+{{- end }}
 - {name: LINEAGE_API_HOST, value: 0.0.0.0}
 - {name: LINEAGE_API_PORT, value: "8080"}
 {{- if $api.hosts }}

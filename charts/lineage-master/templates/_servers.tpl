@@ -93,16 +93,28 @@
 {{- end }}
 {{- end -}}
 
+{{/* The login of a component: (list . "linker") or "queryApi"; YAML. */}}
+{{- define "lineage-master.redisUser" -}}
+{{- $redis := (index . 0).Values.redis -}}
+{{- $user := ternary $redis.queryApi $redis (eq (index . 1) "queryApi") -}}
+{{- if include "lineage-master.tryout" (list (index . 0) "redis") -}}
+{{- $name := ternary "query-api" "linker" (eq (index . 1) "queryApi") -}}
+{{- dict "name" $name "secret" (include "lineage-master.name" (list (index . 0) "tryout")) "key" "redis-password" | toYaml -}}
+{{- else -}}
+{{- dict "name" $user.username "secret" $user.existingSecret "key" $user.passwordKey | toYaml -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "lineage-master.redisEnv" -}}
-{{- $redis := .Values.redis -}}
-{{- $tryout := include "lineage-master.tryout" (list . "redis") -}}
-- {name: LINEAGE_REDIS, value: {{ include "lineage-master.redisUrl" . | quote }}}
-{{- if $tryout }}
-- {name: LINEAGE_REDIS_USERNAME, value: linker}
-{{- else if $redis.username }}
-- {name: LINEAGE_REDIS_USERNAME, value: {{ $redis.username | quote }}}
+{{- $root := index . 0 -}}
+{{- $redis := $root.Values.redis -}}
+{{- $user := include "lineage-master.redisUser" . | fromYaml -}}
+{{- $tryout := include "lineage-master.tryout" (list $root "redis") -}}
+- {name: LINEAGE_REDIS, value: {{ include "lineage-master.redisUrl" $root | quote }}}
+{{- with $user.name }}
+- {name: LINEAGE_REDIS_USERNAME, value: {{ . | quote }}}
 {{- end }}
-{{- if or $tryout $redis.existingSecret }}
+{{- if $user.secret }}
 - {name: LINEAGE_REDIS_PASSWORD_FILE, value: /run/secrets/lineage/redis/password}
 {{- end }}
 {{- if not $tryout }}
@@ -117,17 +129,15 @@
 {{- end -}}
 
 {{- define "lineage-master.redisFiles" -}}
-{{- $redis := .Values.redis -}}
-{{- if include "lineage-master.tryout" (list . "redis") }}
+{{- $root := index . 0 -}}
+{{- $redis := $root.Values.redis -}}
+{{- $user := include "lineage-master.redisUser" . | fromYaml -}}
+{{- if $user.secret }}
 - secret:
-    name: {{ include "lineage-master.name" (list . "tryout") }}
-    items: [{key: redis-password, path: redis/password}]
-{{- else }}
-{{- with $redis.existingSecret }}
-- secret:
-    name: {{ . }}
-    items: [{key: {{ $redis.passwordKey }}, path: redis/password}]
+    name: {{ $user.secret }}
+    items: [{key: {{ $user.key }}, path: redis/password}]
 {{- end }}
+{{- if not (include "lineage-master.tryout" (list $root "redis")) }}
 {{- with $redis.ca.existingSecret }}
 - secret:
     name: {{ . }}

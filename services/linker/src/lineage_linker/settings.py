@@ -2,85 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from lineage_linker.errors import LinkerSettingsError
-from lineage_store.kafka_settings import KafkaSettings, KafkaSettingsError, read_secret
+from lineage_store.kafka_settings import KafkaSettings
+from lineage_store.redis_settings import RedisSettings, RedisSettingsError
 from lineage_store.wrong_settings import wrong_settings
 
 REDIS_ANSWER_S = 5.0
 """A longer silence is taken for absence; the command is tried again on a new connection."""
 
 
-class RedisSettings(KafkaSettings):
-    """How to reach Redis. A secret is given by value or, better, by the path of a file."""
-
-    redis: str = Field(
-        "",
-        pattern=r"^(rediss?://.*)?$",
-        description="URL of Redis, redis:// or, with TLS, rediss://",
-    )
-    redis_username: str = Field("", description="ACL user to log in as")
-    redis_password: SecretStr = Field(SecretStr(""), description="the password; better in a file")
-    redis_password_file: str = Field("", description="file that holds the password")
-    redis_ca_file: str = Field(
-        "", description="PEM file of authorities to trust; default: the system's"
-    )
-    redis_certificate_file: str = Field("", description="PEM file of the client's certificate")
-    redis_key_file: str = Field("", description="PEM file of the client's private key")
-
-    @field_validator("redis")
-    @classmethod
-    def _without_password(cls, url: str) -> str:
-        if "@" in url.partition("://")[2].partition("/")[0]:
-            message = "names a user or password: use redis_username and redis_password_file"
-            raise ValueError(message)
-        return url
-
-    def redis_client(self, *, answer_s: float = REDIS_ANSWER_S) -> Redis:
-        """A client that tries once: its callers know how to go on.
-
-        Raises:
-            LinkerSettingsError: a secret's file can't be read.
-        """
-        arguments: dict[str, Any] = {}
-        if self.redis.startswith("rediss://"):
-            arguments["ssl_cert_reqs"] = "required"
-            arguments["ssl_check_hostname"] = True
-            for name, path in (
-                ("ssl_ca_certs", self.redis_ca_file),
-                ("ssl_certfile", self.redis_certificate_file),
-                ("ssl_keyfile", self.redis_key_file),
-            ):
-                if path:
-                    arguments[name] = path
-        password = self.redis_password.get_secret_value()
-        if self.redis_password_file:
-            try:
-                password = read_secret(self.redis_password_file)
-            except KafkaSettingsError as error:
-                raise LinkerSettingsError(f"redis_password_file: {error}") from error
-        if password:
-            arguments["password"] = password
-        if self.redis_username:
-            arguments["username"] = self.redis_username
-        return Redis.from_url(
-            self.redis,
-            socket_timeout=answer_s,
-            socket_connect_timeout=answer_s,
-            socket_keepalive=True,
-            retry=Retry(NoBackoff(), 0),
-            **arguments,
-        )
-
-
-class LinkerSettings(BaseSettings, RedisSettings):
+class LinkerSettings(BaseSettings, RedisSettings, KafkaSettings):
     """All settings of the linker."""
 
     model_config = SettingsConfigDict(env_prefix="LINEAGE_", extra="ignore", frozen=True)
@@ -133,6 +72,25 @@ class LinkerSettings(BaseSettings, RedisSettings):
         ge=1,
         description="seconds for which records may lie unread by an idle worker before it begins anew",
     )
+
+    def redis_client(self, *, answer_s: float = REDIS_ANSWER_S) -> Redis:
+        """A client that tries once: its callers know how to go on.
+
+        Raises:
+            LinkerSettingsError: a secret's file can't be read.
+        """
+        try:
+            arguments = self.redis_arguments()
+        except RedisSettingsError as error:
+            raise LinkerSettingsError(str(error)) from error
+        return Redis.from_url(
+            self.redis,
+            socket_timeout=answer_s,
+            socket_connect_timeout=answer_s,
+            socket_keepalive=True,
+            retry=Retry(NoBackoff(), 0),
+            **arguments,
+        )
 
 
 def read_settings() -> LinkerSettings:

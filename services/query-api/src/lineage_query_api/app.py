@@ -21,6 +21,7 @@ from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.local_session import LocalSession
 from lineage_query_api.page import serve_page
+from lineage_query_api.rates import Rates
 from lineage_query_api.routes import (
     answers,
     applications,
@@ -34,7 +35,7 @@ from lineage_query_api.routes import (
     telling,
     traces,
 )
-from lineage_query_api.settings import QueryApiSettings
+from lineage_query_api.settings import QueryApiSettings, read_redis_settings
 from lineage_query_api.shell import Shell
 from lineage_service.metrics import new_registry
 from lineage_store.errors import StoreError
@@ -59,17 +60,20 @@ def create_app(
     ``reader``: reads rows of files; by default just those below ``settings.api_roots``.
 
     Raises:
-        SettingsError: the file of tokens or the destination of audit records can't be used.
+        SettingsError: the file of tokens, the destination of audit records or the login of Redis can't be used.
     """
     if reader is None:
         reader = RootedReader(settings.api_roots, index_folder(settings.store))
     problem = {"content": {problems.MEDIA_TYPE: {"schema": problems.PROBLEM_SCHEMA}}}
     lineages = Lineages(store, reader, settings)
     audit = open_audit(settings.api_audit, settings.api_audit_days)
+    registry = new_registry()
+    rates = Rates(settings.api_rate, read_redis_settings(), registry)
 
     @asynccontextmanager
     async def closing(_: FastAPI) -> AsyncIterator[None]:
         yield
+        await rates.close()
         lineages.close()
         if audit is not None:
             audit.close()
@@ -101,10 +105,9 @@ def create_app(
         record_view,
     ):
         app.include_router(module.router)
-    registry = new_registry()
     if settings.api_metrics_applications:
         registry.register(Completeness(app.state.lineages, settings.api_metrics_applications))
-    app.include_router(_probes(app, registry))
+    app.include_router(_probes(app, rates, registry))
     serve_page(app)
     # The last one is the outermost.
     if isinstance(gate, LocalGate):
@@ -113,9 +116,7 @@ def create_app(
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     if audit is not None:
         app.add_middleware(Auditor, audit=audit, registry=registry)
-    app.add_middleware(
-        Shell, rate=settings.api_rate, body_bytes=settings.api_body_bytes, registry=registry
-    )
+    app.add_middleware(Shell, rates=rates, body_bytes=settings.api_body_bytes, registry=registry)
     if settings.api_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.api_proxies))
     return app
@@ -141,7 +142,7 @@ def gate_of(settings: QueryApiSettings) -> Gate:
     return TokenGate(settings.api_tokens, oidc)
 
 
-def _probes(app: FastAPI, registry: CollectorRegistry) -> APIRouter:
+def _probes(app: FastAPI, rates: Rates, registry: CollectorRegistry) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     threads = CapacityLimiter(PROBED_AT_ONCE)
 
@@ -158,7 +159,10 @@ def _probes(app: FastAPI, registry: CollectorRegistry) -> APIRouter:
         except StoreError as error:
             body = {"ready": False, "problems": {"store": str(error)}}
             return JSONResponse(body, status_code=503)
-        return JSONResponse({"ready": True, "problems": {}})
+        # Requests are answered without Redis, too.
+        return JSONResponse(
+            {"ready": True, "problems": {"rates": rates.problem} if rates.problem else {}}
+        )
 
     @router.get("/metrics")
     async def metrics() -> Response:

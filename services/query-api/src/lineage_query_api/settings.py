@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from lineage_core.secrets import secret_of
 from lineage_query_api.errors import SettingsError
 from lineage_store.opening import DEFAULT_STORE
+from lineage_store.redis_settings import RedisSettings
 from lineage_store.wrong_settings import wrong_settings
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -54,7 +55,10 @@ class QueryApiSettings(BaseSettings):
     oidc_role_claim: str = Field(
         "roles", description="claim that lists lineage-reader, -rows, -delete, -admin"
     )
-    api_rate: str = Field("1200/minute", description="requests of one caller")
+    api_rate: str = Field(
+        "1200/minute",
+        description="requests of one caller; to all servers together with LINEAGE_REDIS",
+    )
     api_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="addresses or networks, with commas, of proxies whose X-Forwarded-For says who calls",
@@ -121,6 +125,22 @@ class QueryApiSettings(BaseSettings):
     def on_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         return self.api_host in LOOPBACK
+
+
+class _Redis(BaseSettings, RedisSettings):
+    model_config = SettingsConfigDict(env_prefix="LINEAGE_", extra="ignore", frozen=True)
+
+
+def read_redis_settings() -> RedisSettings:
+    """Where servers count the requests of callers together, from the environment.
+
+    Raises:
+        SettingsError: one can't be used; no value is shown, for it may be a secret.
+    """
+    try:
+        return _Redis()
+    except ValidationError as error:
+        raise SettingsError(wrong_settings(error)) from None
 
 
 def read_settings(**given: object) -> QueryApiSettings:

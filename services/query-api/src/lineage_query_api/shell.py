@@ -8,15 +8,13 @@ import uuid
 from collections.abc import Mapping
 
 import structlog
-from limits import parse
-from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lineage_query_api.problems import problem
+from lineage_query_api.rates import Rates
 
 CONTENT_POLICY = (
     "default-src 'self'; style-src 'self'; img-src 'self' data:; worker-src 'self'; connect-src 'self'; "
@@ -45,15 +43,14 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 class Shell:
     """ASGI middleware around all of the service.
 
-    ``rate``: requests of one caller, such as ``1200/minute``; ``body_bytes``: longest body.
+    ``rates``: how many requests a caller may send; ``body_bytes``: longest body.
     """
 
     def __init__(
-        self, app: ASGIApp, *, rate: str, body_bytes: int, registry: CollectorRegistry
+        self, app: ASGIApp, *, rates: Rates, body_bytes: int, registry: CollectorRegistry
     ) -> None:
         self._app = app
-        self._rate = parse(rate)
-        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._rates = rates
         self._body_bytes = body_bytes
         self._requests = Counter(
             "lineage_api_requests", "Requests answered.", ("method", "route", "status"),
@@ -93,8 +90,8 @@ class Shell:
                     out.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        refusal = self._refusal(scope, headers, request_id)
         try:
+            refusal = await self._refusal(scope, headers, request_id)
             if refusal is not None:
                 await refusal(scope, receive, tell)
             else:
@@ -120,7 +117,7 @@ class Shell:
                 ms=round(elapsed * 1000, 1),
             )
 
-    def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> ASGIApp | None:
+    async def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> ASGIApp | None:
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > self._body_bytes:
             return problem(request_id, 413, f"a body has at most {self._body_bytes} bytes")
@@ -128,15 +125,13 @@ class Shell:
             return problem(request_id, 414, f"a path has at most {PATH_MAX:,} signs")
         if not scope["path"].startswith("/v1/"):
             return None
-        caller = (scope.get("client") or ("unknown",))[0]
-        if self._limiter.hit(self._rate, caller):
+        wait = await self._rates.wait_s((scope.get("client") or ("",))[0])
+        if not wait:
             return None
-        reset, _ = self._limiter.get_window_stats(self._rate, caller)
-        wait = max(int(reset - time.time()) + 1, 1)
         return problem(
             request_id,
             429,
-            f"more than {self._rate} from one caller",
+            f"more than {self._rates.rate} from one caller",
             hint=f"try again in {wait} s",
             headers={"Retry-After": str(wait)},
         )

@@ -1,0 +1,72 @@
+"""How to reach Redis: settings that the linker and the query API share, as a mixin of fields.
+
+A secret is given by value or, better, by the path of a file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field, SecretStr, field_validator
+
+from lineage_core.errors import LineageError
+from lineage_store.kafka_settings import KafkaSettingsError, read_secret
+
+
+class RedisSettingsError(LineageError):
+    """A setting for Redis that can't be used."""
+
+
+class RedisSettings(BaseModel):
+    """Settings of a client of Redis."""
+
+    redis: str = Field(
+        "",
+        pattern=r"^(rediss?://.*)?$",
+        description="URL of Redis, redis:// or, with TLS, rediss://",
+    )
+    redis_username: str = Field("", description="ACL user to log in as")
+    redis_password: SecretStr = Field(SecretStr(""), description="the password; better in a file")
+    redis_password_file: str = Field("", description="file that holds the password")
+    redis_ca_file: str = Field(
+        "", description="PEM file of authorities to trust; default: the system's"
+    )
+    redis_certificate_file: str = Field("", description="PEM file of the client's certificate")
+    redis_key_file: str = Field("", description="PEM file of the client's private key")
+
+    @field_validator("redis")
+    @classmethod
+    def _without_password(cls, url: str) -> str:
+        if "@" in url.partition("://")[2].partition("/")[0]:
+            message = "names a user or password: use redis_username and redis_password_file"
+            raise ValueError(message)
+        return url
+
+    def redis_arguments(self) -> dict[str, Any]:
+        """Login and TLS, as arguments of a client or a pool that is made of the URL.
+
+        Raises:
+            RedisSettingsError: a secret's file can't be read.
+        """
+        arguments: dict[str, Any] = {}
+        if self.redis.startswith("rediss://"):
+            arguments["ssl_cert_reqs"] = "required"
+            arguments["ssl_check_hostname"] = True
+            for name, path in (
+                ("ssl_ca_certs", self.redis_ca_file),
+                ("ssl_certfile", self.redis_certificate_file),
+                ("ssl_keyfile", self.redis_key_file),
+            ):
+                if path:
+                    arguments[name] = path
+        password = self.redis_password.get_secret_value()
+        if self.redis_password_file:
+            try:
+                password = read_secret(self.redis_password_file)
+            except KafkaSettingsError as error:
+                raise RedisSettingsError(f"redis_password_file: {error}") from error
+        if password:
+            arguments["password"] = password
+        if self.redis_username:
+            arguments["username"] = self.redis_username
+        return arguments
