@@ -9,23 +9,59 @@ from itertools import pairwise
 HIDDEN = "***"
 _SECRET_WORD = re.compile(
     r".*(password|passwd|passphrase|secret|apikey|accesskey|secretkey|privatekey)s?"
-    r"|pass|pwd|token|auth|authorization|bearer|credentials?|cookie"
+    r"|(db|user|my|root|admin)?pass|passcode|psw|pwd|token|auth|authorization|bearer|credentials?|cookie"
 )
 _KEYS = frozenset({"api", "access", "account", "private", "signing", "encryption", "shared"})
 """``key`` behind one of these is a secret; by itself it is a key of records."""
-_NO_SECRET = frozenset({"file", "path", "location", "name", "id", "type", "url", "length"})
-"""Last words of options that say where a secret is, or what it is called."""
+_NO_SECRET = frozenset(
+    {"file", "path", "location", "name", "id", "type", "url", "length"}
+    | {"provider", "limit", "count", "column", "columns", "ttl", "timeout", "expiry", "enabled"}
+)
+"""Last words of options that say where a secret is, what it is called or how many there may be."""
+_PLAIN_VALUE = re.compile(r"(?i)true|false|yes|no|on|off|none|null|")
+"""Values that switch something: no secret, whatever their option is called."""
+_USER = re.compile(r"-u|-u[A-Za-z]\S{0,100}|--(user|username|login)(=.{0,200})?", re.ASCII)
+_SHORT = re.compile(r"-p(.{1,500})", re.DOTALL)
+_USUAL_SHORT = re.compile(r"[A-Za-z][a-z-]*|[\w.-]*[/=:].*|\d+", re.DOTALL | re.ASCII)
+"""What stands behind ``-p`` without a user: an option of a long name (-print), a path, a mapping, a port."""
+_PORT = re.compile(r"\d{1,5}(:\d{1,5})?")
+_USER_AND_PASSWORD = re.compile(r"([^\s:/@=]{1,100}):(?!\d+$)[^\s/]\S{0,500}")
+"""Of ``-u``, as curl takes it; two numbers are those of a user and a group."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _OPTION = re.compile(r"-{0,2}([A-Za-z][\w.-]{0,200})=", re.ASCII)
 _FLAG = re.compile(r"--?([A-Za-z][\w.-]{0,200})", re.ASCII)
 # Each part is bounded: texts of any length are read in a time that grows with their length alone.
-_NAMED = re.compile(r"([A-Za-z][\w.-]{0,100}+)[\"']?\s{0,8}[=:]\s{0,8}", re.ASCII)
-_VALUE = re.compile(r"\"[^\"]*\"|'[^']*'|((Bearer|Basic|Digest)\s{1,8})?[^\s&;,\"'}]+", re.I)
+_NAMED = re.compile(r"([A-Za-z][\w.-]{0,100}+)\\{0,2}[\"']?\s{0,8}(?:[=:]|%3[dD])\s{0,8}", re.ASCII)
+_VALUE = re.compile(
+    r"\\\"(?:[^\"\\]|\\(?!\")){0,8000}+\\\"|\"(?:[^\"\\]|\\.){0,8000}+\"|'(?:[^'\\]|\\.){0,8000}+'"
+    r"|\[[^\]]{0,8000}+\]|\{[^}]{0,8000}+\}|\\?[\"'\[{].*"
+    r"|((Bearer|Basic|Digest)\s{1,8})?[^\s&;,\"'}]+",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A value in quotes or brackets; all of the rest where these do not end."""
 _LOGIN = re.compile(r"(://[^\s/?#:@]{0,200}):[^\s/?#]{1,500}@")
+_BARE_LOGIN = re.compile(
+    r"(?<![\w.:/@-])(?!(?i:mailto|sips?|xmpp):)([A-Za-z][\w.-]{0,63}):(?!\d\d?(?::\d\d)?@)([^\s/@:]{1,200})@(?!sha\d)(?=[\w\[])",
+    re.ASCII,
+)
+"""``user:password@host`` without a scheme; not an image with its digest, nor a time with its place."""
+_ORACLE = re.compile(r"(jdbc:oracle:\w{1,10}:[^\s/@:]{1,100})/[^\s@]{1,200}@")
+_SIGNATURE = re.compile(
+    r"(?i)([?&](?:sig|signature|x-amz-signature|x-goog-signature)=)[^\s&#\"']{1,1000}"
+)
+_BASE64_40 = re.compile(r"(?<![\w+/=.-])[A-Za-z0-9+/]{40}(?![\w+/=.-])", re.ASCII)
+_CHANGES_MIN = 16
+"""Of the 39 pairs of neighbours in a random text of Base64 about 25 are of other kinds; in paths hardly 12."""
+_OTHERS_MIN = 3
+"""Digits and signs in it; a random one has 7 or 8."""
 _KNOWN = re.compile(
     r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"
     r"|\beyJ[\w-]{10,4000}\.[\w-]{10,8000}\.[\w-]{0,2000}"
     r"|\bgh[pousr]_\w{20,200}|\bglpat-[\w-]{20,200}|\bxox[abprs]-[\w-]{10,200}|\blm_[\w-]{43}\b"
+    r"|\bgithub_pat_\w{20,200}|\bdapi[0-9a-f]{32}\b|\bAIza[\w-]{35}\b|\bhvs\.[\w-]{20,200}"
+    r"|\b[sr]k_live_\w{16,200}|\bnpm_\w{36}\b|\bpypi-[\w-]{40,400}"
+    r"|(?<![\w+/-])[A-Za-z0-9+/]{86}==(?![\w+/=])"
+    r"|(?<=\b[Bb]earer )[\w.~+/=-]{8,4000}|(?<=\bBasic )(?=[a-z+/]{0,40}[0-9A-Z=])[\w+/]{8,4000}={0,2}"
     r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*",
     re.DOTALL | re.ASCII,
 )
@@ -35,7 +71,8 @@ def redacted(arguments: Sequence[str], more: Collection[str] = ()) -> tuple[str,
     """The arguments of a program with ``***`` in place of secrets.
 
     Hidden are values of options whose name says so (``--password=X``, ``--token X``, ``spark.my.secret=X``, also within
-    an argument), passwords in URLs, and what is known by its form (keys of AWS, tokens of GitHub, JWTs, private keys).
+    an argument), passwords in URLs, beside a user (``-u ann -p X``, ``-pX``, ``-u ann:X``, ``ann:X@host``), and what is
+    known by its form (keys of AWS and Azure, tokens of GitHub, Databricks and others, JWTs, private keys).
 
     Args:
         arguments: as in ``sys.argv``.
@@ -45,15 +82,28 @@ def redacted(arguments: Sequence[str], more: Collection[str] = ()) -> tuple[str,
 
 
 def _all(arguments: Sequence[str], more: frozenset[str]) -> Iterator[str]:
-    is_value = False
+    has_user = any(map(_USER.fullmatch, arguments))
+    before = ""
     for argument in arguments:
-        if is_value and not argument.startswith("--"):
-            is_value = False
-            yield HIDDEN
-            continue
-        flag = _FLAG.fullmatch(argument)
-        is_value = flag is not None and _is_secret(flag[1], more)
-        yield _one(argument, more)
+        yield _value(argument, before, more, has_user=has_user)
+        before = argument
+
+
+def _value(argument: str, before: str, more: frozenset[str], *, has_user: bool) -> str:
+    """An argument behind another one."""
+    flag = _FLAG.fullmatch(before)
+    if flag is not None and not argument.startswith("--") and not _PLAIN_VALUE.fullmatch(argument):
+        if _is_secret(flag[1], more):
+            return HIDDEN
+        if before == "-p" and has_user and not _PORT.fullmatch(argument):
+            return HIDDEN
+        login = _USER_AND_PASSWORD.fullmatch(argument) if before in ("-u", "--user") else None
+        if login is not None:
+            return f"{login[1]}:{HIDDEN}"
+    short = _SHORT.fullmatch(argument)
+    if short is not None and not (_PORT if has_user else _USUAL_SHORT).fullmatch(short[1]):
+        return f"-p{HIDDEN}"
+    return _one(argument, more)
 
 
 def _one(argument: str, more: frozenset[str]) -> str:
@@ -61,10 +111,20 @@ def _one(argument: str, more: frozenset[str]) -> str:
     # As --conf=spark.my.password=X: whatever the secret holds, all of the rest belongs to it.
     while (option := _OPTION.match(argument, begin)) is not None:
         begin = option.end()
-        if _is_secret(option[1], more):
+        if _is_secret(option[1], more) and not _PLAIN_VALUE.fullmatch(argument, begin):
             return argument[:begin] + HIDDEN
     text = "".join(_without_named(argument, more))
-    return _KNOWN.sub(HIDDEN, _LOGIN.sub(rf"\1:{HIDDEN}@", text))
+    text = _ORACLE.sub(rf"\1/{HIDDEN}@", _LOGIN.sub(rf"\1:{HIDDEN}@", text))
+    text = _SIGNATURE.sub(rf"\1{HIDDEN}", _BARE_LOGIN.sub(rf"\1:{HIDDEN}@", text))
+    return _BASE64_40.sub(_unless_usual, _KNOWN.sub(HIDDEN, text))
+
+
+def _unless_usual(given: re.Match[str]) -> str:
+    """What may be a secret key of AWS, which has no form but that it is random: not a path, a name or a SHA-1."""
+    kinds = ["a" if one.islower() else "A" if one.isupper() else "1" for one in given[0]]
+    changes = sum(one != other for one, other in pairwise(kinds))
+    is_random = set(kinds) == set("aA1") and kinds.count("1") >= _OTHERS_MIN
+    return HIDDEN if is_random and changes >= _CHANGES_MIN else given[0]
 
 
 def _without_named(text: str, more: frozenset[str]) -> Iterator[str]:
@@ -73,7 +133,7 @@ def _without_named(text: str, more: frozenset[str]) -> Iterator[str]:
         yield text[at : named.end()]
         at = named.end()
         value = _VALUE.match(text, at) if _is_secret(named[1], more) else None
-        if value is not None:
+        if value is not None and not _PLAIN_VALUE.fullmatch(value[0]):
             yield HIDDEN
             at = value.end()
     yield text[at:]
@@ -85,4 +145,5 @@ def _is_secret(name: str, more: frozenset[str]) -> bool:
         return False
     if any(_SECRET_WORD.fullmatch(word) or word in more for word in words):
         return True
-    return any(word == "key" and before in _KEYS for before, word in pairwise(words))
+    pairs = list(pairwise(words))
+    return ("azure", "sas") in pairs or any(word == "key" and of in _KEYS for of, word in pairs)
