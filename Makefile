@@ -137,6 +137,11 @@ sbom: setup ## Say what is in the images' Python and JavaScript: build/sbom, in 
 test-kube: setup ## Test chart and images on the cluster of kubectl's context
 	@scripts/test-kube.sh $(ARGS)
 
+# Where it must be scanned: make audit ARGS=--required
+.PHONY: audit
+audit: setup ## Look up what the locks pin among known vulnerabilities (OSV's database, npm's audit)
+	@$(BIN)/python scripts/audit.py $(ARGS)
+
 .PHONY: digests
 digests: setup ## Renew the digests of base images and of try-out servers (asks their registries, by docker)
 	@$(BIN)/python scripts/base_images.py renew
