@@ -124,7 +124,7 @@ bench-guard: setup ## Fail when a captured word count costs far more than it sho
 report: setup ## Write docs/benchmarks.md and its pictures from benchmarks/results
 	@$(BIN)/python -m benchmarks.report $(ARGS)
 
-.PHONY: images images-load sbom test-kube
+.PHONY: images images-load sbom sign test-kube
 images: ## Build the container images (with docker, or ENGINE=podman); scripts/images.sh says more
 	@scripts/images.sh build
 
@@ -133,6 +133,9 @@ images-load: ## Give the images to the cluster of kubectl's context (kind, k3d, 
 
 sbom: setup ## Say what is in the images' Python and JavaScript: build/sbom, in CycloneDX's form
 	@scripts/sbom.sh build/sbom
+
+sign: setup ## Sign the pushed images and the chart with COSIGN_KEY, where it is given; scripts/sign.sh says more
+	@scripts/sign.sh
 
 test-kube: setup ## Test chart and images on the cluster of kubectl's context
 	@scripts/test-kube.sh $(ARGS)
