@@ -32,10 +32,12 @@ def readers(folder: Path) -> tuple[dict[str, str], Path]:
 
 
 @contextmanager
-def running(app: FastAPI) -> Iterator[str]:
-    """The address that an application answers on."""
+def running(app: FastAPI, logs: io.StringIO | None = None) -> Iterator[str]:
+    """The address that an application answers on; ``logs`` takes what it logs."""
     # Its logs are not part of what a command under test prints.
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))
+    structlog.configure(
+        logger_factory=structlog.PrintLoggerFactory(io.StringIO() if logs is None else logs)
+    )
     server = uvicorn.Server(
         uvicorn.Config(
             app, host="127.0.0.1", port=0, log_config=None, access_log=False, proxy_headers=False

@@ -35,6 +35,9 @@
 {{- if and $values.queryApi.sharedRate $values.redis.existingSecret (not $values.redis.queryApi.existingSecret) (not (include "lineage-master.tryout" (list . "redis"))) -}}
 {{- fail "\nqueryApi.sharedRate is true and Redis has logins: redis.queryApi.existingSecret must name the Secret of the query API's own, which reaches no key of the linker" -}}
 {{- end -}}
+{{- if and $auth.oidc.clientId (not (regexMatch "^(https://|http://(localhost|127[.]0[.]0[.]1)([:/]|$))" $auth.oidc.issuer)) -}}
+{{- fail "\nqueryApi.auth.oidc.clientId is set: queryApi.auth.oidc.issuer must be, too, and begin with https://" -}}
+{{- end -}}
 {{- if and $values.ingress.enabled (not $values.ingress.host) -}}
 {{- fail "\ningress.enabled is true: set ingress.host" -}}
 {{- end -}}

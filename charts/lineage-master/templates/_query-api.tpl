@@ -29,6 +29,10 @@
 - {name: LINEAGE_OIDC_AUDIENCE, value: {{ $api.auth.oidc.audience | quote }}}
 - {name: LINEAGE_OIDC_ROLE_CLAIM, value: {{ $api.auth.oidc.roleClaim | quote }}}
 {{- end }}
+{{- with $api.auth.oidc.clientId }}
+- {name: LINEAGE_OIDC_CLIENT_ID, value: {{ . | quote }}}
+- {name: LINEAGE_OIDC_SCOPES, value: {{ $api.auth.oidc.scopes | quote }}}
+{{- end }}
 {{- if and .Values.monitoring.podMonitor.enabled (not .Values.ingress.enabled) (not (hasKey $api.settings "LINEAGE_API_METRICS_APPLICATIONS")) }}
 # The dashboard of applications shows the latest of them. An Ingress would show their names to everybody.
 - {name: LINEAGE_API_METRICS_APPLICATIONS, value: "20"}

@@ -3,6 +3,8 @@ import { defineConfig } from 'vitest/config';
 const ANY = 'e2e/{story,states}.test.ts';
 /** Of a program with DataFrames, over a server with a Spark. */
 const FRAMES = 'e2e/frames.test.ts';
+/** Signing in, over a server with an issuer. */
+const OIDC = 'e2e/oidc.test.ts';
 const MADE_UP = 'e2e/madeup.test.ts';
 /** What else drives a browser, by mode: over a running service alone. */
 const OTHERS: Record<string, string> = {
@@ -13,6 +15,7 @@ const OTHERS: Record<string, string> = {
 /** A real service has no made-up data. */
 function stories(): string[] {
   if (process.env.LINEAGE_E2E_FRAMES !== undefined) return [FRAMES];
+  if (process.env.LINEAGE_E2E_OIDC !== undefined) return [OIDC];
   return process.env.LINEAGE_URL === undefined ? [ANY, MADE_UP] : [ANY];
 }
 

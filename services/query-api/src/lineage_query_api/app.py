@@ -20,6 +20,7 @@ from lineage_query_api.auth import Gate, LocalGate, Oidc, OpenGate, TokenGate
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.local_session import LocalSession
+from lineage_query_api.models import OidcClient, SignIn
 from lineage_query_api.page import serve_page
 from lineage_query_api.rates import Rates
 from lineage_query_api.routes import (
@@ -90,6 +91,7 @@ def create_app(
     app.state.lineages = lineages
     app.state.audited = audit is not None
     gate = app.state.gate = gate_of(settings)
+    app.state.sign_in = sign_in_of(settings)
     problems.install(app)
     for module in (
         meta,
@@ -116,7 +118,13 @@ def create_app(
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     if audit is not None:
         app.add_middleware(Auditor, audit=audit, registry=registry)
-    app.add_middleware(Shell, rates=rates, body_bytes=settings.api_body_bytes, registry=registry)
+    app.add_middleware(
+        Shell,
+        rates=rates,
+        body_bytes=settings.api_body_bytes,
+        registry=registry,
+        issuer=settings.page_issuer,
+    )
     if settings.api_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.api_proxies))
     return app
@@ -140,6 +148,16 @@ def gate_of(settings: QueryApiSettings) -> Gate:
     if settings.oidc_issuer:
         oidc = Oidc(settings.oidc_issuer, settings.oidc_audience, settings.oidc_role_claim)
     return TokenGate(settings.api_tokens, oidc)
+
+
+def sign_in_of(settings: QueryApiSettings) -> SignIn:
+    """How the page signs people in."""
+    if not settings.page_issuer:
+        return SignIn(oidc=None)
+    client = OidcClient(
+        issuer=settings.oidc_issuer, client_id=settings.oidc_client_id, scopes=settings.oidc_scopes
+    )
+    return SignIn(oidc=client)
 
 
 def _probes(app: FastAPI, rates: Rates, registry: CollectorRegistry) -> APIRouter:

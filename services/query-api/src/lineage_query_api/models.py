@@ -44,6 +44,22 @@ class Me(_Model):
     version: str
 
 
+class OidcClient(_Model):
+    """The page's public client at an issuer (OpenID Connect Core 1.0)."""
+
+    issuer: str
+    client_id: str
+    scopes: str = Field(description="with spaces")
+
+
+class SignIn(_Model):
+    """How people sign in on the page, beside a token."""
+
+    oidc: OidcClient | None = Field(
+        description="at this issuer, by authorization code with PKCE; null: by a token alone"
+    )
+
+
 StandingText = Literal["same", "touched", "changed", "gone", "unknown"]
 BindingText = Literal["checksum", "state", "now"]
 STANDING: Any = Field(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,6 +20,13 @@ from lineage_store.wrong_settings import wrong_settings
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 TOKEN = r"^([A-Za-z0-9_.~-]{16,500})?$"
 """One that stands in an address as it is."""
+SCOPES = r"^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$"
+"""RFC 6749, section 3.3."""
+PAGE_ISSUER = re.compile(
+    r"((?:https://|http://(?=(?:localhost|127\.0\.0\.1)(?:[:/]|$)))[A-Za-z0-9.-]+(?::[0-9]{1,5})?)"
+    r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*)?",
+)
+"""An issuer that browsers may be sent to, and its origin, which stands in the page's policy as it is."""
 
 
 class QueryApiSettings(BaseSettings):
@@ -54,6 +62,14 @@ class QueryApiSettings(BaseSettings):
     oidc_audience: str = Field("", description="their audience")
     oidc_role_claim: str = Field(
         "roles", description="claim that lists lineage-reader, -rows, -delete, -admin"
+    )
+    oidc_client_id: Annotated[str, Field(max_length=512, pattern=r"^[\x20-\x7e]*$")] = Field(
+        "",
+        description="the page's public client at the issuer: people sign in there (code flow with PKCE); empty: the page asks for a token",
+    )
+    oidc_scopes: Annotated[str, Field(max_length=1024, pattern=SCOPES)] = Field(
+        "openid profile",
+        description="scopes that the page asks for, with spaces; openid must be among them",
     )
     api_rate: str = Field(
         "1200/minute",
@@ -122,6 +138,12 @@ class QueryApiSettings(BaseSettings):
         return self.is_local and self.api_open
 
     @property
+    def page_issuer(self) -> str:
+        """Origin of the issuer that people sign in at by the page; empty: at none."""
+        found = PAGE_ISSUER.fullmatch(self.oidc_issuer) if self.oidc_client_id else None
+        return found[1] if found else ""
+
+    @property
     def on_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         return self.api_host in LOOPBACK
@@ -166,4 +188,18 @@ def read_settings(**given: object) -> QueryApiSettings:
         )
     if settings.oidc_issuer and not settings.oidc_audience:
         raise SettingsError("LINEAGE_OIDC_ISSUER is set: LINEAGE_OIDC_AUDIENCE must be, too")
+    if settings.oidc_client_id:
+        _check_page_client(settings)
     return settings
+
+
+def _check_page_client(settings: QueryApiSettings) -> None:
+    if not settings.oidc_issuer:
+        raise SettingsError("LINEAGE_OIDC_CLIENT_ID is set: LINEAGE_OIDC_ISSUER must be, too")
+    if not settings.page_issuer:
+        raise SettingsError(
+            "LINEAGE_OIDC_CLIENT_ID is set: LINEAGE_OIDC_ISSUER must be an address of https (on loopback of http, too) "
+            "without a user, a query or a fragment"
+        )
+    if "openid" not in settings.oidc_scopes.split(" "):
+        raise SettingsError("LINEAGE_OIDC_SCOPES must have openid among them")

@@ -17,11 +17,10 @@ from lineage_query_api.problems import problem
 from lineage_query_api.rates import Rates
 
 CONTENT_POLICY = (
-    "default-src 'self'; style-src 'self'; img-src 'self' data:; worker-src 'self'; connect-src 'self'; "
+    "default-src 'self'; style-src 'self'; img-src 'self' data:; worker-src 'self'; connect-src {connect}; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 SECURITY_HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": CONTENT_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
@@ -43,13 +42,22 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 class Shell:
     """ASGI middleware around all of the service.
 
-    ``rates``: how many requests a caller may send; ``body_bytes``: longest body.
+    ``rates``: how many requests a caller may send; ``body_bytes``: longest body; ``issuer``: origin that the
+    page may ask for tokens, beside this one.
     """
 
     def __init__(
-        self, app: ASGIApp, *, rates: Rates, body_bytes: int, registry: CollectorRegistry
+        self,
+        app: ASGIApp,
+        *,
+        rates: Rates,
+        body_bytes: int,
+        registry: CollectorRegistry,
+        issuer: str = "",
     ) -> None:
         self._app = app
+        policy = CONTENT_POLICY.format(connect=f"'self' {issuer}".rstrip())
+        self._headers = {"Content-Security-Policy": policy, **SECURITY_HEADERS}
         self._rates = rates
         self._body_bytes = body_bytes
         self._requests = Counter(
@@ -84,7 +92,7 @@ class Shell:
                 status = message["status"]
                 out = MutableHeaders(scope=message)
                 out["X-Request-Id"] = request_id
-                for name, value in SECURITY_HEADERS.items():
+                for name, value in self._headers.items():
                     out.setdefault(name, value)
                 if "/v1/" in scope["path"]:
                     out.setdefault("Cache-Control", "no-store")

@@ -105,6 +105,7 @@ export function mockService() {
         auth: TOKEN === undefined ? 'none' : 'token',
       }),
     ],
+    ['GET', /^\/sign-in$/, () => ({ oidc: null })],
     ['GET', /^\/applications$/, ({ query }) => listApplications(programs, query)],
     ['GET', /^\/applications\/([^/]+)$/, (_, app) => detailOf(program(app))],
     [
@@ -190,7 +191,8 @@ export function mockService() {
     };
     bodyOf(request)
       .then((body) => {
-        if (TOKEN !== undefined && request.headers.authorization !== `Bearer ${TOKEN}`) {
+        const open = url.pathname === '/v1/sign-in';
+        if (!open && TOKEN !== undefined && request.headers.authorization !== `Bearer ${TOKEN}`) {
           throw new Refusal(
             401,
             'Not logged in',

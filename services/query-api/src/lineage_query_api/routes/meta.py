@@ -1,13 +1,13 @@
-"""Who the caller is."""
+"""Who the caller is, and how one signs in."""
 
 from __future__ import annotations
 
 from importlib.metadata import version
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from lineage_query_api.dependencies import Caller
-from lineage_query_api.models import Me
+from lineage_query_api.models import Me, SignIn
 
 router = APIRouter(prefix="/v1", tags=["caller"])
 
@@ -23,3 +23,10 @@ def me(caller: Caller) -> Me:
         auth=caller.auth,
         version=version("lineage-query-api"),
     )
+
+
+@router.get("/sign-in")
+async def sign_in(request: Request) -> SignIn:
+    """How the page signs people in. It asks for no token, and tells nothing that is secret."""
+    found: SignIn = request.app.state.sign_in
+    return found

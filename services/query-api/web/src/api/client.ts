@@ -1,3 +1,4 @@
+import { renewed } from '../auth/oidc';
 import { askForToken, currentSession } from '../auth/session';
 import { Problem } from './problem';
 
@@ -16,19 +17,26 @@ export function address(path: string, query: Query = {}): string {
 
 /** A response that is no error; throws a {@link Problem} for one that is. */
 export async function send(url: string, init: RequestInit = {}): Promise<Response> {
-  const { token } = currentSession();
-  const headers = new Headers(init.headers);
-  if (token !== null) headers.set('Authorization', `Bearer ${token}`);
-  let response: Response;
-  try {
-    response = await fetch(url, { ...init, headers });
-  } catch (error) {
-    if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw Problem.unreachable();
+  let { token } = currentSession();
+  let response = await attempt(url, init, token);
+  if (response.status === 401 && token !== null) {
+    const next = await renewed(token);
+    if (next !== null) response = await attempt(url, init, (token = next));
   }
   if (response.ok) return response;
   if (response.status === 401) askForToken(token);
   throw await Problem.of(response);
+}
+
+async function attempt(url: string, init: RequestInit, token: string | null): Promise<Response> {
+  const headers = new Headers(init.headers);
+  if (token !== null) headers.set('Authorization', `Bearer ${token}`);
+  try {
+    return await fetch(url, { ...init, headers });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw Problem.unreachable();
+  }
 }
 
 export async function get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {

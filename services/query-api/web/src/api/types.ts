@@ -13,6 +13,18 @@ export interface Me {
   auth: 'none' | 'token' | 'oidc';
 }
 
+/** The page's client at an issuer. */
+export interface OidcClient {
+  issuer: string;
+  client_id: string;
+  scopes: string;
+}
+
+export interface SignInWays {
+  /** Null: by a token alone. */
+  oidc: OidcClient | null;
+}
+
 export interface App {
   app: string;
   name: string;

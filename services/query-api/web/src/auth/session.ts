@@ -1,14 +1,30 @@
 /** The token of this browser tab, and whether the server asks for one. */
 
-const KEY = 'lineage.token';
+import { keep, kept, keptJson } from './kept';
+
+const TOKEN = 'lineage.token';
+const ISSUED = 'lineage.issued';
+
+/** What an issuer gave beside the token. */
+export interface Issued {
+  refreshToken?: string;
+}
 
 export interface Session {
   token: string | null;
   /** The server asked for a token; `refused`: for another one than it was given. */
   asked: 'no' | 'yes' | 'refused';
+  /** Where the token comes from an issuer, not from a person. */
+  issued?: Issued;
+  /** Why signing in at the issuer failed. */
+  failure?: string;
 }
 
-let session: Session = { token: stored(), asked: 'no' };
+let session: Session = {
+  token: kept(TOKEN),
+  asked: 'no',
+  issued: keptJson(ISSUED) as Issued | undefined,
+};
 const listeners = new Set<() => void>();
 
 export function currentSession(): Session {
@@ -20,42 +36,30 @@ export function onSessionChange(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
-export function signIn(token: string): void {
-  store(token);
-  change({ token, asked: 'no' });
+/** Takes a token, of an issuer where `issued` says what else it gave. */
+export function signIn(token: string, issued?: Issued): void {
+  change({ token, asked: 'no', issued });
 }
 
 export function signOut(): void {
-  store(null);
   change({ token: null, asked: 'yes' });
+}
+
+/** Signing in at the issuer failed; whoever is signed in stays so. */
+export function failSignIn(failure: string): void {
+  if (session.token === null) change({ token: null, asked: 'yes', failure });
 }
 
 /** The server answered 401 to a request that carried `token`. */
 export function askForToken(token: string | null): void {
   // An answer to a request from before the last login says nothing of the new token.
   if (token !== session.token || session.asked !== 'no') return;
-  store(null);
   change({ token: null, asked: token === null ? 'yes' : 'refused' });
 }
 
 function change(next: Session): void {
   session = next;
+  keep(TOKEN, next.token);
+  keep(ISSUED, next.issued === undefined ? null : JSON.stringify(next.issued));
   for (const listener of listeners) listener();
-}
-
-function stored(): string | null {
-  try {
-    return sessionStorage.getItem(KEY);
-  } catch {
-    return null;
-  }
-}
-
-function store(token: string | null): void {
-  try {
-    if (token === null) sessionStorage.removeItem(KEY);
-    else sessionStorage.setItem(KEY, token);
-  } catch {
-    // Storage may be forbidden: the token then lasts until the page is loaded again.
-  }
 }

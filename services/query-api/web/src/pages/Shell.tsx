@@ -3,7 +3,8 @@ import { Link, Outlet } from '@tanstack/react-router';
 import { useEffect, type ReactNode } from 'react';
 
 import { meQuery } from '../api/queries';
-import { currentSession, onSessionChange, signOut } from '../auth/session';
+import { leave } from '../auth/oidc';
+import { currentSession, onSessionChange } from '../auth/session';
 import { SignIn } from '../auth/SignIn';
 import { useSession } from '../auth/useSession';
 import { ThemeSwitch } from '../components/ThemeSwitch';
@@ -12,14 +13,15 @@ import { ThemeSwitch } from '../components/ThemeSwitch';
 export function Shell(): ReactNode {
   const session = useSession();
   const cache = useQueryClient();
-  // Another token may see other things.
-  useEffect(
-    () =>
-      onSessionChange(() => {
-        if (currentSession().asked === 'no') void cache.resetQueries();
-      }),
-    [cache],
-  );
+  // Who signs in may see other things; a token that is renewed is of the same person.
+  useEffect(() => {
+    let { asked } = currentSession();
+    return onSessionChange(() => {
+      const before = asked;
+      ({ asked } = currentSession());
+      if (before !== 'no' && asked === 'no') void cache.resetQueries();
+    });
+  }, [cache]);
   const me = useQuery(meQuery());
   return (
     <>
@@ -44,13 +46,13 @@ export function Shell(): ReactNode {
           </span>
         )}
         {session.token !== null && (
-          <button type="button" className="button button-quiet" onClick={signOut}>
+          <button type="button" className="button button-quiet" onClick={() => void leave()}>
             Sign out
           </button>
         )}
         <ThemeSwitch />
       </header>
-      {session.asked === 'no' ? <Outlet /> : <SignIn refused={session.asked === 'refused'} />}
+      {session.asked === 'no' ? <Outlet /> : <SignIn />}
     </>
   );
 }
