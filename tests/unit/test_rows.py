@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lineage_store.cut_texts import TEXT_BYTES_MAX, is_cut
 from lineage_store.paths import RowsError, canonical, state_of
 from lineage_store.rows import RowReader
 
@@ -53,7 +54,31 @@ def test_a_row_longer_than_any_window(tmp_path: Path) -> None:
     path = tmp_path / "long.txt"
     path.write_bytes(b"a\n" + b"b" * 9_000_000 + b"\nc")
     texts = RowReader().rows(str(path), u64(0, 1, 2))
-    assert [len(text or "") for text in texts] == [1, 9_000_000, 1]
+    shown = "b" * TEXT_BYTES_MAX + " [cut: 65,536 of about 8,994,816 bytes]"
+    assert texts == ["a", shown, "c"]
+    assert [is_cut(text) for text in texts] == [False, True, False]
+
+
+@pytest.mark.parametrize("length", [65_535, 65_536, 65_537, 200_000, 2_000_000])
+@pytest.mark.parametrize("name", ["long.txt", "long.txt.gz", "long.txt.deflate"])
+def test_long_rows_are_cut_and_say_so(length: int, name: str, tmp_path: Path) -> None:
+    rows = ["é" * (length // 2) + "b" * (length % 2), "short", "c" * length, ""]
+    held = ("\ufeff" + "\r\n".join(rows)).encode()
+    path = tmp_path / name
+    match name.rpartition(".")[2]:
+        case "gz":
+            path.write_bytes(gzip.compress(held))
+        case "deflate":
+            path.write_bytes(zlib.compress(held))
+        case _:
+            path.write_bytes(held)
+    texts = RowReader().rows(str(path), u64(0, 1, 2, 3))
+    assert texts[1] == "short"
+    for text, row in zip((texts[0], texts[2]), (rows[0], rows[2]), strict=True):
+        assert text is not None
+        assert is_cut(text) == (length > TEXT_BYTES_MAX)
+        assert row.startswith(text.partition(" [cut: ")[0])
+        assert len(text.partition(" [cut: ")[0].encode()) >= min(length, TEXT_BYTES_MAX - 3)
 
 
 def test_the_index_is_kept_and_dropped_when_the_file_changes(tmp_path: Path) -> None:

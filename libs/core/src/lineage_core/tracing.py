@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from lineage_core.address import parse_space
 from lineage_core.block import BlockId, FlowBlock
+from lineage_core.budget import current
 from lineage_core.graph import FlowGraph
 from lineage_core.region import Region
 from lineage_core.runs import Runs
@@ -58,30 +59,33 @@ class Tracer:
         *,
         until: str = "ends",
         steps: int | None = None,
-        watch: Callable[[int], None] | None = None,
         exact_only: bool = False,
     ) -> TraceResult:
         """Trace the items of ``start`` (regions by space).
 
         ``until`` is ``ends`` or a node whose items are wanted; ``steps`` stops after so many
-        blocks instead. ``watch`` is told before so many blocks are loaded; what it raises ends the
-        trace. ``exact_only`` goes just along exact blocks of exact nodes: what it finds surely took
-        part, whatever else may have.
+        blocks instead. ``exact_only`` goes just along exact blocks of exact nodes: what it finds surely
+        took part, whatever else may have.
 
         Raises:
             AddressError: a space that can't be read.
             TraceError: ``until`` names no node, or one that does not lie that way.
+            BudgetError: it costs more than the question may.
         """
         begun = {space: (region.first, region.last) for space, region in start.items()}
         goal = None if until == "ends" else until
         if goal is not None:
             self._check_goal(direction, begun, goal)
-        source = self if watch is None else _Watched(self, watch)
-        return Walk(source, direction, goal, exact_only=exact_only).run(begun, steps)
+        return Walk(self, direction, goal, exact_only=exact_only).run(begun, steps)
 
     def load(self, wanted: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
-        """Blocks from the cache or the graph."""
+        """Blocks from the cache or the graph.
+
+        Raises:
+            BudgetError: more than the question may load.
+        """
         wanted = list(wanted)
+        current().load(len(wanted))
         with self._lock:
             found = {block: self._cache[block] for block in wanted if block in self._cache}
             for block_id in found:
@@ -116,24 +120,6 @@ class Tracer:
         if names and not names & reaching:
             way = "upstream" if direction is Direction.BACKWARD else "downstream"
             raise TraceError(f"node {goal} is not {way} of node {', '.join(sorted(names))}")
-
-
-class _Watched:
-    """A tracer whose loads are told of before."""
-
-    def __init__(self, tracer: Tracer, watch: Callable[[int], None]) -> None:
-        self.graph = tracer.graph
-        self.topology = tracer.topology
-        self._tracer = tracer
-        self._watch = watch
-
-    def load(self, wanted: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
-        blocks = list(wanted)
-        self._watch(len(blocks))
-        return self._tracer.load(blocks)
-
-    def missing(self, wanted: Iterable[BlockId]) -> list[BlockId]:
-        return self._tracer.missing(wanted)
 
 
 def trace(

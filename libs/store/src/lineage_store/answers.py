@@ -8,6 +8,7 @@ from typing import Any
 
 from lineage_core.address import OPAQUE_SPACE, parse_space
 from lineage_core.block import U64
+from lineage_core.budget import current
 from lineage_core.graph import FlowGraph, NodeRecord
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems, TraceResult
@@ -318,6 +319,7 @@ class Composer:
     def _items(
         self, space: str, region: Region, record: NodeRecord | None, *, texts: bool
     ) -> tuple[list[Item], Standing]:
+        current().check()
         shown = self._names.space(space)
         positions = region.positions().tolist()
         if space == OPAQUE_SPACE:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lineage_core.address import OPAQUE_SPACE
+from lineage_core.address import OPAQUE_SPACE, parse_space
 from lineage_core.graph import Unit
 from lineage_core.positions import text_position
 from lineage_core.region import Region
@@ -21,6 +21,7 @@ from lineage_store.finding import (
     find_uses,
     other_readers,
 )
+from lineage_store.loaded import outputs_of
 from lineage_store.locations import Locations
 from lineage_store.names import Names, looks_like_address
 from lineage_store.noted import NotedPlace, NotedRowError, node_of, noted_among
@@ -33,6 +34,8 @@ from lineage_store.rows import RowReader
 from lineage_store.traced import Traced
 
 OTHERS_NAMED = 3
+PUT_OUT = ("operator", "shuffle")
+"""Kinds of nodes all of whose items were put out by blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,8 @@ class Asker:
         traced = self.trace(question)
         return traced.answer(question.limit, texts=question.texts, at_once=True)
 
-    def trace(self, question: Question, watch: Callable[[int], None] | None = None) -> Traced:
-        """Trace what a question names. ``watch``: see :meth:`lineage_core.tracing.Tracer.trace`.
+    def trace(self, question: Question) -> Traced:
+        """Trace what a question names.
 
         Raises:
             NotFoundError: no such application, or none knows the file.
@@ -79,6 +82,7 @@ class Asker:
             RowsError: rows must be counted in a file that can't be read.
             NotedRowError: a place is a row of a DataFrame, which has to be traced by its recipe.
             TraceError: ``until`` does not lie that way.
+            BudgetError: it costs more than the question may.
         """
         spellings = Spellings()
         uses = self._all_uses(question, spellings)
@@ -90,7 +94,7 @@ class Asker:
         trace = partial(
             opened.tracer.trace, question.direction, begun, until=until, steps=question.steps
         )
-        result = trace(watch=watch)
+        result = trace()
         if opened.verdict.complete:
             _refuse_unheard_of(begun, result, opened.names)
         if question.until is not None and not result.found:
@@ -151,6 +155,8 @@ class Asker:
         self, opened: Opened, question: Question, uses: dict[str, list[FileUse]]
     ) -> dict[str, Region]:
         start: dict[str, list[Region]] = {s: [region] for s, region in question.regions.items()}
+        for space, region in question.regions.items():
+            _check_region(opened, space, region)
         for place in question.places:
             for space, region in self._start(opened, place, uses.get(place)).items():
                 start.setdefault(space, []).append(region)
@@ -223,6 +229,24 @@ class Asker:
                     f"where records are no lines), such as {text.rstrip('/')}/part-00000:1"
                 )
         return parse_location(place).path
+
+
+def _check_region(opened: Opened, space: str, region: Region) -> None:
+    """Refuse items that a node is known not to have.
+
+    Raises:
+        LocationError: there are no such items.
+        BudgetError: to know it costs more than the question may.
+    """
+    shown = opened.names.space(space)
+    opened.locations.check(space, region, shown)
+    node = opened.record(parse_space(space).name)
+    if node is None or node.kind not in PUT_OUT or not opened.verdict.complete or not region:
+        return
+    refs = opened.graph.blocks_into(space, int(region.first[0]), int(region.last[-1]))
+    beyond = region - outputs_of(opened.graph, space, refs)
+    if beyond:
+        raise LocationError(f"there is no item {shown}#{int(beyond.first[0])} in this application")
 
 
 def goes_on(question: Question, traced: Traced) -> bool:

@@ -20,7 +20,8 @@ from lineage_core.graph import BlockRef
 from lineage_core.region import Region
 from lineage_core.trace_result import NodeItems
 from lineage_store.answers import Item, order_of
-from lineage_store.loaded import loaded
+from lineage_store.cut_texts import is_cut
+from lineage_store.loaded import loaded, outputs_of
 from lineage_store.opened import Opened
 from lineage_store.standing import Standing, worst
 
@@ -45,6 +46,8 @@ class Page:
 
     ``count``: of all its items. ``following``: where the next page begins; None behind the last.
     ``scanned``: items looked at for this page. ``standing``: the worst that is to be said of their files.
+    ``cut``: of those that a search looked at and did not find, how many have a text that is longer than what is read of
+    it: they may hold what is searched for.
     """
 
     count: int
@@ -52,6 +55,7 @@ class Page:
     following: str | None
     scanned: int
     standing: Standing = "same"
+    cut: int = 0
 
 
 class Listing:
@@ -99,7 +103,7 @@ class Listing:
         at, offset = _place(cursor, len(spaces))
         deadline = time.monotonic() + SCAN_S_MAX
         items: list[Item] = []
-        scanned = 0
+        scanned = cut = 0
         standings: set[Standing] = set()
         composer = self.opened.composer()
         while at < len(spaces):
@@ -120,8 +124,10 @@ class Listing:
                     items.append(item)
                     if len(items) >= limit:
                         break
+                else:
+                    cut += is_cut(item.text)
         following = f"{at}.{offset}" if at < len(spaces) else None
-        return Page(found.count, tuple(items), following, scanned, worst(standings))
+        return Page(found.count, tuple(items), following, scanned, worst(standings), cut)
 
     def region(self, space: str) -> Region:
         """The positions of the items of one space."""
@@ -140,19 +146,9 @@ class Listing:
                 last = np.array([rows - 1] if rows else [], np.uint64)
                 return Region(np.zeros(len(last), np.uint64), last)
         graph = self.opened.graph
-        put_out = self._outputs(space, graph.blocks_into(space, 0, POSITION_MAX))
+        put_out = outputs_of(graph, space, graph.blocks_into(space, 0, POSITION_MAX))
         # What a source reads is an input of the blocks behind it, and no block puts it out.
         return put_out or self._inputs(graph.blocks_from(space, 0, POSITION_MAX))
-
-    def _outputs(self, space: str, refs: Sequence[BlockRef]) -> Region:
-        found: list[Region] = []
-        for block in loaded(self.opened.graph, (ref.block_id for ref in refs)):
-            last = block.out_first if block.out_last is None else block.out_last
-            for section in block.out:
-                if section.space == space:
-                    rows = slice(section.row_first, section.row_stop)
-                    found.append(Region.of_runs(block.out_first[rows], last[rows]))
-        return Region.union(found)
 
     def _inputs(self, refs: Sequence[BlockRef]) -> Region:
         found: list[Region] = []

@@ -28,7 +28,6 @@ from lineage_store.rows import ForbiddenRowsError, RowReader
 from lineage_store.traced import Traced
 from lineage_store.valued_rows import Files, positions_with
 
-Watch = Callable[[int], None]
 MADE_AS = {"frame": "sink", "frame-source": "source"}
 """What nodes of DataFrames are where their flows are."""
 
@@ -107,15 +106,12 @@ class MaterialisedFlows:
         self._opener = opener or Opener(store, reader)
         self._asker = Asker(store, reader, self._opener)
 
-    def look_up(
-        self, question: Question, noted: NotedPlace, watch: Watch | None = None
-    ) -> LookedUp | None:
+    def look_up(self, question: Question, noted: NotedPlace) -> LookedUp | None:
         """What is known of rows of DataFrames of one application; None: nothing, or just a query can tell.
 
         Args:
             question: about them.
             noted: the rows, by their values or by where they stand.
-            watch: see `lineage_core.tracing.Tracer.trace`.
 
         Raises:
             ForbiddenRowsError: rows are asked for by their values in a file that may not be read.
@@ -136,7 +132,7 @@ class MaterialisedFlows:
                 return None
             asked = replace(asked, places=(), regions=regions)
         try:
-            traced = self._asker.trace(asked, watch)
+            traced = self._asker.trace(asked)
         except (ForbiddenRowsError, StoreUnavailableError):
             raise
         except LineageError:

@@ -11,10 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lineage_core.block import U64
+from lineage_core.budget import current
+from lineage_store.cut_texts import TEXT_BYTES_MAX, cut_text
 from lineage_store.typed_values import UnsureError, array_of, arrow_type
 
 SUFFIX = ".parquet"
 GROUP_BYTES_MAX = 512 << 20
+ROWS_AT_ONCE = 1_000
 
 
 def is_parquet(path: str) -> bool:
@@ -33,7 +36,10 @@ def texts_of(file: IO[bytes], rows: U64) -> list[str | None]:
     opened, texts = pq.ParquetFile(file), list[str | None]()
     for group, places in _by_group(opened, rows):
         table = opened.read_row_group(group).take(pa.array(places))
-        texts += [_text(row) for row in table.to_pylist()]
+        for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE):
+            found = [_text(row) for row in batch.to_pylist()]
+            current().read(sum(map(len, found)))
+            texts += found
     return texts + [None] * (len(rows) - len(texts))
 
 
@@ -74,4 +80,8 @@ def _by_group(file: pq.ParquetFile, rows: U64) -> Iterator[tuple[int, Any]]:
 
 def _text(row: dict[str, Any]) -> str:
     there = {name: value for name, value in row.items() if value is not None}
-    return json.dumps(there, ensure_ascii=False, separators=(",", ":"), default=str)
+    text = json.dumps(there, ensure_ascii=False, separators=(",", ":"), default=str)
+    if len(text) <= TEXT_BYTES_MAX // 4:
+        return text
+    held = text.encode("utf-8", "replace")
+    return text if len(held) <= TEXT_BYTES_MAX else cut_text(held[:TEXT_BYTES_MAX], len(held))

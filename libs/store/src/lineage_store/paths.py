@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import unquote
 
+from lineage_core.budget import current
 from lineage_core.errors import LineageError
 
 READ_BYTES = 4 << 20
@@ -226,7 +227,9 @@ class Bytes:
 
         Raises:
             RowsError: the bytes can't be read.
+            BudgetError: the question that they are read for takes too long.
         """
+        current().check()
         try:
             if not self._stream_only:
                 self._file.seek(offset)
@@ -241,6 +244,7 @@ class Bytes:
             self.close()
             (self._raw, self._file), self._at, self._tail = self._open(), 0, b""
         while self._at < offset:
+            current().check()
             self._tail = self._file.read(min(READ_BYTES, offset - self._at))
             if not self._tail:
                 return b""
@@ -300,11 +304,16 @@ class _Inflated:
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
         self._inflate = zlib.decompressobj()
-        self._ready = b""
+        self._packed = self._ready = b""
 
     def read(self, length: int) -> bytes:
-        while len(self._ready) < length and (packed := self._raw.read(READ_BYTES // 16)):
-            self._ready += self._inflate.decompress(packed)
+        while (missing := length - len(self._ready)) > 0:
+            packed = self._packed or self._raw.read(READ_BYTES // 16)
+            if not packed:
+                break
+            # No more than is wanted: a byte of it may stand for a thousand.
+            self._ready += self._inflate.decompress(packed, missing)
+            self._packed = self._inflate.unconsumed_tail
         out, self._ready = self._ready[:length], self._ready[length:]
         return out
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from lineage_core.address import SpaceKind, parse_space
 from lineage_core.block import BlockId, FlowBlock
+from lineage_core.budget import current
 from lineage_core.columns import unpack_block
 from lineage_core.graph import (
     BlockRef,
@@ -295,8 +296,10 @@ class SqliteGraph:
         return {partition: tuple(sorted(by_row.items())) for partition, by_row in found.items()}
 
     def _all(self, query: str, *values: object) -> list[Any]:
+        current().check()
         try:
             with self._lock:
                 return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
+            current().check()
             raise StoreError(f"can't read the lineage store: {error}") from error

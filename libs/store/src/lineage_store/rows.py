@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lineage_core.block import I64, U64
+from lineage_core.budget import current
 from lineage_core.row_sums import BLOCK_ROWS, sum_of
+from lineage_store.cut_texts import TEXT_BYTES_MAX, cut_text
 from lineage_store.kept_sums import (
     SAVE_BYTES_MIN,
     KeptSums,
@@ -51,6 +54,8 @@ EXPANDS_MAX = 1100
 """Bytes of text in a byte of a compressed file, at most: deflate's bound is 1,032. More are indexed anew each time."""
 HEADERS_BYTES = 1 << 16
 """Of a kept index, what is no counts: names and forms of columns, the path of the file."""
+LONG_STRIDES = 64
+"""Rows that are longer (1 MiB) are not read to their end."""
 OPEN_INDEXES = 256
 """Indexes kept in memory (about 100 kB for a file of 100 MB)."""
 
@@ -157,14 +162,15 @@ class RowReader:
     def rows(self, path: str, rows: U64) -> list[str | None]:
         """The text of rows (from 0, in ascending order) as Hadoop reads them; None: no such row.
 
+        That of a row which is longer than :data:`TEXT_BYTES_MAX` is cut, and says so.
+
         Raises:
             RowsError: the file is gone or can't be read.
         """
 
         def read(source: Bytes, index: LineIndex) -> list[str | None]:
             some = rows[: int(np.searchsorted(rows, np.uint64(index.rows)))]
-            found = _spans(source, index, some, some, rows_mode=True)
-            texts = [_text(_without_end(piece, rows_mode=True)) for piece in found]
+            texts = _texts(source, index, some, some, rows_mode=True)
             return [*texts, *[None] * (len(rows) - len(some))]
 
         return self._read(path, read)
@@ -252,7 +258,7 @@ class RowReader:
                 raise RowsError(f"{path}: {error}") from error
 
     def lines(self, path: str, first: U64, last: U64) -> list[str | None]:
-        """The text of spans of lines (from 1, both included, ascending) as grep counts them.
+        """The text of spans of lines (from 1, both included, ascending) as grep counts them, cut as that of :meth:`rows`.
 
         Raises:
             RowsError: the file is gone or can't be read.
@@ -262,8 +268,7 @@ class RowReader:
         def read(source: Bytes, index: LineIndex) -> list[str | None]:
             there = int(np.searchsorted(last, np.uint64(index.lines), side="right"))
             low, high = first[:there] - one, last[:there] - one
-            found = _spans(source, index, low, high, rows_mode=False)
-            texts = [_text(_without_end(piece, rows_mode=False)) for piece in found]
+            texts = _texts(source, index, low, high, rows_mode=False)
             return [*texts, *[None] * (len(first) - there)]
 
         return self._read(path, read)
@@ -452,6 +457,48 @@ def _save(folder: Path, name: str, path: str, state: FileState, index: LineIndex
     save_columns(folder / name, columns)
 
 
+def _texts(
+    source: Bytes, index: LineIndex, first: U64, last: U64, *, rows_mode: bool
+) -> list[str | None]:
+    """The texts of ascending spans of rows (or lines, both from 0), without their ends; long ones are cut."""
+    counts = index.row_ends if rows_mode else index.line_ends
+    strides = stride_of(counts, last + np.uint64(1)) - stride_of(counts, first)
+    texts: list[str | None] = []
+    for begin, stop in _alike(strides > LONG_STRIDES):
+        if strides[begin] > LONG_STRIDES:
+            texts += [
+                _beginning(source, index, int(first[at]), int(strides[at]), rows_mode=rows_mode)
+                for at in range(begin, stop)
+            ]
+        else:
+            pieces = _spans(source, index, first[begin:stop], last[begin:stop], rows_mode=rows_mode)
+            texts += [_text(_without_end(piece, rows_mode=rows_mode)) for piece in pieces]
+    current().read(sum(len(text) for text in texts if text is not None))
+    return texts
+
+
+def _alike(marks: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Where marks of one kind begin and stop."""
+    ends = [*(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(marks)]
+    begin = 0
+    for stop in ends if len(marks) else []:
+        yield begin, stop
+        begin = stop
+
+
+def _beginning(source: Bytes, index: LineIndex, row: int, strides: int, *, rows_mode: bool) -> str:
+    """The beginning of a row (or line, from 0) that goes on for so many strides: no more than that is read."""
+    counts = index.row_ends if rows_mode else index.line_ends
+    begin = int(stride_of(counts, np.array([row], np.uint64))[0])
+    window, ends = _window(
+        source, index, begin, begin + TEXT_BYTES_MAX // STRIDE, rows_mode=rows_mode
+    )
+    start = int(ends[row - 1 - int(counts[begin])]) + 1 if row else 0
+    if rows_mode and index.bom and row == 0:
+        start = len(BOM)
+    return cut_text(window[start : start + TEXT_BYTES_MAX], strides * STRIDE, about=True)
+
+
 def _spans(
     source: Bytes, index: LineIndex, first: U64, last: U64, *, rows_mode: bool
 ) -> list[bytes]:
@@ -592,4 +639,6 @@ def _without_end(piece: bytes, *, rows_mode: bool) -> bytes:
 
 
 def _text(piece: bytes) -> str:
+    if len(piece) > TEXT_BYTES_MAX:
+        return cut_text(piece[:TEXT_BYTES_MAX], len(piece))
     return piece.decode("utf-8", errors="replace")

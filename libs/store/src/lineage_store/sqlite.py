@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lineage_core.block import BlockId, FlowBlock
+from lineage_core.budget import current
 from lineage_core.graph import EdgeBatch
 from lineage_core.linking import TaskId
 from lineage_core.message import Commit, Message
@@ -25,6 +26,10 @@ from lineage_store.writing import Writer
 
 _VACUUM_PAGES = 2_000
 """Pages given back at a time (8 MB): readers are never kept waiting for long."""
+
+
+STEPS_AT_ONCE = 100_000
+"""Instructions of a statement, some milliseconds, after which it is seen whether somebody waits for it."""
 
 
 class SqliteStore:
@@ -44,6 +49,11 @@ class SqliteStore:
         self._clock = clock
         self._lock = threading.RLock()
         self._db = connect(self.path)
+        self._db.set_progress_handler(self._is_over, STEPS_AT_ONCE)
+
+    def _is_over(self) -> bool:
+        """Whether a statement is to be given up. What is written is written to its end."""
+        return not self._db.in_transaction and current().is_over
 
     def now(self) -> float:
         """The store's clock."""
@@ -170,10 +180,12 @@ class SqliteStore:
                 raise StoreError(f"can't write the lineage store {self.path}: {error}") from error
 
     def _query(self, query: str, *values: str) -> list[Any]:
+        current().check()
         try:
             with self._lock:
                 return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
+            current().check()
             raise StoreError(f"can't read the lineage store {self.path}: {error}") from error
 
     def _give_back(self) -> None:

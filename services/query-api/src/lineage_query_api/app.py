@@ -17,6 +17,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from lineage_query_api import problems
 from lineage_query_api.audit import Auditor, open_audit
 from lineage_query_api.auth import Gate, LocalGate, Oidc, OpenGate, TokenGate
+from lineage_query_api.budgets import Budgeted
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.local_session import LocalSession
@@ -112,6 +113,7 @@ def create_app(
     app.include_router(_probes(app, rates, registry))
     serve_page(app)
     # The last one is the outermost.
+    app.add_middleware(Budgeted, new=lineages.new_budget)
     if isinstance(gate, LocalGate):
         app.add_middleware(LocalSession, token=gate.token)
     hosts = settings.api_hosts or (LOCAL_HOSTS if settings.on_loopback else ("*",))

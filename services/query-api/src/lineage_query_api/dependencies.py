@@ -27,22 +27,25 @@ def _caller(request: Request) -> Principal:
 
 
 Caller = Annotated[Principal, Depends(_caller)]
+Store = Annotated[Lineages, Depends(_lineages)]
 
 
-async def _admin(request: Request, caller: Caller) -> Principal:
+async def _admin(request: Request, caller: Caller, store: Store) -> Principal:
     if caller.role != "admin":
         raise ProblemError(HTTPStatus.FORBIDDEN, "only an admin may do this")
+    store.allow_stream()
     await record_before(request)
     return caller
 
 
-async def _deleter(request: Request, caller: Caller) -> Principal:
+async def _deleter(request: Request, caller: Caller, store: Store) -> Principal:
     if not caller.delete:
         raise ProblemError(
             HTTPStatus.FORBIDDEN,
             "this caller may not delete applications",
             hint="ask for a token with the right to delete, or for the role lineage-delete",
         )
+    store.allow_stream()
     await record_before(request)
     return caller
 
@@ -65,7 +68,6 @@ def _row_reader(caller: Caller) -> Principal:
 Admin = Annotated[Principal, Depends(_admin)]
 Deleter = Annotated[Principal, Depends(_deleter)]
 RowCaller = Annotated[Principal, Depends(_row_reader)]
-Store = Annotated[Lineages, Depends(_lineages)]
 AppName = Annotated[
     str,
     Path(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from importlib.util import find_spec
 
 from lineage_core.address import parse_space
+from lineage_core.budget import MIB, Budget, current, within
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems
 from lineage_core.verdict import Verdict
@@ -49,7 +51,11 @@ CHECKED_S = 5.0
 """How long a request looks at whether rows of outputs can be traced."""
 FILES_LOOKED_UP = 3
 """Files of a trace's start whose other readers are named."""
-NARROWER = "narrow it: fewer rows, one step (steps), or a node nearer by (until)"
+WAITING_MAX = 16
+"""Requests that wait for a turn: each holds a thread, and others are answered in those that are left."""
+LOOKS_UP_S = 0.25
+"""Seconds after which who waits for a turn sees whether it is still wanted."""
+_HAS_TURN: ContextVar[bool] = ContextVar("lineage_turn", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,7 @@ class Lineages:
         self._flows = MaterialisedFlows(store, reader, self._opener)
         self._turns = threading.BoundedSemaphore(settings.api_parallel)
         self._lock = threading.Lock()
+        self._waiting = 0
         self._traces: OrderedDict[str, Trace] = OrderedDict()
         self._runs = 0
         self._listings: OrderedDict[str, Listing] = OrderedDict()
@@ -182,7 +189,9 @@ class Lineages:
         """
         if app not in self.store.application_ids():
             raise NotFoundError(f"there is no application {app!r}: give the whole id to delete one")
-        self.store.delete(app)
+        # To its end, whoever still waits for it.
+        with within(Budget()):
+            self.store.delete(app)
         self._opener.forget(app)
         self.noted.forget(app)
         with self._lock:
@@ -277,19 +286,13 @@ class Lineages:
         by_query = question.app is not None
         if plan.only is not None:
             return self._ask_part(plan.only, rows=rows, by_query=by_query)
-        deadline = time.monotonic() + self.settings.api_query_s
 
         def ask(part: Part) -> Answer:
-            if time.monotonic() > deadline:
-                raise too_much(
-                    f"the others took {self.settings.api_query_s:g} s", "ask one application (app)"
-                )
+            current().check()
             found = self._ask_part(part, rows=rows, by_query=by_query)
             if isinstance(found, Computed):
                 return found.answer
-            listed = found.result.count if question.limit is None else question.limit
-            self.check_listed(listed, "give a limit")
-            return found.answer(question.limit, texts=rows)
+            return self.answer(found, question.limit, texts=rows)
 
         return Computed(answer_all(question, plan, ask))
 
@@ -305,8 +308,8 @@ class Lineages:
                 return self._through(question, traced, rows=rows)
         if noted.valued is not None and not rows:
             raise no_rows()
-        with self._turn():
-            looked_up = self._flows.look_up(question, noted, self._watch())
+        with self.turn():
+            looked_up = self._flows.look_up(question, noted)
         found = best(
             looked_up,
             question,
@@ -339,8 +342,8 @@ class Lineages:
             LineageError: what is asked for is not there.
             ProblemError: it costs more than a question may, or too many ask at once.
         """
-        with self._turn():
-            return self._asker.trace(question, self._watch())
+        with self.turn():
+            return self._asker.trace(question)
 
     def _through(self, question: Question, traced: Traced, *, rows: bool) -> Traced | Computed:
         """A trace of records, through the DataFrames whose rows some of them are."""
@@ -386,35 +389,67 @@ class Lineages:
         graph = self.open(app).graph
         return flows_wanted(app, graph, wanted, self.ask, self._asker.locations)
 
+    def answer(self, traced: Traced, limit: int | None, *, texts: bool) -> Answer:
+        """A trace's answer that lists the first ``limit`` items of each node, or all.
+
+        Raises:
+            ProblemError: more items than are given at once.
+            BudgetError: more text than an answer may hold, or it takes too long.
+        """
+        self.check_listed(_count(traced) if limit is None else limit, "give a limit")
+        with self.turn():
+            return traced.answer(limit, texts=texts)
+
+    def new_budget(self) -> Budget:
+        """What a request may cost."""
+        settings = self.settings
+        return Budget(
+            seconds=settings.api_query_s,
+            blocks=settings.api_query_blocks,
+            text_bytes=settings.api_query_mb * MIB,
+        )
+
+    def allow_stream(self) -> None:
+        """Let the request take what one may that is streamed, makes a file, or changes something."""
+        settings = self.settings
+        current().allow(settings.api_stream_s, settings.api_stream_mb * MIB)
+
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        if not self._turns.acquire(timeout=self.settings.api_query_s):
-            raise ProblemError(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                "too many questions are being answered",
-                hint="try again in some seconds",
-                headers={"Retry-After": "5"},
-            )
+    def turn(self) -> Iterator[None]:
+        """One of the turns in which traces are made, rows searched and files read: no more at once.
+
+        Within a turn it is had already.
+
+        Raises:
+            ProblemError: too many wait for one, or none comes in time.
+            AskerGoneError: nobody waits any more.
+        """
+        if _HAS_TURN.get():
+            yield
+            return
+        self._await_turn()
+        token = _HAS_TURN.set(True)
         try:
             yield
         finally:
+            _HAS_TURN.reset(token)
             self._turns.release()
 
-    def _watch(self) -> Callable[[int], None]:
-        settings, loaded = self.settings, 0
-        deadline = time.monotonic() + settings.api_query_s
-
-        def watch(blocks: int) -> None:
-            nonlocal loaded
-            loaded += blocks
-            if loaded > settings.api_query_blocks:
-                raise too_much(
-                    f"the trace crosses more than {settings.api_query_blocks:,} blocks", NARROWER
-                )
-            if time.monotonic() > deadline:
-                raise too_much(f"the trace takes more than {settings.api_query_s:g} s", NARROWER)
-
-        return watch
+    def _await_turn(self) -> None:
+        with self._lock:
+            if self._waiting >= WAITING_MAX:
+                raise _busy()
+            self._waiting += 1
+        try:
+            budget = current()
+            until = time.monotonic() + min(self.settings.api_query_s, budget.left_s)
+            while not self._turns.acquire(timeout=LOOKS_UP_S):
+                budget.check_asker()
+                if time.monotonic() > until:
+                    raise _busy()
+        finally:
+            with self._lock:
+                self._waiting -= 1
 
     def _kept(self, key: str, opened: Opened, question: Question) -> Trace | None:
         """A trace of records that was made before, of the same lineage; its files are looked at anew."""
@@ -464,22 +499,39 @@ class Lineages:
         listing = self.listing(opened)
         node = opened.names.node(name)
         everything = listing.items(node)
-        deadline = time.monotonic() + self.settings.api_query_s
         found: list[Item] = []
         cursor: str | None = None
         while True:
-            page = listing.page(everything, MATCHES_MAX, cursor=cursor, contains=contains)
+            with self.turn():
+                page = listing.page(everything, MATCHES_MAX, cursor=cursor, contains=contains)
+            if page.cut:
+                raise too_much(
+                    f"{page.cut:,} rows are too long to be searched to their end",
+                    "trace from an item's address instead",
+                )
             found += page.items
             cursor = page.following
             if len(found) > MATCHES_MAX:
                 raise too_much(f"more than {MATCHES_MAX:,} rows hold the text", "give more of it")
             if cursor is None:
                 break
-            if time.monotonic() > deadline:
-                raise too_much("the search takes too long", "trace from an item's address instead")
         if not found:
             raise NotFoundError(f"no item of node {name} holds {contains!r}")
         return found
+
+
+def _busy() -> ProblemError:
+    return ProblemError(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "too many questions are being answered",
+        hint="try again in some seconds",
+        headers={"Retry-After": "5"},
+    )
+
+
+def _count(traced: Traced) -> int:
+    """Items that an answer lists: those found, and those asked for."""
+    return traced.result.count + sum(items.count for items in traced.starts())
 
 
 def _question(opened: Opened, request: TraceRequest) -> Question:

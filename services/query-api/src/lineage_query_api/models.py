@@ -172,7 +172,8 @@ class ItemPage(_Model):
     """Items of a node.
 
     ``next``: cursor of the following page; with a search a page may be empty and have one.
-    ``scanned``: items looked at.
+    ``scanned``: items looked at. ``cut``: of those that were not found, how many have a text too long to be searched to
+    its end.
     """
 
     node: str
@@ -183,6 +184,7 @@ class ItemPage(_Model):
     items: list[ItemModel]
     next: str | None
     scanned: int
+    cut: int = 0
     changed: bool
     standing: StandingText = STANDING
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
+from lineage_core.budget import Budget, current
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.settings import QueryApiSettings
 
@@ -49,11 +52,13 @@ class OneSpark:
         Raises:
             ProblemError: Spark does not start, others have its turns, or the work takes too long.
         """
-        if not self._turns.acquire(timeout=self._limit_s):
-            raise _busy()
+        budget = current()
+        self._await_turn(budget)
         tag, started = f"lineage-{uuid.uuid4().hex}", threading.Event()
+        # Its time begins when Spark is there.
+        budget.allow(START_S + self._limit_s)
         try:
-            future = self._pool.submit(self._do, work, tag, started)
+            future = self._pool.submit(copy_context().run, self._do, work, tag, started)
         except RuntimeError:
             self._turns.release()
             raise
@@ -65,14 +70,25 @@ class OneSpark:
                 hint="try again in some seconds",
                 headers={"Retry-After": "10"},
             )
-        if not wait([future], timeout=self._limit_s).done:
+        budget.allow(self._limit_s)
+        either: list[Future[Any]] = [future, budget.gone]
+        wait(either, timeout=self._limit_s, return_when=FIRST_COMPLETED)
+        if not future.done():
             threading.Thread(target=self._cancel, args=(tag, future), daemon=True).start()
+            budget.check_asker()
             raise ProblemError(
                 HTTPStatus.GATEWAY_TIMEOUT,
                 f"the queries of the trace take more than {self._limit_s:g} s",
                 hint=f"give more values, so that fewer rows are traced, or {ELSEWHERE}",
             )
         return future.result()
+
+    def _await_turn(self, budget: Budget) -> None:
+        until = time.monotonic() + self._limit_s
+        while not self._turns.acquire(timeout=CANCEL_EVERY_S / 4):
+            budget.check_asker()
+            if time.monotonic() > until:
+                raise _busy()
 
     def close(self) -> None:
         """End what runs, and Spark, if it was started here."""

@@ -12,11 +12,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from lineage_core.budget import AskerGoneError, BudgetError, TimeUpError
 from lineage_core.errors import LineageError
 from lineage_query_api.errors import ProblemError
 from lineage_store.errors import StoreError, UnfitStoreError
 from lineage_store.finding import NotFoundError
 
+CLIENT_LEFT = 499
+"""Status of answers that nobody waits for, in logs and audit records alone; as nginx has it."""
 MEDIA_TYPE = "application/problem+json"
 PROBLEM_SCHEMA = {
     "type": "object",
@@ -70,7 +73,17 @@ def _body(
     return body
 
 
-def _status_of(error: LineageError) -> HTTPStatus:
+def budget_problem(request_id: str, error: BudgetError) -> JSONResponse:
+    """An answer that costs more than it may."""
+    kind = type(error).__name__
+    return problem(request_id, _status_of(error), error.detail, hint=error.hint, error=kind)
+
+
+def _status_of(error: LineageError) -> int:
+    if isinstance(error, TimeUpError):
+        return HTTPStatus.GATEWAY_TIMEOUT
+    if isinstance(error, AskerGoneError):
+        return CLIENT_LEFT
     if isinstance(error, NotFoundError):
         return HTTPStatus.NOT_FOUND
     if isinstance(error, StoreError) and not isinstance(error, UnfitStoreError):
@@ -96,6 +109,10 @@ def install(app: FastAPI) -> None:
             hint=error.hint,
             headers=error.headers,
         )
+
+    @app.exception_handler(BudgetError)
+    def costs_too_much(request: Request, error: BudgetError) -> JSONResponse:
+        return budget_problem(request_id_of(request), error)
 
     @app.exception_handler(LineageError)
     def lineage_error(request: Request, error: LineageError) -> JSONResponse:

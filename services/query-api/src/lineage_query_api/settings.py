@@ -87,8 +87,22 @@ class QueryApiSettings(BaseSettings):
         400, ge=1, le=36_500, description="days that files of such a folder are kept"
     )
     api_query_s: float = Field(30.0, gt=0, le=600, description="seconds that one question may take")
+    api_query_mb: int = Field(
+        64, ge=1, description="megabytes of rows' texts that one answer may hold"
+    )
+    api_stream_s: float = Field(
+        600.0,
+        gt=0,
+        le=86_400,
+        description="seconds that an answer may take which is streamed or made as a file, and what an admin deletes or writes",
+    )
+    api_stream_mb: int = Field(
+        4096, ge=1, description="megabytes of rows' texts that such an answer may hold"
+    )
     api_query_blocks: int = Field(200_000, ge=1, description="blocks that one question may load")
-    api_parallel: int = Field(4, ge=1, le=64, description="questions that are traced at once")
+    api_parallel: int = Field(
+        4, ge=1, le=64, description="questions that are traced, searched or read from files at once"
+    )
     spark_master: str = Field(
         "",
         description="Spark's master, such as local[1], or a server of Spark Connect (sc://host:port), by which rows of DataFrames are traced; empty: not here",

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lineage_core.budget import BudgetError
 from lineage_query_api.problems import problem
 from lineage_query_api.rates import Rates
 
@@ -104,6 +105,10 @@ class Shell:
                 await refusal(scope, receive, tell)
             else:
                 await self._app(scope, self._bounded(receive), tell)
+        except BudgetError as error:
+            # A stream that broke off: the server closes the connection, so that it does not look whole.
+            self._log.warning("request_broken", request_id=request_id, reason=error.detail)
+            raise
         except Exception as error:
             self._log.error("request_failed", request_id=request_id, exc_info=error)
             if status:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import neo4j
 from neo4j import exceptions
 
+from lineage_core.budget import current
 from lineage_core.secrets import secret_of
 from lineage_store.errors import StoreError, StoreUnavailableError
 
@@ -24,6 +26,8 @@ CONNECT_TIMEOUT_S = 10.0
 RETRY_S = 30.0
 """How long transient errors (deadlocks, a server that restarts) are retried."""
 FETCH_ROWS = 1_000
+TIMEOUT_S_MIN = 0.001
+"""0 would be no bound."""
 
 T = TypeVar("T")
 
@@ -124,13 +128,23 @@ class Connection:
 
         Raises:
             StoreError: the store can't be read.
+            BudgetError: the question that it is read for takes too long.
         """
 
         def work(transaction: neo4j.ManagedTransaction) -> list[list[Any]]:
             return transaction.run(query, values).values()
 
-        with self.errors("read"), self._session(neo4j.READ_ACCESS) as session:
-            return session.execute_read(work)
+        budget = current()
+        budget.check()
+        if math.isfinite(budget.left_s):
+            work = neo4j.unit_of_work(timeout=max(budget.left_s, TIMEOUT_S_MIN))(work)
+        try:
+            with self.errors("read"), self._session(neo4j.READ_ACCESS) as session:
+                return session.execute_read(work)
+        except StoreError:
+            # It may have been given up for that.
+            budget.check()
+            raise
 
     def write(self, work: Callable[[neo4j.ManagedTransaction], T]) -> T:
         """Run ``work`` in a transaction; after a transient error again, in a new one.

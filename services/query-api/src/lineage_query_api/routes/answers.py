@@ -44,9 +44,7 @@ def answer(question: models.Question, store: Store, caller: Caller) -> AnyObject
     if isinstance(found, Computed):
         told = found.answer if caller.rows else found.answer.without_texts()
         return AnyObject(**told.to_json())
-    listed = found.result.count if question.limit is None else question.limit
-    store.check_listed(listed, "give a limit")
-    return AnyObject(**found.answer(question.limit, texts=caller.rows).to_json())
+    return AnyObject(**store.answer(found, question.limit, texts=caller.rows).to_json())
 
 
 @router.post(
@@ -133,6 +131,7 @@ def list_nodes(app: AppName, store: Store, _: Caller) -> AnyObject:
 def dump(app: AppName, store: Store, _: RowCaller) -> StreamingResponse:
     """All lineage of an application, one JSON object a line: as `lineage dump`."""
     found = store.find(app)
+    store.allow_stream()
 
     def lines() -> Iterator[bytes]:
         for line in dump_application(store.store, found):

@@ -82,7 +82,11 @@ def written(
         LineageError: what the format does not take.
     """
     return _spooled(
-        store, traced, format_name, lambda file: exported(traced, format_name, file, options)
+        store,
+        traced,
+        format_name,
+        lambda file: exported(traced, format_name, file, options),
+        way=options.way,
     )
 
 
@@ -102,16 +106,24 @@ def written_through(
         traced,
         format_name,
         lambda file: exported_through(traced, answer, format_name, file, options),
+        way=options.way,
     )
 
 
 def _spooled(
-    store: Lineages, traced: Traced, format_name: str, write: Callable[[IO[bytes]], Exported]
+    store: Lineages,
+    traced: Traced,
+    format_name: str,
+    write: Callable[[IO[bytes]], Exported],
+    *,
+    way: bool,
 ) -> tuple[IO[bytes], Exported]:
     if format_name != "mermaid":
         hint = "begin at fewer rows, or export from the store itself"
-        store.check_listed(traced.result.count, hint)
-    with ExitStack() as open_files:
+        listed = sum(traced.counts().values()) if way else traced.result.count
+        store.check_listed(listed, hint)
+    store.allow_stream()
+    with store.turn(), ExitStack() as open_files:
         spooled = open_files.enter_context(tempfile.SpooledTemporaryFile(max_size=IN_MEMORY))
         file = cast(IO[bytes], spooled)
         told = write(file)

@@ -62,8 +62,9 @@ def list_items(
     opened = store.open(app)
     found = opened.names.node(node)
     listing = store.listing(opened)
-    everything = listing.items(found, partition)
-    page = listing.page(everything, limit, cursor=cursor, contains=search, texts=caller.rows)
+    with store.turn():
+        everything = listing.items(found, partition)
+        page = listing.page(everything, limit, cursor=cursor, contains=search, texts=caller.rows)
     record = opened.record(found)
     return ItemPage(
         node=found,
@@ -74,6 +75,7 @@ def list_items(
         items=shaping.items(page.items),
         next=page.following,
         scanned=page.scanned,
+        cut=page.cut,
         changed=has_changed(page.standing),
         standing=page.standing,
     )

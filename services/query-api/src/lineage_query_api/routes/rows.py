@@ -40,7 +40,8 @@ def get_rows(
     locations.check(space, named[space], opened.names.space(space))
     first, last = max(position - around, 0), min(position + around, POSITION_MAX)
     last = min(last, _last_row(opened, space, last))
-    found = locations.rows_of(space, Region.from_positions(range(first, last + 1)))
+    with store.turn():
+        found = locations.rows_of(space, Region.from_positions(range(first, last + 1)))
     if not found:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"{address} lies in no file")
     rows = found[0]

@@ -39,14 +39,16 @@ TraceName = Annotated[str, Path(description="trace of an answer")]
 def make_trace(app: AppName, request: TraceRequest, store: Store, caller: Caller) -> TraceModel:
     """Where items come from, or where they went: counts, and the first items of each node."""
     made = store.trace_any(app, request, rows=caller.rows)
-    return shaping.trace(made, texts=caller.rows, others=store.also_read)
+    with store.turn():
+        return shaping.trace(made, texts=caller.rows, others=store.also_read)
 
 
 @router.get("/traces/{trace}")
 def get_trace(trace: TraceName, store: Store, caller: Caller) -> TraceModel:
     """A trace again."""
     made = had(store, trace, caller)
-    return shaping.trace(made, texts=caller.rows, others=store.also_read)
+    with store.turn():
+        return shaping.trace(made, texts=caller.rows, others=store.also_read)
 
 
 @router.get("/traces/{trace}/nodes/{node}/items")
@@ -71,7 +73,8 @@ def list_trace_items(
         found = (Computed(made.answer, records).way() or {}).get(named)
     if found is None:
         raise ProblemError(HTTPStatus.NOT_FOUND, f"no item of node {node} takes part in the trace")
-    page = Listing(opened).page(in_order(found.once()), limit, cursor=cursor, texts=caller.rows)
+    with store.turn():
+        page = Listing(opened).page(in_order(found.once()), limit, cursor=cursor, texts=caller.rows)
     return TracePage(
         node=found.node,
         label=opened.names.label(found.node),
@@ -97,7 +100,10 @@ def stream_trace_items(trace: TraceName, store: Store, caller: Caller) -> Stream
     store.check_listed(
         made.traced.result.count, "page through a node's items instead, or begin at fewer rows"
     )
-    return StreamingResponse(_lines(made, texts=caller.rows), media_type="application/x-ndjson")
+    store.allow_stream()
+    return StreamingResponse(
+        _lines(store, made, texts=caller.rows), media_type="application/x-ndjson"
+    )
 
 
 def in_order(found: NodeItems) -> NodeItems:
@@ -146,12 +152,14 @@ def noted_lines(made: NotedTrace, *, texts: bool) -> Iterator[bytes]:
     return (line.encode("utf-8", "replace") for line in lines)
 
 
-def _lines(made: Trace, *, texts: bool) -> Iterator[bytes]:
+def _lines(store: Lineages, made: Trace, *, texts: bool) -> Iterator[bytes]:
     listing = Listing(made.opened)
     for node, found in made.traced.result.found.items():
         ordered, cursor = in_order(found), None
         while True:
-            page = listing.page(ordered, STREAMED_AT_ONCE, cursor=cursor, texts=texts)
+            # Not held between pages, while the client reads.
+            with store.turn():
+                page = listing.page(ordered, STREAMED_AT_ONCE, cursor=cursor, texts=texts)
             rows = [
                 json.dumps({"node": node, **item.to_json()}, ensure_ascii=False)
                 for item in page.items

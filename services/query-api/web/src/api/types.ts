@@ -135,6 +135,8 @@ export interface NodeItems extends NodeRef, ItemPage {
   count: number;
   /** Items looked at for this page. */
   scanned: number;
+  /** Of those that were not found: rows that are too long to be searched to their end. */
+  cut?: number;
 }
 
 export interface TraceItems extends ItemPage {

@@ -161,12 +161,15 @@ export function RowsTab(props: Props) {
 function FoundLine(props: { pages: ItemPages<NodeItems>; search: string; children: ReactNode }) {
   const { pages, search } = props;
   const scanned = pages.pages.reduce((sum, page) => sum + page.scanned, 0);
-  const words =
+  const cut = pages.pages.reduce((sum, page) => sum + (page.cut ?? 0), 0);
+  const unsearched = cut > 0 ? `, ${counted(cut, 'long row')} not searched to the end` : '';
+  const found =
     search === ''
       ? counted(pages.first?.count ?? pages.items.length, 'row')
       : !pages.hasMore
         ? `${counted(pages.items.length, 'row')} found`
         : `${counted(pages.items.length, 'row')} found in the first ${count(scanned)}`;
+  const words = found + unsearched;
   return (
     <div className="rows-found">
       <span role="status">{pages.loadingMore ? `${words}, going on…` : words}</span>
@@ -195,6 +198,10 @@ function NothingFound({ pages, search }: { pages: ItemPages<NodeItems>; search: 
   return search === '' ? (
     <Empty title="This node has no rows.">
       <p>No task has put any out, or those that did are not linked yet.</p>
+    </Empty>
+  ) : pages.pages.some((page) => (page.cut ?? 0) > 0) ? (
+    <Empty title={`No row holds “${search}” in what was searched.`}>
+      <p>Some rows are too long to be searched to their end.</p>
     </Empty>
   ) : (
     <Empty title={`No row holds “${search}”.`}>

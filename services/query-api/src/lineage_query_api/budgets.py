@@ -1,0 +1,131 @@
+"""The budget of every request: it ends with its time, and when the client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lineage_core.budget import Budget, within
+from lineage_query_api.problems import budget_problem
+
+GRACE_S = 2.0
+"""Seconds beyond its time in which a request may still answer by itself, that it takes too long."""
+
+LOOKS_S = 5.0
+"""Seconds after which it is seen whether the time has become another."""
+
+
+class Budgeted:
+    """ASGI middleware: answers each request below ``/v1/`` within a budget.
+
+    Work for it stops where :func:`lineage_core.budget.current` is checked. A request that does not come to one, for a
+    store that hangs, say, is answered without it. ``new``: makes a budget.
+    """
+
+    def __init__(self, app: ASGIApp, *, new: Callable[[], Budget]) -> None:
+        self._app = app
+        self._new = new
+        self._left_behind: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
+            await self._app(scope, receive, send)
+            return
+        with within(self._new()) as budget:
+            await self._answer(budget, scope, receive, send)
+
+    async def _answer(self, budget: Budget, scope: Scope, receive: Receive, send: Send) -> None:
+        client = _Client(budget, receive, send)
+        reading = asyncio.create_task(client.read())
+        answering = asyncio.create_task(self._run(scope, client))
+        try:
+            await _until(answering, budget)
+            if answering.done():
+                _finish(answering, budget, client)
+                return
+            client.is_closed = True
+            if client.has_begun:
+                raise budget.late()
+            refusal = budget_problem(scope["state"].get("request_id", ""), budget.late())
+            await refusal(scope, receive, send)
+        finally:
+            reading.cancel()
+            if not answering.done():
+                self._leave_behind(budget, answering)
+
+    async def _run(self, scope: Scope, client: _Client) -> None:
+        await self._app(scope, client.receive, client.send)
+
+    def _leave_behind(self, budget: Budget, task: asyncio.Task[None]) -> None:
+        """End what nobody waits for; its thread ends at the next check."""
+        budget.leave()
+        task.cancel()
+        self._left_behind.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._left_behind.discard(task)
+        if not task.cancelled():
+            # Nobody is left to be told of it.
+            task.exception()
+
+
+class _Client:
+    """The two ways to a client. It is listened to from the beginning, so that it is known when it leaves."""
+
+    def __init__(self, budget: Budget, receive: Receive, send: Send) -> None:
+        self._budget = budget
+        self._receive, self._send = receive, send
+        self._messages: asyncio.Queue[Message | HTTPException] = asyncio.Queue()
+        self.has_begun = self.is_closed = False
+
+    async def read(self) -> None:
+        """Take what the client sends (bodies are bounded) until it leaves."""
+        while True:
+            try:
+                message = await self._receive()
+            except HTTPException as error:
+                self._messages.put_nowait(error)
+                return
+            if message["type"] == "http.disconnect":
+                self._budget.leave()
+            self._messages.put_nowait(message)
+            if message["type"] == "http.disconnect":
+                return
+
+    async def receive(self) -> Message:
+        message = await self._messages.get()
+        if isinstance(message, HTTPException):
+            raise message
+        return message
+
+    async def send(self, message: Message) -> None:
+        if self.is_closed:
+            return
+        self.has_begun = True
+        await self._send(message)
+
+
+def _finish(answering: asyncio.Task[None], budget: Budget, client: _Client) -> None:
+    """What came of an answer.
+
+    Raises:
+        BudgetError: a stream broke off for it. Whatever else was raised meanwhile is of no interest, and costly to log.
+        Exception: what the answer raised.
+    """
+    problem = answering.exception()
+    if problem is not None and client.has_begun:
+        budget.check()
+    if problem is not None:
+        raise problem
+
+
+async def _until(task: asyncio.Task[None], budget: Budget) -> None:
+    """Wait for a task as long as a budget lasts, which it may make longer."""
+    while not task.done() and budget.left_s > 0:
+        await asyncio.wait({task}, timeout=min(budget.left_s, LOOKS_S))
+    if not task.done():
+        await asyncio.wait({task}, timeout=GRACE_S)

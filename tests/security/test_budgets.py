@@ -1,0 +1,399 @@
+"""No question costs more than it may, in time, blocks, text or turns, and none is worked on when nobody waits for it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pytest
+
+from lineage_core.block import U64
+from lineage_core.budget import (
+    AskerGoneError,
+    Budget,
+    BudgetError,
+    TimeUpError,
+    TooMuchError,
+    current,
+    within,
+)
+from lineage_frames import connected
+from lineage_query_api.app import create_app
+from lineage_query_api.lineages import WAITING_MAX
+from lineage_query_api.one_spark import OneSpark
+from lineage_query_api.settings import read_settings
+from lineage_store.opening import open_store
+from lineage_store.port import GraphStore
+from lineage_store.rows import RootedReader
+from lineage_store.sqlite import SqliteStore
+from tests.api_server import running, word_count_served
+from tests.stored_lineage import store_run
+
+pytestmark = pytest.mark.security
+APPLICATION = "/v1/applications/app-1"
+TRACE = {"direction": "backward", "start": {"places": ["write#0#0"]}}
+WAIT_S = 30
+PARALLEL = 2
+
+
+class Held(RootedReader):
+    """Reads texts of rows once it may."""
+
+    def __init__(self, root: Path, hold: Callable[[], object]) -> None:
+        super().__init__([str(root)])
+        self._hold = hold
+        self.begun = threading.Semaphore(0)
+        self.ended = threading.Event()
+        self.problem: BudgetError | None = None
+
+    def rows(self, path: str, rows: U64) -> list[str | None]:
+        self.begun.release()
+        try:
+            self._hold()
+            return super().rows(path, rows)
+        except BudgetError as error:
+            self.problem = error
+            raise
+        finally:
+            self.ended.set()
+
+
+@contextmanager
+def served(folder: Path, hold: Callable[[], object], **given: object) -> Iterator[tuple[str, Held]]:
+    url = f"sqlite:///{folder}/lineage.db"
+    store_run(url, folder)
+    reader = Held(folder, hold)
+    settings = read_settings(store=url, api_open=True, **given)
+    with open_store(url) as store, running(create_app(store, settings, reader)) as address:
+        yield address, reader
+
+
+def until_it_leaves() -> None:
+    current().gone.result(timeout=WAIT_S)
+
+
+def ask(address: str, method: str, path: str, body: object = None) -> socket.socket:
+    """A client that has asked, and did not read anything yet."""
+    at = urlsplit(address)
+    assert at.hostname is not None
+    sent = b"" if body is None else json.dumps(body).encode()
+    head = f"{method} {path} HTTP/1.1\r\nHost: {at.netloc}\r\nContent-Length: {len(sent)}\r\n"
+    client = socket.create_connection((at.hostname, at.port or 80))
+    client.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + sent)
+    return client
+
+
+ASKED: dict[str, tuple[str, str, object]] = {
+    "search": ("GET", f"{APPLICATION}/nodes/read/items?search=a", None),
+    "items": ("GET", f"{APPLICATION}/nodes/read/items", None),
+    "rows": ("GET", f"{APPLICATION}/rows?address=read%230%230", None),
+    "trace": ("POST", f"{APPLICATION}/traces", TRACE),
+    "searched": (
+        "POST",
+        f"{APPLICATION}/traces",
+        {"direction": "forward", "start": {"node": "read", "contains": "a"}},
+    ),
+    "answer": ("POST", "/v1/answers", {"direction": "backward", "places": ["write#0#0"]}),
+    "file": (
+        "POST",
+        "/v1/answers/file",
+        {"direction": "backward", "places": ["write#0#0"], "format": "csv"},
+    ),
+    "diff": (
+        "POST",
+        f"{APPLICATION}/diff",
+        {"left": TRACE, "right": TRACE | {"start": {"places": ["write#0#1"]}}},
+    ),
+    "suspects": ("POST", f"{APPLICATION}/suspects", {"places": ["write#0#0", "write#0#1"]}),
+}
+OF_TRACE = ("", "/nodes/read/items", "/items.ndjson", "/export?format=csv", "/export?format=prov")
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_work_stops_when_the_client_leaves(name: str, tmp_path: Path) -> None:
+    with served(tmp_path, until_it_leaves) as (address, reader):
+        with ask(address, *ASKED[name]):
+            assert reader.begun.acquire(timeout=WAIT_S)
+        assert reader.ended.wait(WAIT_S)
+    assert isinstance(reader.problem, AskerGoneError)
+
+
+@pytest.mark.parametrize("path", OF_TRACE)
+def test_a_trace_is_not_written_for_who_has_left(path: str, tmp_path: Path) -> None:
+    with word_count_served(tmp_path) as client:
+        trace = client.post(f"{APPLICATION}/traces", json=TRACE).json()["trace"]
+    with served(tmp_path, until_it_leaves) as (address, reader):
+        with ask(address, "GET", f"/v1/traces/{trace}{path}"):
+            assert reader.begun.acquire(timeout=WAIT_S)
+        assert reader.ended.wait(WAIT_S)
+    assert isinstance(reader.problem, AskerGoneError)
+
+
+def test_probes_and_short_answers_come_while_searches_hang(tmp_path: Path) -> None:
+    released = threading.Event()
+    path = f"{APPLICATION}/nodes/read/items?search=a"
+    with (
+        served(tmp_path, lambda: released.wait(WAIT_S), api_parallel=PARALLEL) as (address, reader),
+        ThreadPoolExecutor(64) as threads,
+        httpx.Client(base_url=address, timeout=WAIT_S, limits=httpx.Limits()) as client,
+    ):
+        searches = [threads.submit(client.get, path) for _ in range(PARALLEL + 2 * WAITING_MAX)]
+        try:
+            for _ in range(PARALLEL):
+                assert reader.begun.acquire(timeout=WAIT_S)
+            begun = time.monotonic()
+            for short in ("/healthz", "/readyz", "/metrics", "/v1/me", "/v1/applications"):
+                assert client.get(short).status_code == 200
+            assert time.monotonic() - begun < 5
+            # No more than may be read at once, however many ask.
+            assert not reader.begun.acquire(blocking=False)
+        finally:
+            released.set()
+        statuses = [one.result(WAIT_S).status_code for one in searches]
+    assert set(statuses) <= {200, 429}
+    assert statuses.count(200) == PARALLEL + WAITING_MAX
+
+
+class Hanging:
+    """A store that does not answer any more."""
+
+    def __init__(self, released: threading.Event) -> None:
+        self._released = released
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def hang(*_: object) -> None:
+            self._released.wait(WAIT_S)
+            raise KeyError(name)
+
+        return hang
+
+
+NO_STORE = {("GET", "/v1/me"), ("GET", "/v1/dead-letters")}
+"""Routes that ask none."""
+
+
+def test_every_route_ends_with_its_time(tmp_path: Path) -> None:
+    with word_count_served(tmp_path) as client:
+        trace = client.post(f"{APPLICATION}/traces", json=TRACE).json()["trace"]
+        routes = client.get("/openapi.json").json()["paths"]
+    bodies = {path.partition("?")[0]: body for method, path, body in ASKED.values() if body}
+    bodies[f"{APPLICATION}/record-view"] = {"places": ["write#0#0"]}
+    values = {"{app}": "app-1", "{node}": "read", "{trace}": trace}
+    released = threading.Event()
+    store: GraphStore = Hanging(released)
+    settings = read_settings(store="sqlite:///x", api_open=True, api_query_s=0.3, api_stream_s=0.3)
+    asked = [
+        (method.upper(), path)
+        for path, methods in routes.items()
+        for method in methods
+        if (method.upper(), path) not in NO_STORE
+    ]
+    assert len(asked) > 20
+    with running(create_app(store, settings)) as address, ThreadPoolExecutor(64) as threads:
+
+        def answer(method: str, path: str) -> httpx.Response:
+            for name, value in values.items():
+                path = path.replace(name, value)
+            params = {"address": "read#0#0"} if path.endswith("/rows") else {}
+            url = address + path
+            body = bodies.get(path)
+            return httpx.request(method, url, json=body, params=params, timeout=WAIT_S)
+
+        try:
+            begun = time.monotonic()
+            answers = list(threads.map(lambda one: answer(*one), asked))
+            assert time.monotonic() - begun < 15
+        finally:
+            released.set()
+    for route, given in zip(asked, answers, strict=True):
+        assert given.status_code == 504, (route, given.text)
+        assert given.json()["error"] == "TimeUpError"
+        assert given.json()["hint"]
+
+
+def test_a_stream_that_takes_too_long_does_not_end_as_if_it_were_whole(tmp_path: Path) -> None:
+    with word_count_served(tmp_path) as client:
+        trace = client.post(f"{APPLICATION}/traces", json=TRACE).json()["trace"]
+    released = threading.Event()
+    given = {"api_query_s": 5, "api_stream_s": 0.2}
+    with served(tmp_path, lambda: released.wait(WAIT_S), **given) as (address, _):
+        try:
+            with pytest.raises(httpx.RemoteProtocolError):
+                httpx.get(f"{address}/v1/traces/{trace}/items.ndjson", timeout=WAIT_S)
+        finally:
+            released.set()
+
+
+@pytest.mark.parametrize(
+    ("space", "ranges"),
+    [
+        ("read#0", "0-18446744073709551614"),
+        ("read#0", "1 7"),
+        ("read#9", "0"),
+        ("write#0", "0-4"),
+        ("2@0", "0-18446744073709551614"),
+        ("2@0", "5"),
+    ],
+)
+@pytest.mark.parametrize("direction", ["backward", "forward"])
+def test_items_that_a_node_does_not_have_are_refused(
+    space: str, ranges: str, direction: str, tmp_path: Path
+) -> None:
+    start = {"regions": [{"space": space, "ranges": ranges}]}
+    with word_count_served(tmp_path) as client:
+        for more in ({}, {"steps": 1}, {"until": "read"}, {"until": "write"}):
+            answer = client.post(
+                f"{APPLICATION}/traces", json={"direction": direction, "start": start, **more}
+            )
+            assert answer.status_code == 422, answer.text
+
+
+def test_an_export_counts_all_that_it_lists(tmp_path: Path) -> None:
+    start = {"regions": [{"space": "read#1", "ranges": "0-3"}]}
+    request = {"direction": "forward", "start": start, "until": "2"}
+    with word_count_served(tmp_path, api_export_items=5) as client:
+        trace = client.post(f"{APPLICATION}/traces", json=request).json()["trace"]
+        found = client.get(f"/v1/traces/{trace}/export")
+        way = client.get(f"/v1/traces/{trace}/export?way=true")
+    assert (found.status_code, way.status_code) == (200, 422)
+
+
+def test_an_answer_holds_bounded_text(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("".join(f"{row} {'x' * 500_000}\n" for row in range(6)))
+    path = f"{APPLICATION}/nodes/read/items"
+    with word_count_served(tmp_path, api_query_mb=1) as client:
+        page = client.get(path, params={"limit": 2}).json()
+        assert all(one["text"].endswith(" of 500,002 bytes]") for one in page["items"])
+        assert {len(one["text"]) for one in page["items"]} == {
+            65_536 + len(" [cut: 65,536 of 500,002 bytes]")
+        }
+        found = client.get(path, params={"search": "nowhere"}).json()
+        assert (found["items"], found["cut"]) == ([], 6)
+        contains = {"direction": "forward", "start": {"node": "read", "contains": "nowhere"}}
+        refused = client.post(f"{APPLICATION}/traces", json=contains)
+        assert refused.status_code == 422
+        assert "too long to be searched" in refused.json()["detail"]
+    reader = RootedReader([str(tmp_path)])
+    with within(Budget(text_bytes=5 * 66_000)), pytest.raises(TooMuchError):
+        reader.rows(str(tmp_path / "in.txt"), np.arange(6, dtype=np.uint64))
+
+
+LONG_LINE = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from lineage_store.rows import RowReader
+begun = time.process_time()
+reader = RowReader()
+(text,) = reader.rows(sys.argv[1], np.array([0], np.uint64))
+(line,) = reader.lines(sys.argv[1], np.array([1], np.uint64), np.array([1], np.uint64))
+reader.lines_of_rows(sys.argv[1], np.array([0], np.uint64))
+print(len(text), text[-40:], text == line)
+print(time.process_time() - begun)
+print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])
+"""
+
+
+def test_a_line_of_300_mb_costs_no_more_than_what_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(300):
+            file.write(b"x" * 1_000_000)
+    told = subprocess.run(
+        [sys.executable, "-c", LONG_LINE, str(path)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert told[0].endswith(" [cut: 65,536 of about 299,991,040 bytes] True")
+    assert float(told[1]) < 5
+    assert int(told[2]) < 256 << 10
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_budget_ends_with_its_time_and_may_be_made_longer() -> None:
+    clock = Clock()
+    budget = Budget(seconds=10, clock=clock)
+    clock.now = 10
+    budget.check()
+    clock.now = 10.5
+    with pytest.raises(TimeUpError, match="more than 10 s"):
+        budget.check()
+    budget.allow(5)
+    clock.now = 15
+    budget.check()
+    assert (budget.left_s, budget.is_over) == (0.5, False)
+
+
+def test_a_budget_counts_blocks_and_text() -> None:
+    budget = Budget(seconds=10, blocks=3, text_bytes=1 << 20)
+    budget.load(3)
+    budget.read(1 << 20)
+    with pytest.raises(TooMuchError, match="more than 3 blocks"):
+        budget.load(1)
+    with pytest.raises(TooMuchError, match="more than 1 MiB of text"):
+        budget.read(1)
+    budget.leave()
+    budget.leave()
+    for spend in (budget.check, lambda: budget.load(0), lambda: budget.read(0)):
+        with pytest.raises(AskerGoneError):
+            spend()
+
+
+def test_without_a_budget_nothing_is_bounded_for_others() -> None:
+    current().allow(0.0)
+    current().check()
+    assert current().left_s == float("inf")
+
+
+def test_a_statement_of_a_store_is_given_up(tmp_path: Path) -> None:
+    endless = (
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+    )
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        with within(Budget(seconds=0.05)), pytest.raises(TimeUpError):
+            store._query(endless)
+        budget = Budget()
+        leaving = threading.Timer(0.05, budget.leave)
+        leaving.start()
+        with within(budget), pytest.raises(AskerGoneError):
+            store._query(endless)
+        assert store.application_ids() == []
+
+
+def test_queries_of_spark_are_cancelled_when_the_client_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cancelled = threading.Event()
+    monkeypatch.setattr(connected, "cancellable", lambda session, _: nullcontext(session))
+    monkeypatch.setattr(connected, "cancel", lambda *_: cancelled.set())
+    monkeypatch.setattr(OneSpark, "_start", object)
+    spark = OneSpark(read_settings(spark_master="local[1]", api_query_s=WAIT_S))
+    budget = Budget(seconds=WAIT_S)
+
+    def leaves(_: object) -> bool:
+        # The thread of the queries has the budget of who asked.
+        current().leave()
+        return cancelled.wait(WAIT_S)
+
+    with within(budget), pytest.raises(AskerGoneError):
+        spark.run(leaves)
+    spark.close()
+    assert cancelled.is_set()
