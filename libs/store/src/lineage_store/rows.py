@@ -50,6 +50,8 @@ SUMMED_AT_ONCE = 64
 """Blocks of rows that are summed together: some MB."""
 SUMMED_STRIDES_MAX = 4096
 """A block of rows that is longer (64 MiB) is not summed."""
+WHOLE_FROM = 2
+"""Where one of so many blocks of rows is wanted, all are summed."""
 EXPANDS_MAX = 1100
 """Bytes of text in a byte of a compressed file, at most: deflate's bound is 1,032. More are indexed anew each time."""
 HEADERS_BYTES = 1 << 16
@@ -199,13 +201,14 @@ class RowReader:
         Raises:
             RowsError: the file is gone, can't be read, or is being written.
         """
-        if is_compressed(path):
-            # Its bytes are read from their start, whichever are wanted.
+        wanted = set(blocks)
+        if is_compressed(path) or len(wanted) * WHOLE_FROM > rows // BLOCK_ROWS:
+            # All of them are kept for later processes. Compressed bytes are read from their start, whichever are wanted.
             found = self.sums(path, first, rows)
-            return {block: found[block] for block in blocks}
+            return {block: found[block] for block in wanted}
         state = self.state(path)
         known = {} if state is None else self._sums.blocks(path, state, first, rows)
-        missing = sorted({block for block in blocks if block not in known})
+        missing = sorted(wanted - known.keys())
         if missing:
             _, sums = self._summed(path, state, first, rows, missing)
             known.update(zip(missing, sums, strict=True))
