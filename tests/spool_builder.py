@@ -76,8 +76,8 @@ class Spool:
         with self.driver.open("a") as stream:
             stream.writelines(dump_message(message) + "\n" for message in messages)
 
-    def begin(self, started_at: float = 100.0) -> None:
-        self.send(Begin(app=self.app, name="job", started_at=started_at))
+    def begin(self, started_at: float = 100.0, name: str = "job") -> None:
+        self.send(Begin(app=self.app, name=name, started_at=started_at))
 
     def end(self, **totals: int) -> None:
         self.send(End(app=self.app, ended_at=200.0, status="ok", totals=Totals(**totals)))

@@ -74,6 +74,7 @@ def store_run(
     committed: bool = True,
     counted: bool = True,
     summed: bool = False,
+    name: str = "job",
 ) -> StoredRun:
     """Write the files (if they are not there), capture a word count over them and link it."""
     run = spool_run(
@@ -84,6 +85,7 @@ def store_run(
         committed=committed,
         counted=counted,
         summed=summed,
+        name=name,
     )
     with SqliteStore(url.removeprefix("sqlite:///")) as store:
         ingest_all(store, folder / "spool")
@@ -99,6 +101,7 @@ def spool_run(
     committed: bool = True,
     counted: bool = True,
     summed: bool = False,
+    name: str = "job",
 ) -> StoredRun:
     """Write the files (if they are not there) and the spool of a word count over them.
 
@@ -112,7 +115,7 @@ def spool_run(
     if not sink.exists():
         sink.write_text("\n".join(WORDS) + "\n", newline="")
     spool = Spool(spool_folder, app)
-    spool.begin(started_at)
+    spool.begin(started_at, name)
     spool.node("0", "source", "textFile", alias="read", path="in.txt")
     spool.node("1", "operator", "record", name="flatMap")
     spool.node("2", "shuffle", "combineByKey", name="reduceByKey")

@@ -28,7 +28,7 @@ from lineage_store.noted import NotedPlace, NotedRowError, node_of, noted_among
 from lineage_store.opaque import find_opaque
 from lineage_store.opened import Opened, Opener
 from lineage_store.paths import RowsError, Spellings
-from lineage_store.places import LocationError, parse_location
+from lineage_store.places import FolderError, LocationError, parse_location
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
 from lineage_store.traced import Traced
@@ -224,7 +224,7 @@ class Asker:
         """
         for text in (place, place.rpartition(":")[0], place.rpartition("#")[0]):
             if text and self._reader.is_folder(text):
-                raise LocationError(
+                raise FolderError(
                     f"{text} is a folder; name a row of one of its files as PATH:LINE (PATH#RECORD "
                     f"where records are no lines), such as {text.rstrip('/')}/part-00000:1"
                 )

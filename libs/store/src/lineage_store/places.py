@@ -17,6 +17,10 @@ class LocationError(LineageError):
     """A location or address that names no row; the message says what does."""
 
 
+class FolderError(LocationError):
+    """A location that names a folder."""
+
+
 class PastTheEndError(LocationError, NoSuchRowError):
     """A location that names no row, for the file has none there."""
 

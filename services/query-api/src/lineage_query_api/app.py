@@ -19,6 +19,7 @@ from lineage_query_api.audit import Auditor, open_audit
 from lineage_query_api.auth import Gate, LocalGate, Oidc, OpenGate, TokenGate
 from lineage_query_api.budgets import Budgeted
 from lineage_query_api.completeness import Completeness
+from lineage_query_api.grants import Grants
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.local_session import LocalSession
 from lineage_query_api.models import OidcClient, SignIn
@@ -37,6 +38,7 @@ from lineage_query_api.routes import (
     telling,
     traces,
 )
+from lineage_query_api.scopes import Scopes
 from lineage_query_api.settings import QueryApiSettings, read_redis_settings
 from lineage_query_api.shell import Shell
 from lineage_service.metrics import new_registry
@@ -62,7 +64,7 @@ def create_app(
     ``reader``: reads rows of files; by default just those below ``settings.api_roots``.
 
     Raises:
-        SettingsError: the file of tokens, the destination of audit records or the login of Redis can't be used.
+        SettingsError: a file of tokens or of grants, the destination of audit records or the login of Redis can't be used.
     """
     if reader is None:
         reader = RootedReader(settings.api_roots, index_folder(settings.store))
@@ -91,6 +93,8 @@ def create_app(
     )
     app.state.lineages = lineages
     app.state.audited = audit is not None
+    grants = None if settings.api_grants is None else Grants(settings.api_grants)
+    app.state.scopes = Scopes(lineages, grants)
     gate = app.state.gate = gate_of(settings)
     app.state.sign_in = sign_in_of(settings)
     problems.install(app)

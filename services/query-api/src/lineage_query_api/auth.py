@@ -17,6 +17,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from lineage_query_api.errors import ProblemError, SettingsError
+from lineage_query_api.rereading import Reread
 
 TOKEN_PREFIX = "lm_"
 ALGORITHMS = (
@@ -40,13 +41,17 @@ How = Literal["none", "token", "oidc"]
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A caller. ``rows``: may read the text of rows. ``delete``: may delete applications."""
+    """A caller. ``rows``: may read the text of rows. ``delete``: may delete applications.
+
+    ``identities``: what grants name them by: ``token:NAME``, ``sub:SUBJECT``, ``role:ROLE``.
+    """
 
     name: str
     role: Role
     rows: bool
     delete: bool
     auth: How
+    identities: frozenset[str] = frozenset()
 
 
 ANYBODY = Principal("anybody on this machine", "admin", rows=True, delete=True, auth="none")
@@ -67,7 +72,8 @@ class _Token(BaseModel):
     def principal(self) -> Principal:
         """Who has it, and what they may."""
         rows = self.rows or self.role == "admin"
-        return Principal(self.name, self.role, rows=rows, delete=self.delete, auth="token")
+        known = frozenset({f"token:{self.name}"})
+        return Principal(self.name, self.role, rows, self.delete, "token", known)
 
 
 class _Tokens(BaseModel):
@@ -127,53 +133,29 @@ class TokenGate:
     """Knows callers by bearer tokens, and by JWTs of an issuer."""
 
     def __init__(self, tokens: Path | None, oidc: Oidc | None = None) -> None:
-        self._tokens = tokens
+        self._tokens = (
+            None if tokens is None else Reread("LINEAGE_API_TOKENS", tokens, _known_tokens)
+        )
         self._oidc = oidc
-        self._read_at: tuple[int, int] = (-1, -1)
-        self._known: tuple[_Token, ...] = ()
-        self._look()
 
     def authenticate(self, authorization: str | None) -> Principal:
         credentials = _bearer(authorization)
         if not credentials:
             raise _unauthorized("this server asks for a token", "")
         try:
-            self._look()
+            known = () if self._tokens is None else self._tokens.get()
         except SettingsError as error:
             # Nobody's token can be told from a wrong one by now: that is not the caller's fault.
             structlog.get_logger().error("tokens_unreadable", reason=str(error))
             raise ProblemError(
                 HTTPStatus.INTERNAL_SERVER_ERROR, "the server can't read its file of tokens"
             ) from error
-        token = self._find(credentials)
+        token = _find(credentials, known)
         if token is not None:
             return token.principal
         if self._oidc is not None and credentials.count(".") == 2:
             return self._oidc.principal(credentials)
         raise _unauthorized("this token is not known here, or has expired", "invalid_token")
-
-    def _find(self, credentials: str) -> _Token | None:
-        digest = hash_of(credentials)
-        now = datetime.now(UTC)
-        found = None
-        for token in self._known:
-            # Each is compared, in constant time: how long it takes tells nothing.
-            if hmac.compare_digest(token.sha256, digest) and not _is_over(token, now):
-                found = token
-        return found
-
-    def _look(self) -> None:
-        """Read the file again where it has changed: tokens are given and taken without a restart."""
-        if self._tokens is None:
-            return
-        try:
-            stat = self._tokens.stat()
-            if (stat.st_mtime_ns, stat.st_size) != self._read_at:
-                self._known = read_tokens(self._tokens)
-                _warn_of_admins(self._known)
-                self._read_at = (stat.st_mtime_ns, stat.st_size)
-        except OSError as error:
-            raise SettingsError(f"LINEAGE_API_TOKENS: {error}") from error
 
 
 class Oidc:
@@ -225,12 +207,14 @@ class Oidc:
         listed = given if isinstance(given, list) else [given]
         roles = {one for one in listed if isinstance(one, str)}
         name = str(claims.get("preferred_username") or claims["sub"])
+        # Not by the name that is shown: people may choose it themselves.
+        known = frozenset({f"sub:{claims['sub']}", *(f"role:{role}" for role in roles)})
         delete = "lineage-delete" in roles
         if "lineage-admin" in roles:
-            return Principal(name, "admin", rows=True, delete=delete, auth="oidc")
+            return Principal(name, "admin", True, delete, "oidc", known)
         if delete or roles & {"lineage-reader", "lineage-rows"}:
             rows = "lineage-rows" in roles
-            return Principal(name, "reader", rows=rows, delete=delete, auth="oidc")
+            return Principal(name, "reader", rows, delete, "oidc", known)
         raise ProblemError(
             HTTPStatus.FORBIDDEN,
             f"{name} has no role here",
@@ -289,6 +273,23 @@ def read_tokens(path: Path) -> tuple[_Token, ...]:
         found = error.errors(include_url=False, include_input=False)
         said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
         raise SettingsError(f"LINEAGE_API_TOKENS: {path}: {said}") from None
+
+
+def _find(credentials: str, known: tuple[_Token, ...]) -> _Token | None:
+    digest = hash_of(credentials)
+    now = datetime.now(UTC)
+    found = None
+    for token in known:
+        # Each is compared, in constant time: how long it takes tells nothing.
+        if hmac.compare_digest(token.sha256, digest) and not _is_over(token, now):
+            found = token
+    return found
+
+
+def _known_tokens(path: Path) -> tuple[_Token, ...]:
+    tokens = read_tokens(path)
+    _warn_of_admins(tokens)
+    return tokens
 
 
 def _warn_of_admins(tokens: tuple[_Token, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated
 
@@ -12,18 +13,39 @@ from lineage_query_api.auth import Gate, Principal
 from lineage_query_api.errors import ProblemError, no_rows
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import NO_NUL
+from lineage_query_api.scopes import Scope, Scopes
+from lineage_query_api.trace_ids import unpack
 
 
-def _lineages(request: Request) -> Lineages:
-    found: Lineages = request.app.state.lineages
-    return found
-
-
-def _caller(request: Request) -> Principal:
+def _scope(request: Request) -> Scope:
     gate: Gate = request.app.state.gate
+    scopes: Scopes = request.app.state.scopes
     found = gate.authenticate(request.headers.get("authorization"))
     request.state.caller = found
-    return found
+    return scopes.of(found)
+
+
+Granted = Annotated[Scope, Depends(_scope)]
+
+
+def _within(request: Request, scope: Granted) -> tuple[Lineages, Principal]:
+    named = request.path_params
+    if "trace" in named:
+        with suppress(ProblemError):
+            return scope.within(unpack(named["trace"]).app)
+    return scope.within(named.get("app"))
+
+
+Within = Annotated[tuple[Lineages, Principal], Depends(_within)]
+
+
+# Without a thread of their own: they only pick.
+async def _lineages(within: Within) -> Lineages:
+    return within[0]
+
+
+async def _caller(within: Within) -> Principal:
+    return within[1]
 
 
 Caller = Annotated[Principal, Depends(_caller)]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from importlib.util import find_spec
+from typing import TypeVar
 
 from lineage_core.address import parse_space
 from lineage_core.budget import MIB, Budget, current, within
@@ -18,6 +19,7 @@ from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems
 from lineage_core.verdict import Verdict
 from lineage_query_api.errors import ProblemError, no_rows, too_much
+from lineage_query_api.granted_store import GrantedOpener, GrantedStore
 from lineage_query_api.models import StartModel, TraceRequest
 from lineage_query_api.noted_traces import Computed, NotedTrace, NotedTraces
 from lineage_query_api.settings import QueryApiSettings
@@ -30,7 +32,13 @@ from lineage_store.listing import Listing
 from lineage_store.materialised_flows import MaterialisedFlows, best
 from lineage_store.noted import NotedPlace, NotedRowError
 from lineage_store.opened import Opened, Opener
-from lineage_store.places import LocationError, ValuedPlace, parse_location, parse_valued
+from lineage_store.places import (
+    FolderError,
+    LocationError,
+    ValuedPlace,
+    parse_location,
+    parse_valued,
+)
 from lineage_store.planning import Part, plan_of
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.record_flows import RecordFlows
@@ -39,6 +47,7 @@ from lineage_store.rows import RowReader
 from lineage_store.traced import Traced
 from lineage_store.verdicts import verdict_of
 
+T = TypeVar("T")
 TRACES_KEPT = 256
 RUNS_KEPT = 1 << 22
 """Runs of positions in traces that are kept: 64 MiB."""
@@ -51,6 +60,7 @@ CHECKED_S = 5.0
 """How long a request looks at whether rows of outputs can be traced."""
 FILES_LOOKED_UP = 3
 """Files of a trace's start whose other readers are named."""
+LEFT_OUT = "applications that are not granted to you are left out"
 WAITING_MAX = 16
 """Requests that wait for a turn: each holds a thread, and others are answered in those that are left."""
 LOOKS_UP_S = 0.25
@@ -76,31 +86,116 @@ class Trace:
         return begun | dict(self.traced.result.passed) | dict(self.traced.result.found)
 
 
+class _Kept:
+    """What all callers share: turns, and what is kept between questions. ``lock``: of all but the turns.
+
+    ``traces`` and ``verdicts`` are those of a scope each, by the patterns of its grants (None: all applications).
+    """
+
+    def __init__(self, parallel: int) -> None:
+        self.turns = threading.BoundedSemaphore(parallel)
+        self.lock = threading.Lock()
+        self.waiting = 0
+        self.traces: OrderedDict[tuple[frozenset[str] | None, str], Trace] = OrderedDict()
+        self.runs = 0
+        self.listings: OrderedDict[str, Listing] = OrderedDict()
+        self.verdicts: OrderedDict[tuple[frozenset[str] | None, str], Verdict] = OrderedDict()
+
+    def keep(self, scope: frozenset[str] | None, trace: Trace) -> None:
+        """Have a trace again when it is asked for again, within bounds."""
+        with self.lock:
+            self.forget(scope, trace.id)
+            self.traces[scope, trace.id] = trace
+            self.runs += trace.runs
+            while len(self.traces) > TRACES_KEPT or self.runs > RUNS_KEPT:
+                self.forget(*next(iter(self.traces)))
+
+    def forget(self, scope: frozenset[str] | None, key: str) -> None:
+        """Keep a trace no more. Who calls it holds the lock."""
+        dropped = self.traces.pop((scope, key), None)
+        self.runs -= 0 if dropped is None else dropped.runs
+
+    def forget_application(self, app: str) -> None:
+        """Keep nothing of an application."""
+        with self.lock:
+            self.listings.pop(app, None)
+            for one in [one for one in self.verdicts if one[1] == app]:
+                del self.verdicts[one]
+            for one in [one for one, trace in self.traces.items() if trace.opened.app == app]:
+                self.forget(*one)
+
+
 class Lineages:
     """The store behind the API. May be shared by threads."""
 
-    def __init__(self, store: GraphStore, reader: RowReader, settings: QueryApiSettings) -> None:
+    def __init__(
+        self,
+        store: GraphStore,
+        reader: RowReader,
+        settings: QueryApiSettings,
+        *,
+        part_of: Lineages | None = None,
+    ) -> None:
+        """``part_of``: lineages of the whole store, with which it shares turns, Spark and what is kept."""
         self.store = store
         self.settings = settings
         self._reader = reader
-        cache_bytes = settings.api_cache_mb << 20
-        self._opener = Opener(
-            store, reader, keep=settings.api_kept, stale_s=STALE_S, cache_bytes_max=cache_bytes
-        )
-        self.noted = NotedTraces(store, reader, settings)
+        self._part_of = part_of
+        self._scope: frozenset[str] | None = None
+        if part_of is not None and isinstance(store, GrantedStore):
+            self._scope = store.patterns
+            self._opener: Opener = GrantedOpener(part_of._opener, store)
+        else:
+            cache_bytes = settings.api_cache_mb << 20
+            self._opener = Opener(
+                store, reader, keep=settings.api_kept, stale_s=STALE_S, cache_bytes_max=cache_bytes
+            )
+        shared = None if part_of is None else part_of.noted
+        self.noted: NotedTraces = NotedTraces(store, reader, settings, shared, self._scope)
         self._asker = Asker(store, reader, self._opener)
         self._flows = MaterialisedFlows(store, reader, self._opener)
-        self._turns = threading.BoundedSemaphore(settings.api_parallel)
-        self._lock = threading.Lock()
-        self._waiting = 0
-        self._traces: OrderedDict[str, Trace] = OrderedDict()
-        self._runs = 0
-        self._listings: OrderedDict[str, Listing] = OrderedDict()
-        self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
+        self._kept: _Kept = _Kept(settings.api_parallel) if part_of is None else part_of._kept
 
     def close(self) -> None:
         """Stop what was started for questions; the store stays open."""
         self.noted.close()
+
+    def within(self, store: GrantedStore) -> Lineages:
+        """Those of the applications that are granted to some callers."""
+        return Lineages(store, self._reader, self.settings, part_of=self)
+
+    @property
+    def whole(self) -> GraphStore:
+        """The store behind all grants: only for an application that :meth:`find` found."""
+        return self.store if self._part_of is None else self._part_of.store
+
+    def has(self, app: str) -> bool:
+        """Whether there is an application, by its whole id."""
+        return app in self.store.application_ids()
+
+    def granted(self, things: Sequence[T], app_of: Callable[[T], str]) -> list[T]:
+        """Those of some things that belong to applications which are granted; all where nothing is left out."""
+        if self._part_of is None:
+            return list(things)
+        ids = set(self.store.application_ids())
+        return [one for one in things if app_of(one) in ids]
+
+    @contextmanager
+    def _hiding(self) -> Iterator[None]:
+        """Say the same of files that are there and that are not, where not all applications are granted."""
+        try:
+            yield
+        except (NotFoundError, FolderError) as error:
+            if self._part_of is None:
+                raise
+            raise NotFoundError(
+                "no application that is granted to you read or wrote what is asked for"
+            ) from error
+
+    def _warned(self, warnings: tuple[str, ...]) -> tuple[str, ...]:
+        if self._part_of is None or LEFT_OUT in warnings:
+            return warnings
+        return (*warnings, LEFT_OUT)
 
     # -- applications ------------------------------------------------------------------------
 
@@ -145,8 +240,8 @@ class Lineages:
         Raises:
             NotFoundError: there is none.
         """
-        with self._lock:
-            kept = self._verdicts.get(app)
+        with self._kept.lock:
+            kept = self._kept.verdicts.get((self._scope, app))
         if kept is not None:
             return kept
         try:
@@ -176,10 +271,10 @@ class Lineages:
     def _keep_verdict(self, app: str, verdict: Verdict) -> None:
         # Late deliveries may still complete what is final and incomplete.
         if verdict.final and verdict.complete:
-            with self._lock:
-                self._verdicts[app] = verdict
-                while len(self._verdicts) > VERDICTS_KEPT:
-                    self._verdicts.popitem(last=False)
+            with self._kept.lock:
+                self._kept.verdicts[self._scope, app] = verdict
+                while len(self._kept.verdicts) > VERDICTS_KEPT:
+                    self._kept.verdicts.popitem(last=False)
 
     def delete(self, app: str) -> None:
         """Remove an application, named by its whole id, and what was kept of it.
@@ -187,28 +282,25 @@ class Lineages:
         Raises:
             NotFoundError: there is none of this id: the beginning of one, or ``latest``, may mean another by then.
         """
-        if app not in self.store.application_ids():
+        if not self.has(app):
             raise NotFoundError(f"there is no application {app!r}: give the whole id to delete one")
         # To its end, whoever still waits for it.
         with within(Budget()):
             self.store.delete(app)
         self._opener.forget(app)
         self.noted.forget(app)
-        with self._lock:
-            self._verdicts.pop(app, None)
-            self._listings.pop(app, None)
-            for key in [key for key, trace in self._traces.items() if trace.opened.app == app]:
-                self._forget(key)
+        self._kept.forget_application(app)
 
     def listing(self, opened: Opened) -> Listing:
         """The items of an application's nodes."""
-        with self._lock:
-            kept = self._listings.get(opened.app)
+        listings = self._kept.listings
+        with self._kept.lock:
+            kept = listings.get(opened.app)
             if kept is None or kept.opened is not opened:
-                kept = self._listings[opened.app] = Listing(opened)
-            self._listings.move_to_end(opened.app)
-            while len(self._listings) > self.settings.api_kept:
-                self._listings.popitem(last=False)
+                kept = listings[opened.app] = Listing(opened)
+            listings.move_to_end(opened.app)
+            while len(listings) > self.settings.api_kept:
+                listings.popitem(last=False)
         return kept
 
     # -- traces ------------------------------------------------------------------------------
@@ -221,7 +313,7 @@ class Lineages:
         """
         opened, request, key = self._asked(name, request, rows=rows)
         question = _question(opened, request)
-        kept = self._kept(key, opened, question)
+        kept = self._trace_again(key, opened, question)
         if kept is not None:
             return kept
         part = plan_of(self.store, self._reader, question).only
@@ -248,7 +340,7 @@ class Lineages:
         if noted is not None:
             return noted
         question = _question(opened, request)
-        kept = self._kept(key, opened, question)
+        kept = self._trace_again(key, opened, question)
         found: Traced | Computed
         if kept is None:
             found = self.ask_any(question, rows=rows)
@@ -280,7 +372,15 @@ class Lineages:
             LineageError: what is asked for is not there.
             ProblemError: it costs more than a question may, or is not for this caller.
         """
-        plan = plan_of(self.store, self._reader, question)
+        found = self._ask_any(question, rows=rows)
+        if isinstance(found, Traced):
+            return found
+        warnings = self._warned(found.answer.warnings)
+        return replace(found, answer=replace(found.answer, warnings=warnings))
+
+    def _ask_any(self, question: Question, *, rows: bool) -> Traced | Computed:
+        with self._hiding():
+            plan = plan_of(self.store, self._reader, question)
         if not rows and any(part.noted and part.noted.valued for part in plan.parts):
             raise no_rows()
         by_query = question.app is not None
@@ -342,8 +442,9 @@ class Lineages:
             LineageError: what is asked for is not there.
             ProblemError: it costs more than a question may, or too many ask at once.
         """
-        with self.turn():
-            return self._asker.trace(question)
+        with self.turn(), self._hiding():
+            traced = self._asker.trace(question)
+        return replace(traced, warnings=self._warned(traced.warnings))
 
     def _through(self, question: Question, traced: Traced, *, rows: bool) -> Traced | Computed:
         """A trace of records, through the DataFrames whose rows some of them are."""
@@ -433,46 +534,39 @@ class Lineages:
             yield
         finally:
             _HAS_TURN.reset(token)
-            self._turns.release()
+            self._kept.turns.release()
 
     def _await_turn(self) -> None:
-        with self._lock:
-            if self._waiting >= WAITING_MAX:
+        with self._kept.lock:
+            if self._kept.waiting >= WAITING_MAX:
                 raise _busy()
-            self._waiting += 1
+            self._kept.waiting += 1
         try:
             budget = current()
             until = time.monotonic() + min(self.settings.api_query_s, budget.left_s)
-            while not self._turns.acquire(timeout=LOOKS_UP_S):
+            while not self._kept.turns.acquire(timeout=LOOKS_UP_S):
                 budget.check_asker()
                 if time.monotonic() > until:
                     raise _busy()
         finally:
-            with self._lock:
-                self._waiting -= 1
+            with self._kept.lock:
+                self._kept.waiting -= 1
 
-    def _kept(self, key: str, opened: Opened, question: Question) -> Trace | None:
+    def _trace_again(self, key: str, opened: Opened, question: Question) -> Trace | None:
         """A trace of records that was made before, of the same lineage; its files are looked at anew."""
-        with self._lock:
-            kept = self._traces.get(key)
+        at = self._scope, key
+        with self._kept.lock:
+            kept = self._kept.traces.get(at)
             if kept is None or kept.opened is not opened:
                 return None
-            self._traces.move_to_end(key)
-        return replace(kept, traced=self._asker.again(question, kept.traced))
+            self._kept.traces.move_to_end(at)
+        again = self._asker.again(question, kept.traced)
+        return replace(kept, traced=replace(again, warnings=self._warned(again.warnings)))
 
     def _keep(self, key: str, opened: Opened, request: TraceRequest, traced: Traced) -> Trace:
         trace = Trace(key, opened, request, traced, _runs_of(traced))
-        with self._lock:
-            self._forget(trace.id)
-            self._traces[trace.id] = trace
-            self._runs += trace.runs
-            while len(self._traces) > TRACES_KEPT or self._runs > RUNS_KEPT:
-                self._forget(next(iter(self._traces)))
+        self._kept.keep(self._scope, trace)
         return trace
-
-    def _forget(self, key: str) -> None:
-        dropped = self._traces.pop(key, None)
-        self._runs -= 0 if dropped is None else dropped.runs
 
     def _resolved(self, opened: Opened, request: TraceRequest) -> TraceRequest:
         """A request whose search text has become the items that hold it."""

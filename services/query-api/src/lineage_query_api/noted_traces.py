@@ -82,12 +82,26 @@ class NotedTrace:
 class NotedTraces:
     """Answers questions about rows of DataFrames. May be shared by threads."""
 
-    def __init__(self, store: GraphStore, reader: RowReader, settings: QueryApiSettings) -> None:
+    def __init__(
+        self,
+        store: GraphStore,
+        reader: RowReader,
+        settings: QueryApiSettings,
+        shared: NotedTraces | None = None,
+        scope: frozenset[str] | None = None,
+    ) -> None:
+        """``shared``: those of the whole store, with which it shares Spark and what is kept, each ``scope`` its own."""
         self._store = store
         self._reader = reader
-        self._spark = OneSpark(settings) if settings.spark_master else None
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, NotedTrace] = OrderedDict()
+        self._scope = scope
+        self._spark: OneSpark | None
+        self._kept: OrderedDict[tuple[frozenset[str] | None, str], NotedTrace]
+        if shared is None:
+            self._spark = OneSpark(settings) if settings.spark_master else None
+            self._lock = threading.Lock()
+            self._kept = OrderedDict()
+        else:
+            self._spark, self._lock, self._kept = shared._spark, shared._lock, shared._kept
 
     def goes_on(self, question: Question, traced: Traced) -> bool:
         """Whether a trace of records is to go on through DataFrames here."""
@@ -163,7 +177,7 @@ class NotedTraces:
     def keep(self, trace: NotedTrace) -> None:
         """Have a trace again when it is asked for again."""
         with self._lock:
-            self._kept[trace.id] = trace
+            self._kept[self._scope, trace.id] = trace
             while len(self._kept) > ANSWERS_KEPT:
                 self._kept.popitem(last=False)
 
@@ -174,10 +188,10 @@ class NotedTraces:
             ProblemError: 403, as :meth:`ask`.
         """
         with self._lock:
-            found = self._kept.get(key)
+            found = self._kept.get((self._scope, key))
             if found is None or not _same(found.opened, opened):
                 return None
-            self._kept.move_to_end(key)
+            self._kept.move_to_end((self._scope, key))
         if _files_changed(found, opened):
             self.drop(key)
             return None
@@ -188,7 +202,7 @@ class NotedTraces:
     def drop(self, key: str) -> None:
         """Compute a trace anew when it is asked for again."""
         with self._lock:
-            self._kept.pop(key, None)
+            self._kept.pop((self._scope, key), None)
 
     def forget(self, app: str) -> None:
         """Keep no trace of an application."""

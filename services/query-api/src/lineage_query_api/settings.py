@@ -48,6 +48,10 @@ class QueryApiSettings(BaseSettings):
     api_tokens: Path | None = Field(
         None, description="file of bearer tokens, hashed (see lineage token)"
     )
+    api_grants: Path | None = Field(
+        None,
+        description="file of grants: which applications callers may trace, and of which they may read rows; none: all",
+    )
     api_token: Annotated[str, Field(pattern=TOKEN)] = Field(
         "",
         description="without the two: the one token of who runs the server (16 signs or more); default: a new one at each start",
@@ -199,6 +203,16 @@ def read_settings(**given: object) -> QueryApiSettings:
         raise SettingsError(
             f"LINEAGE_API_HOST is {settings.api_host}, which others can reach: set LINEAGE_API_TOKENS "
             "(make one with `lineage token`) or LINEAGE_OIDC_ISSUER, or listen on 127.0.0.1"
+        )
+    if settings.api_grants is not None and settings.is_local:
+        raise SettingsError(
+            "LINEAGE_API_GRANTS is set, but this server knows no callers apart: set LINEAGE_API_TOKENS or "
+            "LINEAGE_OIDC_ISSUER, too"
+        )
+    if settings.api_grants is not None and settings.api_metrics_applications:
+        raise SettingsError(
+            "LINEAGE_API_GRANTS is set: LINEAGE_API_METRICS_APPLICATIONS must be 0, for /metrics tells names of "
+            "applications to whoever reaches it"
         )
     if settings.oidc_issuer and not settings.oidc_audience:
         raise SettingsError("LINEAGE_OIDC_ISSUER is set: LINEAGE_OIDC_AUDIENCE must be, too")

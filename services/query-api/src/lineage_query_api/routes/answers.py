@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 from lineage_core.graph import LinkRecord, NodeRecord
 from lineage_core.trace_result import Direction
 from lineage_query_api import models
-from lineage_query_api.dependencies import AppName, Caller, RowCaller, Store
+from lineage_query_api.dependencies import AppName, Caller, Granted, RowCaller, Store
 from lineage_query_api.errors import too_much
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import AnyObject
@@ -37,8 +37,9 @@ FRAMED = "application/vnd.lineage.file"
 
 
 @router.post("/answers")
-def answer(question: models.Question, store: Store, caller: Caller) -> AnyObject:
+def answer(question: models.Question, scope: Granted) -> AnyObject:
     """Trace places as people type them, over all applications: as `lineage back --json` and `lineage forward --json`."""
+    store, caller = scope.within(question.app)
     asked = replace(_question(question), limit=question.limit, as_now=question.as_now)
     found = store.ask_any(asked, rows=caller.rows)
     if isinstance(found, Computed):
@@ -57,15 +58,14 @@ def answer(question: models.Question, store: Store, caller: Caller) -> AnyObject
         }
     },
 )
-def answer_as_file(
-    question: models.FileQuestion, store: Store, caller: Caller
-) -> StreamingResponse:
+def answer_as_file(question: models.FileQuestion, scope: Granted) -> StreamingResponse:
     """Trace places as people type them, as a file: as `lineage export --json`, and the file itself."""
     if question.items_max > DERIVED_ITEMS_MAX and question.format in ("prov", "graphml"):
         raise too_much(
             f"a server writes what was made from what for at most {DERIVED_ITEMS_MAX:,} items",
             "leave out --limit, or export from the store itself",
         )
+    store, caller = scope.within(question.app)
     options = Options(
         way=question.way, texts=question.texts and caller.rows, items_max=question.items_max
     )

@@ -6,15 +6,16 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, Request
 
-from lineage_query_api.dependencies import Caller
+from lineage_query_api.dependencies import Granted
 from lineage_query_api.models import Me, SignIn
 
 router = APIRouter(prefix="/v1", tags=["caller"])
 
 
 @router.get("/me")
-def me(caller: Caller) -> Me:
+def me(scope: Granted) -> Me:
     """Who the caller is, and what they may."""
+    caller = scope.caller
     return Me(
         name=caller.name,
         role=caller.role,

@@ -40,7 +40,7 @@ def create_record_view(
     May be repeated: the same flows are not there twice. Other stores refuse it.
     """
     found = store.find(app)
-    view = view_of(store.store, found)
+    view = view_of(store.whole, found)
     given = ViewWanted(
         tuple(wanted.places), Direction(wanted.direction), wanted.limit, wanted.texts
     )
@@ -53,7 +53,7 @@ def create_record_view(
 def remove_record_view(app: AppName, store: Store, _: Admin) -> ViewRemoved:
     """Remove the record-level view of an application; its lineage stays."""
     found = store.find(app)
-    return ViewRemoved(app=found, removed=view_of(store.store, found).remove())
+    return ViewRemoved(app=found, removed=view_of(store.whole, found).remove())
 
 
 def _lines(

@@ -1,0 +1,176 @@
+"""A store as one caller may see it: other applications are not there."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from lineage_core.block import BlockId, FlowBlock
+from lineage_core.graph import EdgeBatch, FlowGraph
+from lineage_core.linking import TaskId
+from lineage_core.message import Begin, Message
+from lineage_core.sealing import Seal
+from lineage_core.verdict import StoreCounts
+from lineage_query_api.grants import fits
+from lineage_store.errors import UnfitStoreError
+from lineage_store.materialised import stands_for
+from lineage_store.opened import Opened, Opener
+from lineage_store.port import ApplicationRecord, GraphStore
+
+NAMES_KEPT = 100_000
+NAMES_S = 5.0
+"""Seconds for which names are taken for all there are: another one may be on its way, and hides the application."""
+
+
+class ApplicationNames:
+    """What the programs of a store's applications are called. May be shared by threads."""
+
+    def __init__(self, store: GraphStore, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[frozenset[str], float]] = {}
+
+    def of(self, app: str) -> frozenset[str]:
+        """All names that messages of an application give it: usually one, none while its beginning is on its way."""
+        now = self._clock()
+        with self._lock:
+            names, until = self._known.get(app, (frozenset(), -math.inf))
+        if now < until:
+            return names
+        try:
+            begun = self._store.messages(app, "begin")
+        except KeyError:
+            return frozenset()
+        names = frozenset(one.name for one in begun if isinstance(one, Begin))
+        if names:
+            with self._lock:
+                if len(self._known) >= NAMES_KEPT:
+                    self._known.clear()
+                self._known[app] = names, now + NAMES_S
+        return names
+
+    def keep(self, ids: Iterable[str]) -> None:
+        """Forget others: an id may be another program's when it comes again."""
+        kept = set(ids)
+        with self._lock:
+            for app in self._known.keys() - kept:
+                del self._known[app]
+
+
+class GrantedStore:
+    """The applications of a store whose names fit some patterns; nothing can be written.
+
+    Lineage that was materialised (``APP.rows``) is that of the application whose rows it holds.
+    """
+
+    def __init__(
+        self, store: GraphStore, names: ApplicationNames, patterns: frozenset[str]
+    ) -> None:
+        self._store = store
+        self._names = names
+        self.patterns = patterns
+
+    def write(
+        self,
+        app: str,
+        messages: Iterable[Message] = (),
+        blocks: Iterable[FlowBlock] = (),
+        edges: Iterable[EdgeBatch] = (),
+        *,
+        tasks: Mapping[BlockId, TaskId] | None = None,
+        unmatched: Mapping[BlockId, int] | None = None,
+        seals: Iterable[Seal] = (),
+    ) -> None:
+        """Refuse it.
+
+        Raises:
+            UnfitStoreError: always.
+        """
+        raise UnfitStoreError("nothing is written through grants")
+
+    def application_ids(self) -> Sequence[str]:
+        """As :meth:`GraphStore.application_ids`, of those that are granted."""
+        ids = self._store.application_ids()
+        self._names.keep(ids)
+        return [app for app in ids if self.shows(app)]
+
+    def applications(self) -> Sequence[ApplicationRecord]:
+        """As :meth:`GraphStore.applications`, of those that are granted."""
+        records = self._store.applications()
+        granted = set(self.application_ids())
+        return [one for one in records if one.app in granted]
+
+    def messages(self, app: str, *kinds: str) -> Sequence[Message]:
+        """As :meth:`GraphStore.messages`; raises KeyError for others."""
+        self._check(app)
+        return [self._seen(one) for one in self._store.messages(app, *kinds)]
+
+    def graph(self, app: str) -> FlowGraph:
+        """As :meth:`GraphStore.graph`; raises KeyError for others, too."""
+        self._check(app)
+        return self._store.graph(app)
+
+    def counts(self, app: str) -> StoreCounts:
+        """As :meth:`GraphStore.counts`; raises KeyError for others, too."""
+        self._check(app)
+        return self._store.counts(app)
+
+    def delete(self, app: str) -> None:
+        """As :meth:`GraphStore.delete`; others stay."""
+        if self.shows(app):
+            self._store.delete(app)
+
+    def shows(self, app: str) -> bool:
+        """Whether an application is granted, by its whole id; of one that is not there nobody knows a name."""
+        base = stands_for(app)
+        names = (base and self._names.of(base)) or self._names.of(app)
+        # All of them: who sends a second name for an application of others does not get to see it.
+        return bool(names) and all(fits(name, self.patterns) for name in names)
+
+    def close(self) -> None:
+        """Nothing: the store behind it is closed by who opened it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check(self, app: str) -> None:
+        if not self.shows(app):
+            raise KeyError(app)
+
+    def _seen(self, message: Message) -> Message:
+        if isinstance(message, Begin) and message.earlier:
+            earlier = tuple(app for app in message.earlier if self.shows(app))
+            return message.model_copy(update={"earlier": earlier})
+        return message
+
+
+class GrantedOpener(Opener):
+    """Opens the applications that are granted, by an opener that all callers share."""
+
+    def __init__(self, shared: Opener, store: GrantedStore) -> None:
+        super().__init__(store, shared.reader)
+        self._shared = shared
+        self._granted = store
+
+    def open(self, app: str) -> Opened:
+        """As :meth:`Opener.open`; raises KeyError for others, too."""
+        if not self._granted.shows(app):
+            raise KeyError(app)
+        return self._shared.open(app)
+
+    def forget(self, app: str) -> None:
+        """As :meth:`Opener.forget`, for all callers."""
+        self._shared.forget(app)
