@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -160,6 +161,9 @@ def test_probes_and_short_answers_come_while_searches_hang(tmp_path: Path) -> No
             assert time.monotonic() - begun < 5
             # No more than may be read at once, however many ask.
             assert not reader.begun.acquire(blocking=False)
+            # All others have come by then: those that wait, and those that are refused.
+            refused = list(islice(as_completed(searches, timeout=WAIT_S), WAITING_MAX))
+            assert {one.result().status_code for one in refused} == {429}
         finally:
             released.set()
         statuses = [one.result(WAIT_S).status_code for one in searches]
