@@ -15,6 +15,7 @@ from lineage_core.trace_result import TraceError
 from lineage_frames.connected import SCHEME, stop
 from lineage_frames.errors import NoSparkError
 from lineage_frames.own_spark import start_spark
+from lineage_frames.sandbox.starting import lacking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ def started_here(folder: Path, *, archived: bool = False) -> SparkSession:
     with tempfile.TemporaryFile() as said:
         try:
             with _stderr_to(said):
-                return start_spark(master, folder, archived=archived)
+                session = start_spark(master, folder, archived=archived)
         except NoSparkError as problem:
             if master.startswith(SCHEME):
                 raise TraceError(
@@ -61,6 +62,9 @@ def started_here(folder: Path, *, archived: bool = False) -> SparkSession:
                 f"rows of DataFrames are traced by Spark, which does not start: {lines[-1]}; "
                 f"see that Java is installed, or name a master by {MASTER}"
             ) from problem
+    for what in lacking():
+        sys.stderr.write(f"lineage: the Spark that traces is not all confined: {what}\n")
+    return session
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from lineage_frames.errors import FramesError, RefusedError
 from lineage_frames.locations import lines_of_file
 from lineage_frames.pairs import Items, Pairs
 from lineage_frames.relations import Relations
+from lineage_frames.sandbox.starting import scratch_folder
 from lineage_frames.text_records import has_lines
 from lineage_frames.vetting import vet
 from lineage_store.finding import find_application
@@ -87,7 +88,7 @@ def materialise(
     begun = time.monotonic()
     with ExitStack() as stack:
         spark = stack.enter_context(spark_session())
-        scratch = Path(tempfile.mkdtemp(prefix="lineage-materialise-"))
+        scratch = Path(tempfile.mkdtemp(prefix="lineage-materialise-", dir=scratch_folder()))
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         ready: list[tuple[NodeRecord, Recipe, Relations]] = []
         for node, recipe in chosen:

@@ -132,7 +132,9 @@ class StartedSpark:
         if self._session is None:
             return
         from lineage_frames.class_archive import keep_archive
+        from lineage_frames.sandbox import starting
 
+        confined = starting.scratch_folder()
         context: Any = self._session.sparkContext
         java = context._gateway.proc
         with suppress(Exception):
@@ -140,7 +142,10 @@ class StartedSpark:
         java.stdin.close()
         with suppress(Exception):
             java.wait(END_S)
-            keep_archive()
+            keep_archive(confined)
+        if confined is not None:
+            # This process ends without whatever else would remove it.
+            starting.remove(confined)
 
 
 class Server:

@@ -30,10 +30,13 @@ SINCE = 17
 
 
 @contextmanager
-def class_archive(*, archived: bool) -> Iterator[None]:
-    """A Java that is started in the body reads the archive; with ``archived`` it writes one where there is none."""
+def class_archive(*, archived: bool, confined: Path | None = None) -> Iterator[None]:
+    """A Java that is started in the body reads the archive; with ``archived`` it writes one where there is none.
+
+    ``confined``: the folder that it may write to, where it is confined. What it leaves there is for others such alone.
+    """
     before = os.environ.get(OPTIONS)
-    added = _options(archived=archived)
+    added = _options(archived=archived, confined=confined)
     if added:
         os.environ[OPTIONS] = f"{before} {added}" if before else added
     try:
@@ -45,13 +48,13 @@ def class_archive(*, archived: bool) -> Iterator[None]:
             os.environ[OPTIONS] = before
 
 
-def _options(*, archived: bool) -> str:
+def _options(*, archived: bool, confined: Path | None) -> str:
     """Options of Java; none where whoever runs it has said how it is to share classes, or nothing can be kept."""
     if any(_SHARING.search(os.environ.get(name, "")) for name in OTHERS):
         return ""
-    file = archive()
+    file = archive(confined=confined is not None)
     # A path with blanks would be two options.
-    if file is None or re.search(r"[\s\"'\\]", str(file)):
+    if file is None or re.search(r"[\s\"'\\]", f"{file}{confined or ''}"):
         return ""
     with suppress(OSError):
         if file.exists():
@@ -60,7 +63,7 @@ def _options(*, archived: bool) -> str:
             return f"-XX:SharedArchiveFile={file} -Xlog:disable" if ours else ""
         if archived and _is_ours(private_folder(file.parent, ours=True)):
             _remove_left(file.parent)
-            return f"-XX:ArchiveClassesAtExit={_draft(file)} -Xlog:disable"
+            return f"-XX:ArchiveClassesAtExit={_draft(file, confined)} -Xlog:disable"
     return ""
 
 
@@ -69,8 +72,8 @@ def _is_ours(path: Path) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _draft(file: Path) -> Path:
-    return file.with_name(f"{file.name}.{os.getpid()}")
+def _draft(file: Path, confined: Path | None) -> Path:
+    return (confined or file.parent) / f"{file.name}.{os.getpid()}"
 
 
 def _remove_left(folder: Path) -> None:
@@ -83,18 +86,21 @@ def _remove_left(folder: Path) -> None:
                 draft.unlink(missing_ok=True)
 
 
-def keep_archive() -> None:
-    """Take what this process's Java wrote as it ended for the archive."""
-    file = archive()
+def keep_archive(confined: Path | None = None) -> None:
+    """Take what this process's Java wrote as it ended for the archive. ``confined``: see `class_archive`."""
+    file = archive(confined=confined is not None)
     if file is None:
         return
-    draft = _draft(file)
+    written, draft = _draft(file, confined), _draft(file, None)
     with suppress(OSError):
+        if written != draft:
+            # The folder may be of another file system.
+            shutil.move(written, draft)
         draft.chmod(0o600)
         draft.replace(file)
 
 
-def archive() -> Path | None:
+def archive(*, confined: bool = False) -> Path | None:
     """Where the archive of this Java and this Spark is, or is to be; None where Java is not known to have any."""
     home = os.environ.get("JAVA_HOME") or _home_on_path()
     try:
@@ -108,6 +114,8 @@ def archive() -> Path | None:
     spark = str(Path(pyspark.__file__).parent)
     of = [home, release, str(state.st_mtime_ns), spark, pyspark.__version__]
     of.append(os.environ.get("SPARK_HOME", ""))
+    if confined:
+        of.append("confined")
     name = hashlib.sha256("\n".join(of).encode()).hexdigest()[:16]
     return cache_folder() / "java" / f"{name}.jsa"
 

@@ -25,6 +25,7 @@ from lineage_frames.hive_text import check_fields, parted
 from lineage_frames.locations import ordinal_of
 from lineage_frames.orders import texts_of_sums
 from lineage_frames.pyspark_parts import connected, frame_of, schema_of
+from lineage_frames.sandbox.starting import scratch_folder
 from lineage_frames.session import session_of
 from lineage_frames.sources import FILE, ROW, view_of
 from lineage_frames.text_records import MarkedError, has_lines, headers, text_of
@@ -180,7 +181,7 @@ def _apart(
         return
     first, place = headers(source), ""
     wanted = np.concatenate([np.arange(first), ordinals.astype(np.int64) + first])
-    with tempfile.TemporaryDirectory(prefix="lineage-rows-") as folder:
+    with tempfile.TemporaryDirectory(prefix="lineage-rows-", dir=scratch_folder()) as folder:
         part = Path(folder, "rows").with_suffix(file.path.suffix)
         with part.open("wb") as to, suppress(MarkedError):
             if file.copy(wanted, to) != len(wanted):

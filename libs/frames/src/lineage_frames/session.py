@@ -29,6 +29,7 @@ from lineage_frames.expressions import conjuncts
 from lineage_frames.hive_text import check_fields
 from lineage_frames.numbering import TIED
 from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of, table_of
+from lineage_frames.sandbox.starting import check_reach
 from lineage_frames.settings import WRITTEN_FOR, replayed
 from lineage_frames.sources import ROW, make_views, view_name, view_of
 from lineage_frames.splits import settings_for
@@ -66,6 +67,7 @@ def begun_session(
     check_text(recipe)
     session = session_of(spark, recipe, [*recipe.sources, *others.values()])
     scans = [node for node in recipe.plan if isinstance(node, Scan)]
+    check_reach([*(recipe.sources[node.source] for node in scans), *others.values()])
     for node in scans:
         check_fields(recipe.sources[node.source], node.fields)
     for name, source in others.items():

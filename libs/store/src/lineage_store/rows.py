@@ -387,6 +387,11 @@ class RootedReader(RowReader):
         super().__init__(index_folder)
         self._roots = tuple(canonical(root).rstrip("/") + "/" for root in roots)
 
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders and prefixes."""
+        return self._roots
+
     def state(self, path: str) -> FileState | None:
         """As :meth:`RowReader.state`.
 

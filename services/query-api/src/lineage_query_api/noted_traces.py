@@ -22,7 +22,7 @@ from lineage_store.asking import Question, goes_on
 from lineage_store.noted import NotedPlace
 from lineage_store.opened import Opened
 from lineage_store.port import GraphStore
-from lineage_store.rows import RowReader
+from lineage_store.rows import RootedReader, RowReader
 from lineage_store.standing import has_changed
 from lineage_store.traced import Traced
 
@@ -97,7 +97,8 @@ class NotedTraces:
         self._spark: OneSpark | None
         self._kept: OrderedDict[tuple[frozenset[str] | None, str], NotedTrace]
         if shared is None:
-            self._spark = OneSpark(settings) if settings.spark_master else None
+            roots = reader.roots if isinstance(reader, RootedReader) else None
+            self._spark = OneSpark(settings, roots) if settings.spark_master else None
             self._lock = threading.Lock()
             self._kept = OrderedDict()
         else:

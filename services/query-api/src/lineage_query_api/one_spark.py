@@ -6,7 +6,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from http import HTTPStatus
@@ -33,10 +33,14 @@ log = structlog.get_logger(__name__)
 
 
 class OneSpark:
-    """Runs questions on one session of Spark. May be shared by threads."""
+    """Runs questions on one session of Spark. May be shared by threads.
 
-    def __init__(self, settings: QueryApiSettings) -> None:
+    ``roots``: where it may read, as `lineage_frames.own_spark.start_spark` has them.
+    """
+
+    def __init__(self, settings: QueryApiSettings, roots: Sequence[str] | None = None) -> None:
         self._master = settings.spark_master
+        self._roots = roots
         self._limit_s = settings.api_query_s
         self._pool = ThreadPoolExecutor(settings.api_spark_parallel, "spark")
         self._turns = threading.BoundedSemaphore(settings.api_spark_parallel)
@@ -133,17 +137,20 @@ class OneSpark:
 
             from lineage_frames.errors import NoSparkError
             from lineage_frames.own_spark import start_spark
+            from lineage_frames.sandbox.starting import lacking
         except ImportError as error:
             raise _no_spark(f"{error.name} is not installed here") from error
         self._folder = self._folder or tempfile.TemporaryDirectory(prefix="lineage-spark-")
         self._own = SparkContext._active_spark_context is None
         try:
-            session = start_spark(self._master, Path(self._folder.name))
+            session = start_spark(self._master, Path(self._folder.name), roots=self._roots)
         except NoSparkError as error:
             log.warning("spark_failed", reason=str(error))
             raise _no_spark(f"Spark does not start: {error}") from error
         # What stands behind the address of a server may be a token.
         log.info("spark_is_there", master=self._master.partition(";")[0])
+        for what in lacking():
+            log.warning("spark_not_confined", lacks=what)
         return session
 
     def _cancel(self, tag: str, future: Future[Found]) -> None:

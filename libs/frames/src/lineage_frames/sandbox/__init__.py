@@ -1,0 +1,1 @@
+"""Confines the Spark that traces: it reads files below roots, has no network and no secrets of the environment."""

@@ -1,0 +1,236 @@
+"""The Spark that traces reads below its roots alone, and has neither network nor secrets."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+
+from lineage_frames.errors import NoSparkError
+from lineage_frames.sandbox import kernel, starting
+from lineage_frames.sandbox.policy import NETWORK, ROOTS, SANDBOX, Wanted, default_roots
+from tests import jvm
+
+pytestmark = pytest.mark.security
+
+ROOT = Path(__file__).resolve().parents[2]
+SECRET = "lm-secret-of-the-environment"
+OF_THE_SECRET = [
+    "environment",
+    "environment_of_parent",
+    "worker_environment",
+    "worker_environment_of_parent",
+]
+"""Attacks that look for the secret of the environment."""
+REFUSED = {
+    "chroot": (161, errno.ENOENT),
+    "io_uring_setup": (425, errno.EFAULT),
+    "kcmp": (312, errno.ESRCH),
+    "keyctl": (250, errno.EOPNOTSUPP),
+}
+"""Calls, and what this kernel says to their arguments, which are of no use, where it does not refuse the call itself."""
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What attacks did. ``inside``: the rows of a file that may be read; ``changed``: what is other than it was outside."""
+
+    told: dict[str, Any]
+    inside: list[str]
+    changed: list[str]
+
+
+def attacked(folder: Path, home: Path, more: dict[str, str]) -> Attacked:
+    """Let `confined_program` attack files and servers of this test."""
+    outside, inside = folder / "outside", folder / "inside"
+    for one in (outside, inside, home / ".hidden"):
+        one.mkdir(parents=True)
+    for name in ("secret", "deleted", "truncated"):
+        (outside / name).write_text("of somebody else")
+        (outside / name).chmod(0o600)
+    (inside / "rows.txt").write_text("a row")
+    (home / ".hidden" / "token").write_text(SECRET)
+    shutil.copy("/bin/true", outside / "program")
+    library = next(Path("/usr/lib").rglob("libz.so.1"), None) or next(
+        Path("/lib").rglob("libc.so.6")
+    )
+    shutil.copy(library, outside / "library.so")
+    with ExitStack() as stack:
+
+        def listens(family: int, kind: int, address: Any) -> socket.socket:
+            one = stack.enter_context(socket.socket(family, kind))
+            one.bind(address)
+            if kind == socket.SOCK_STREAM:
+                one.listen(64)
+            return one
+
+        # Paths of sockets are short.
+        short = Path(stack.enter_context(_short_folder()))
+        abstract = f"lm-{os.getpid()}"
+        listens(socket.AF_UNIX, socket.SOCK_STREAM, str(short / "s"))
+        listens(socket.AF_UNIX, socket.SOCK_DGRAM, str(short / "d"))
+        listens(socket.AF_UNIX, socket.SOCK_STREAM, "\0" + abstract)
+        tcp = listens(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
+        udp = listens(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
+        targets = {
+            "secret": SECRET, "outside": str(outside / "secret"), "hidden": str(home / ".hidden" / "token"),
+            "deleted": str(outside / "deleted"), "truncated": str(outside / "truncated"), "root": str(inside),
+            "inside": str(inside / "rows.txt"), "program": str(outside / "program"),
+            "library": str(outside / "library.so"), "tcp": tcp.getsockname()[1], "udp": udp.getsockname()[1],
+            "unix": str(short / "s"), "datagrams": str(short / "d"), "abstract": abstract,
+            "victim": stack.enter_context(_waiting()).pid,
+        }  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.security.confined_program", json.dumps(targets)],
+            cwd=ROOT,
+            env={**os.environ, **jvm.quick(), "LM_SECRET": SECRET, "HOME": str(home), **more},
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    changed = sorted(one.name for one in outside.iterdir())
+    status = (outside / "secret").stat()
+    changed += [oct(stat.S_IMODE(status.st_mode)), str((outside / "truncated").stat().st_size)]
+    return Attacked(told, told["inside"], changed)
+
+
+@contextmanager
+def _waiting() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that does nothing, and is there until the end."""
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as one:
+        yield one
+
+
+def _short_folder() -> Any:
+    return tempfile.TemporaryDirectory(prefix="lm-", dir="/tmp")
+
+
+@pytest.fixture(scope="module")
+def confined(tmp_path_factory: pytest.TempPathFactory) -> Attacked:
+    """What attacks did where roots are named."""
+    folder = tmp_path_factory.mktemp("confined")
+    return attacked(
+        folder,
+        folder / "home",
+        {"LINEAGE_TRACING_SANDBOX": "required", "LINEAGE_TRACING_ROOTS": str(folder / "inside")},
+    )
+
+
+def test_nothing_that_is_tried_from_within_reaches_outside(confined: Attacked) -> None:
+    assert set(OF_THE_SECRET) <= set(confined.told["tried"])
+    assert confined.told["done"] == []
+    assert confined.told["lacks"] == []
+    assert confined.changed == [
+        "deleted", "library.so", "program", "secret", "truncated", "0o600", "16",
+    ]  # fmt: skip
+
+
+def test_what_lies_below_a_root_is_read(confined: Attacked) -> None:
+    assert confined.inside == ["a row"]
+
+
+@pytest.mark.long
+def test_the_same_attacks_succeed_where_nothing_is_confined(tmp_path: Path) -> None:
+    """So they would show it if the sandbox held nothing."""
+    open_ = attacked(tmp_path, tmp_path / "home", {"LINEAGE_TRACING_SANDBOX": "off"})
+    assert open_.told["done"] == open_.told["tried"]
+    assert not open_.told["confined"]
+    assert open_.inside == ["a row"]
+
+
+def test_what_is_required_and_can_not_be_held_does_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(SANDBOX, "required")
+    monkeypatch.setattr(kernel, "landlock_abi", lambda: 0)
+    monkeypatch.setattr(starting, "running", lambda: None)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    with pytest.raises(NoSparkError, match="no Landlock"):
+        starting.prepare("local[1]", None)
+    with pytest.raises(NoSparkError, match="elsewhere"):
+        starting.prepare("spark://there:7077", None)
+    with pytest.raises(NoSparkError, match="has a Spark already"):
+        starting.check_active()
+
+
+@pytest.mark.parametrize("setting", [{SANDBOX: "of"}, {SANDBOX: "auto", NETWORK: "perhaps"}])
+def test_a_setting_that_says_nothing_known_is_refused(setting: dict[str, str]) -> None:
+    with pytest.raises(NoSparkError, match=list(setting)[-1]):
+        Wanted.of(setting, None)
+
+
+def test_roots_of_a_server_are_those_alone_and_what_is_added() -> None:
+    auto = {SANDBOX: "auto"}
+    assert Wanted.of(auto, None).roots is None
+    assert Wanted.of(auto, ()).roots == ()
+    assert Wanted.of({**auto, ROOTS: "/more, s3://lake/"}, ("/data/", "s3://lake")).roots == (
+        "/data",
+        "/more",
+    )
+
+
+def test_where_nobody_names_roots_hidden_files_of_the_home_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (".ssh", "work"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    roots = default_roots()
+    home = Path(os.path.realpath(tmp_path))
+    assert str(home / "work") in roots
+    for place in (home / ".ssh", Path("/etc"), Path("/proc"), Path("/run"), Path("/var/lib")):
+        assert not any(place.is_relative_to(root) for root in roots), place
+
+
+def test_a_machine_whose_calls_have_not_been_tried_is_told_to_have_no_filter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(kernel, "landlock_abi", lambda: 6)
+    monkeypatch.setattr(starting, "running", lambda: None)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setenv(SANDBOX, "required")
+    with pytest.raises(NoSparkError, match="no seccomp"):
+        starting.prepare("local[1]", None)
+    monkeypatch.setenv(SANDBOX, "auto")
+    sandbox = starting.prepare("local[1]", None)
+    assert sandbox is not None
+    starting.remove(sandbox.folder)
+    assert not sandbox.policy.seccomp
+    assert [one for one in sandbox.lacks if "no seccomp" in one]
+
+
+@pytest.mark.skipif(not kernel.has_seccomp(), reason="needs seccomp on a machine that is known")
+def test_calls_are_refused_that_the_kernel_would_look_at() -> None:
+    code = (
+        "import ctypes, json, sys; sys.path.insert(0, sys.argv[1]); import kernel\n"
+        "def said(): return [0 if kernel._LIBC.syscall(n, b'/none/there' if n == 161 else 1 if n == 425 else 99999, 0, 0, 0, 0) >= 0"
+        " else ctypes.get_errno() for n in json.loads(sys.argv[2])]\n"
+        "before = said(); kernel.restrict_calls(network=True); print(json.dumps([before, said()]))"
+    )
+    numbers = [number for number, _ in REFUSED.values()]
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, str(Path(kernel.__file__).parent), json.dumps(numbers)],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    before, after = json.loads(done.stdout)
+    assert before == [code for _, code in REFUSED.values()]
+    assert after == [errno.EPERM] * len(REFUSED)
