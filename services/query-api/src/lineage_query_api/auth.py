@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import tomllib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -14,10 +13,10 @@ from typing import Annotated, Any, Literal, Protocol
 
 import jwt
 import structlog
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from lineage_query_api.errors import ProblemError, SettingsError
-from lineage_query_api.rereading import Reread
+from lineage_query_api.rereading import Reread, read_toml
 
 TOKEN_PREFIX = "lm_"
 ALGORITHMS = (
@@ -265,14 +264,7 @@ def read_tokens(path: Path) -> tuple[_Token, ...]:
     Raises:
         SettingsError: the file can't be read or used.
     """
-    try:
-        return _Tokens.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).token
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"LINEAGE_API_TOKENS: {path}: {error}") from error
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
-        raise SettingsError(f"LINEAGE_API_TOKENS: {path}: {said}") from None
+    return read_toml("LINEAGE_API_TOKENS", path, _Tokens).token
 
 
 def _find(credentials: str, known: tuple[_Token, ...]) -> _Token | None:

@@ -51,3 +51,13 @@ def no_rows() -> ProblemError:
 def too_much(detail: str, hint: str) -> ProblemError:
     """A question whose answer costs more than the server gives."""
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, hint=hint)
+
+
+def busy(questions: str) -> ProblemError:
+    """A question for which no turn came; ``questions``: which are answered instead."""
+    return ProblemError(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        f"too many {questions} are being answered",
+        hint="try again in some seconds",
+        headers={"Retry-After": "5"},
+    )

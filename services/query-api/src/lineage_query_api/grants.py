@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from lineage_query_api.auth import Principal
-from lineage_query_api.errors import SettingsError
-from lineage_query_api.rereading import Reread
+from lineage_query_api.rereading import Reread, read_toml
 
 SETTING = "LINEAGE_API_GRANTS"
 EVERYTHING = frozenset({"*"})
@@ -76,14 +74,7 @@ def read_grants(path: Path) -> tuple[_Grant, ...]:
     Raises:
         SettingsError: the file can't be read or used.
     """
-    try:
-        return _Grants.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).grant
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{SETTING}: {path}: {error}") from error
-    except ValidationError as error:
-        wrong = error.errors(include_url=False, include_input=False)
-        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong)
-        raise SettingsError(f"{SETTING}: {path}: {said}") from None
+    return read_toml(SETTING, path, _Grants).grant
 
 
 def _simple(patterns: frozenset[str]) -> frozenset[str]:

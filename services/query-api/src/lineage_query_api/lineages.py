@@ -18,7 +18,7 @@ from lineage_core.budget import MIB, Budget, current, within
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems
 from lineage_core.verdict import Verdict
-from lineage_query_api.errors import ProblemError, no_rows, too_much
+from lineage_query_api.errors import ProblemError, busy, no_rows, too_much
 from lineage_query_api.granted_store import GrantedOpener, GrantedStore
 from lineage_query_api.models import StartModel, TraceRequest
 from lineage_query_api.noted_traces import Computed, NotedTrace, NotedTraces
@@ -539,7 +539,7 @@ class Lineages:
     def _await_turn(self) -> None:
         with self._kept.lock:
             if self._kept.waiting >= WAITING_MAX:
-                raise _busy()
+                raise busy("questions")
             self._kept.waiting += 1
         try:
             budget = current()
@@ -547,7 +547,7 @@ class Lineages:
             while not self._kept.turns.acquire(timeout=LOOKS_UP_S):
                 budget.check_asker()
                 if time.monotonic() > until:
-                    raise _busy()
+                    raise busy("questions")
         finally:
             with self._kept.lock:
                 self._kept.waiting -= 1
@@ -612,15 +612,6 @@ class Lineages:
         if not found:
             raise NotFoundError(f"no item of node {name} holds {contains!r}")
         return found
-
-
-def _busy() -> ProblemError:
-    return ProblemError(
-        HTTPStatus.TOO_MANY_REQUESTS,
-        "too many questions are being answered",
-        hint="try again in some seconds",
-        headers={"Retry-After": "5"},
-    )
 
 
 def _count(traced: Traced) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import structlog
 
 from lineage_core.budget import Budget, current
-from lineage_query_api.errors import ProblemError
+from lineage_query_api.errors import ProblemError, busy
 from lineage_query_api.settings import QueryApiSettings
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class OneSpark:
         while not self._turns.acquire(timeout=CANCEL_EVERY_S / 4):
             budget.check_asker()
             if time.monotonic() > until:
-                raise _busy()
+                raise busy("questions about DataFrames")
 
     def close(self) -> None:
         """End what runs, and Spark, if it was started here."""
@@ -162,15 +162,6 @@ class OneSpark:
                     return
                 cancel(self._session, tag)
             wait([future], timeout=CANCEL_EVERY_S)
-
-
-def _busy() -> ProblemError:
-    return ProblemError(
-        HTTPStatus.TOO_MANY_REQUESTS,
-        "too many questions about DataFrames are being answered",
-        hint="try again in some seconds",
-        headers={"Retry-After": "5"},
-    )
 
 
 def _no_spark(why: str) -> ProblemError:

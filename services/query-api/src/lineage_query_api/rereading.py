@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from pydantic import BaseModel, ValidationError
+
 from lineage_query_api.errors import SettingsError
 
 Found = TypeVar("Found")
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_toml(setting: str, path: Path, model: type[Model]) -> Model:
+    """What a file of TOML holds that a setting names.
+
+    Raises:
+        SettingsError: the file can't be read or used.
+    """
+    try:
+        return model.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{setting}: {path}: {error}") from error
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_input=False)
+        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong)
+        raise SettingsError(f"{setting}: {path}: {said}") from None
 
 
 class Reread(Generic[Found]):
