@@ -194,6 +194,7 @@ check-types: setup
 
 check-imports: setup
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/lint-imports --no-logo --config scripts/import_cycles.toml
 
 check-lock: setup
 	@$(BIN)/python scripts/lock.py check
