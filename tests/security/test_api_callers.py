@@ -49,6 +49,21 @@ def test_a_caller_has_one_limit_whatever_address_they_claim(store: SqliteStore) 
     assert statuses(proxy, *same) == [200, 200, 429, 200]
 
 
+@pytest.mark.parametrize("proxies", ["10.0.0.0/8", "::ffff:10.0.0.0/104", "10.1.2.3,10.9.9.9", "::ffff:a01:203,::ffff:10.9.9.9"])  # fmt: skip
+@pytest.mark.parametrize("address", ["10.1.2.3", "::ffff:10.1.2.3", "::FFFF:0A01:0203"])
+def test_a_proxy_is_trusted_in_both_forms_of_its_address(
+    store: SqliteStore, proxies: str, address: str
+) -> None:
+    given: dict[str, Any] = {"api_open": True, "api_rate": "2/minute", "api_proxies": proxies}
+    proxy = client(store, address, **given)
+    # One caller, in whichever form two proxies in a row write addresses.
+    same = ("::ffff:192.0.2.1", "192.0.2.1, ::ffff:10.9.9.9", "[::ffff:192.0.2.1]:80, 10.9.9.9")
+    assert statuses(proxy, *same, "192.0.2.2") == [200, 200, 429, 200]
+    for other in ("::ffff:11.1.2.3", "11.1.2.3", "::10.1.2.3", "::1:ffff:a01:203"):
+        claimed = ("192.0.2.1", "192.0.2.2", "192.0.2.3")
+        assert statuses(client(store, other, **given), *claimed) == [200, 200, 429]
+
+
 def test_a_broken_file_of_tokens_is_no_fault_of_callers(store: SqliteStore, tmp_path: Path) -> None:
     file = tmp_path / "tokens.toml"
     token, lines = new_token("ann", "admin", rows=True)

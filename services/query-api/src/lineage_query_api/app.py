@@ -132,7 +132,7 @@ def create_app(
         issuer=settings.page_issuer,
     )
     if settings.api_proxies:
-        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.api_proxies))
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.trusted_proxies))
     return app
 
 

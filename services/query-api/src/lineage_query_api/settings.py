@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,6 +20,8 @@ from lineage_store.wrong_settings import wrong_settings
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 TOKEN = r"^([A-Za-z0-9_.~-]{16,500})?$"
 """One that stands in an address as it is."""
+MAPPED_BITS = 96
+"""Before an IPv4 address in the IPv6 address that it is mapped to (RFC 4291, section 2.5.5.2)."""
 SCOPES = r"^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$"
 """RFC 6749, section 3.3."""
 PAGE_ISSUER = re.compile(
@@ -139,6 +141,11 @@ class QueryApiSettings(BaseSettings):
             ip_network(one)
         return given
 
+    @property
+    def trusted_proxies(self) -> tuple[str, ...]:
+        """Networks of the proxies; those of IPv4 also as addresses that IPv6 maps to them, as sockets of both families name them."""
+        return tuple(form for one in self.api_proxies for form in _both_forms(one))
+
     @field_validator("api_rate")
     @classmethod
     def _is_rate(cls, given: str) -> str:
@@ -165,6 +172,17 @@ class QueryApiSettings(BaseSettings):
     def on_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         return self.api_host in LOOPBACK
+
+
+def _both_forms(network: str) -> tuple[str, ...]:
+    given = ip_network(network)
+    if isinstance(given, IPv6Network):
+        mapped = given.network_address.ipv4_mapped
+        if mapped is None or given.prefixlen < MAPPED_BITS:
+            return (str(given),)
+        given = IPv4Network((mapped, given.prefixlen - MAPPED_BITS))
+    bits = given.prefixlen + MAPPED_BITS
+    return str(given), f"::ffff:{given.network_address}/{bits}"
 
 
 class _Redis(BaseSettings, RedisSettings):
