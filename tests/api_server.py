@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from lineage_query_api.app import create_app
 from lineage_query_api.auth import new_token
+from lineage_query_api.serving import server_config
 from lineage_query_api.settings import QueryApiSettings, read_settings
 from lineage_store.opening import open_store
 from tests.stored_lineage import store_run
@@ -38,11 +39,7 @@ def running(app: FastAPI, logs: io.StringIO | None = None) -> Iterator[str]:
     structlog.configure(
         logger_factory=structlog.PrintLoggerFactory(io.StringIO() if logs is None else logs)
     )
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app, host="127.0.0.1", port=0, log_config=None, access_log=False, proxy_headers=False
-        )
-    )
+    server = uvicorn.Server(server_config(app, host="127.0.0.1", port=0))
     ready = threading.Event()
     started = server.startup
 

@@ -11,7 +11,6 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from lineage_query_api import problems
@@ -19,7 +18,9 @@ from lineage_query_api.audit import Auditor, open_audit
 from lineage_query_api.auth import Gate, LocalGate, Oidc, OpenGate, TokenGate
 from lineage_query_api.budgets import Budgeted
 from lineage_query_api.completeness import Completeness
+from lineage_query_api.connections import Bounds
 from lineage_query_api.grants import Grants
+from lineage_query_api.hosts import KnownHosts
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.local_session import LocalSession
 from lineage_query_api.models import OidcClient, SignIn
@@ -92,6 +93,11 @@ def create_app(
         responses={status: {"description": "Problem", **problem} for status in REFUSALS},
     )
     app.state.lineages = lineages
+    app.state.bounds = Bounds(
+        request_s=settings.api_request_s,
+        answer_s=settings.api_stream_s,
+        connections=settings.api_connections,
+    )
     app.state.audited = audit is not None
     grants = None if settings.api_grants is None else Grants(settings.api_grants)
     app.state.scopes = Scopes(lineages, grants)
@@ -121,7 +127,7 @@ def create_app(
     if isinstance(gate, LocalGate):
         app.add_middleware(LocalSession, token=gate.token)
     hosts = settings.api_hosts or (LOCAL_HOSTS if settings.on_loopback else ("*",))
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_middleware(KnownHosts, hosts=hosts)
     if audit is not None:
         app.add_middleware(Auditor, audit=audit, registry=registry)
     app.add_middleware(

@@ -6,10 +6,12 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
+from lineage_query_api.connections import bounded_by
 from lineage_query_api.errors import SettingsError
 from lineage_service.local_servers import LocalServer, announced
 
@@ -40,18 +42,27 @@ def serve(
             raise SettingsError(f"can't listen on {host}:{port}: {error.strerror}") from error
         chosen = listening.getsockname()[1]
         shown = f"[{host}]" if ":" in host else host
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            # Whose word is taken for who calls is a setting of ours: see create_app.
-            proxy_headers=False,
-            timeout_graceful_shutdown=5,
-        )
+        config = server_config(app)
         url = f"http://{shown}:{chosen}"
         with _announced(url, token, store) as file:
             _Server(config, lambda: tell(url, file)).run(sockets=[listening])
+
+
+def server_config(app: FastAPI, **given: Any) -> uvicorn.Config:
+    """How uvicorn serves an application of :func:`lineage_query_api.app.create_app`; ``given``: settings of uvicorn, besides."""
+    return uvicorn.Config(
+        app,
+        http=bounded_by(app.state.bounds),
+        # An upgrade to what is not served would leave the bounds behind.
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # Whose word is taken for who calls is a setting of ours: see create_app.
+        proxy_headers=False,
+        timeout_graceful_shutdown=5,
+        **given,
+    )
 
 
 @contextmanager

@@ -116,6 +116,15 @@ class QueryApiSettings(BaseSettings):
     api_spark_parallel: int = Field(
         1, ge=1, le=64, description="questions about DataFrames that are traced at once"
     )
+    api_request_s: float = Field(
+        20.0, gt=0, le=600, description="seconds in which a request must have come to its end"
+    )
+    api_connections: int = Field(
+        512,
+        ge=16,
+        le=100_000,
+        description="connections at once; one more ends that whose client is waited for longest",
+    )
     api_body_bytes: int = Field(1 << 20, ge=1024, description="longest body of a request")
     api_export_items: int = Field(1_000_000, ge=1, description="items that one export may hold")
     api_kept: int = Field(8, ge=1, le=1000, description="applications that are kept open")

@@ -1,0 +1,160 @@
+"""Connections: how long a client may take to ask and to take its answer, and how many there are."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import h11
+import structlog
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from lineage_query_api.problems import problem
+
+LOOKS_S = 1.0
+"""Seconds after which a connection is looked at again."""
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of one server.
+
+    Args:
+        request_s: seconds from the connection, or the end of the answer before, until a request is there with its body.
+        stalled_s: seconds in which nothing of an answer is taken.
+        answer_s: seconds in which an answer is taken to its end, once all of it was handed over.
+        connections: at once.
+    """
+
+    request_s: float = 20.0
+    stalled_s: float = 30.0
+    answer_s: float = 600.0
+    connections: int = 512
+
+
+class BoundedConnection(H11Protocol):
+    """One connection of uvicorn, which by itself waits for a client as long as that sends or takes anything at all."""
+
+    bounds = Bounds()
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._asked_since = self.loop.time()
+        """Since when a request is waited for, while there is none."""
+        self._has_sent = False
+        """Whether anything of that request has come."""
+        self._left_bytes, self._moved_at = 0, 0.0
+        """Of the answer: what the client has not taken, and when that was other than it is."""
+        self._looks: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._look_later()
+        if len(self.connections) > self.bounds.connections:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._looks is not None:
+            self._looks.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._has_sent = True
+        super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        self._asked_since, self._has_sent = self.loop.time(), False
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, by a problem as every error."""
+        self._refuse(HTTPStatus.BAD_REQUEST, msg)
+
+    @property
+    def waits_since(self) -> float | None:
+        """Since when the server waits for the client; None: it is at work for it."""
+        if self._left():
+            return self._moved_at
+        return None if self._is_answering else self._asked_since
+
+    @property
+    def _is_answering(self) -> bool:
+        """Whether a whole request is there and its answer is not."""
+        cycle = self.cycle
+        return cycle is not None and not (cycle.more_body or cycle.response_complete)
+
+    def _look_later(self) -> None:
+        self._looks = self.loop.call_later(LOOKS_S, self._look)
+
+    def _look(self) -> None:
+        now, bounds, left = self.loop.time(), self.bounds, self._left()
+        waited_s = 0.0 if self._is_answering else now - self._asked_since
+        if left:
+            if now - self._moved_at > bounds.stalled_s or waited_s > bounds.answer_s:
+                self._drop(self)
+                return
+        elif waited_s > bounds.request_s and not self.transport.is_closing():
+            self._late()
+        self._look_later()
+
+    def _left(self) -> int:
+        """Bytes of the answer that the client has not taken."""
+        left = self.transport.get_write_buffer_size()
+        if left != self._left_bytes:
+            self._left_bytes, self._moved_at = left, self.loop.time()
+        return left
+
+    def _late(self) -> None:
+        if self._has_sent:
+            wait = f"a request is sent within {self.bounds.request_s:g} s"
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, wait)
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: HTTPStatus, detail: str) -> None:
+        """Answer, where that can still be done, and close the connection."""
+        request_id = uuid.uuid4().hex
+        _log.info("request_refused", request_id=request_id, status=int(status), reason=detail)
+        if self.cycle is not None and not self.cycle.response_complete:
+            # Who works for it learns that nobody waits any more.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            answer = problem(request_id, status, detail)
+            headers = [*answer.raw_headers, (b"connection", b"close"), (b"x-request-id", request_id.encode())]  # fmt: skip
+            start = h11.Response(status_code=status, headers=headers, reason=status.phrase.encode())
+            for event in (start, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self._asked_since = self.loop.time()
+        self.transport.close()
+
+    def _make_room(self) -> None:
+        """End the connection whose client is waited for longest; this one, where none is."""
+        waiting = [
+            (one.waits_since, number, one)
+            for number, one in enumerate(self.connections)
+            if isinstance(one, BoundedConnection) and one is not self
+            if one.waits_since is not None
+        ]
+        self._drop(min(waiting)[-1] if waiting else self)
+
+    @staticmethod
+    def _drop(connection: BoundedConnection) -> None:
+        _log.info("connection_dropped", client=(connection.client or ("",))[0])
+        # Whatever is left of an answer is not sent: closing would wait until it is.
+        connection.connections.discard(connection)
+        connection.transport.abort()
+
+
+def bounded_by(given: Bounds) -> type[BoundedConnection]:
+    """The class of connections of a server of its own bounds."""
+
+    class Bounded(BoundedConnection):
+        bounds = given
+
+    return Bounded
