@@ -67,6 +67,8 @@ class Budget:
         self._blocks = self._text_bytes = 0
         self.gone: Future[None] = Future()
         """Done once whoever asked does not wait any more."""
+        # Asked far more often than ``gone``, which takes a lock to answer.
+        self._is_gone = False
         self._seconds, self._due = seconds, float("inf")
         if seconds is not None:
             self.allow(seconds)
@@ -88,12 +90,13 @@ class Budget:
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to be done for the answer."""
-        return self.gone.done() or self._clock() > self._due
+        return self._is_gone or self._clock() > self._due
 
     def leave(self) -> None:
         """Nobody waits for the answer any more."""
         with self._lock:
-            if not self.gone.done():
+            if not self._is_gone:
+                self._is_gone = True
                 self.gone.set_result(None)
 
     def check(self) -> None:
@@ -102,7 +105,8 @@ class Budget:
         Raises:
             TimeUpError, AskerGoneError: if not.
         """
-        self.check_asker()
+        if self._is_gone:
+            self.check_asker()
         if self._clock() > self._due:
             raise self.late()
 
@@ -112,7 +116,7 @@ class Budget:
         Raises:
             AskerGoneError: if not.
         """
-        if self.gone.done():
+        if self._is_gone:
             raise AskerGoneError("nobody waits for the answer any more")
 
     def late(self) -> TimeUpError:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -469,17 +469,20 @@ def _texts(
     source: Bytes, index: LineIndex, first: U64, last: U64, *, rows_mode: bool
 ) -> list[str | None]:
     """The texts of ascending spans of rows (or lines, both from 0), without their ends; long ones are cut."""
-    counts = index.row_ends if rows_mode else index.line_ends
-    strides = stride_of(counts, last + np.uint64(1)) - stride_of(counts, first)
+    low, high = _strides(index, first, last, rows_mode=rows_mode)
+    strides = high - low
+    long = strides > LONG_STRIDES
     texts: list[str | None] = []
-    for begin, stop in _alike(strides > LONG_STRIDES):
-        if strides[begin] > LONG_STRIDES:
+    for begin, stop in _alike(long):
+        if long[begin]:
             texts += [
                 _beginning(source, index, int(first[at]), int(strides[at]), rows_mode=rows_mode)
                 for at in range(begin, stop)
             ]
         else:
-            pieces = _spans(source, index, first[begin:stop], last[begin:stop], rows_mode=rows_mode)
+            part = slice(begin, stop)
+            spans = _Spans(first[part], last[part], low[part], high[part])
+            pieces = _pieces(source, index, spans, rows_mode=rows_mode)
             texts += [_text(_without_end(piece, rows_mode=rows_mode)) for piece in pieces]
     current().read(sum(len(text) for text in texts if text is not None))
     return texts
@@ -487,7 +490,10 @@ def _texts(
 
 def _alike(marks: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     """Where marks of one kind begin and stop."""
-    ends = [*(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(marks)]
+    if len(marks) and not marks.any():
+        yield 0, len(marks)
+        return
+    ends = [*(np.flatnonzero(marks[1:] != marks[:-1]) + 1).tolist(), len(marks)]
     begin = 0
     for stop in ends if len(marks) else []:
         yield begin, stop
@@ -507,14 +513,27 @@ def _beginning(source: Bytes, index: LineIndex, row: int, strides: int, *, rows_
     return cut_text(window[start : start + TEXT_BYTES_MAX], strides * STRIDE, about=True)
 
 
-def _spans(
-    source: Bytes, index: LineIndex, first: U64, last: U64, *, rows_mode: bool
-) -> list[bytes]:
-    """The bytes of ascending spans of rows (or lines, both from 0), with the end of each."""
+class _Spans(NamedTuple):
+    """Ascending spans of rows (or lines, both from 0), and the strides in which each begins and ends."""
+
+    first: U64
+    last: U64
+    low: I64
+    high: I64
+
+
+def _strides(index: LineIndex, first: U64, last: U64, *, rows_mode: bool) -> tuple[I64, I64]:
+    """The strides in which spans of rows (or lines) begin and end."""
     counts = index.row_ends if rows_mode else index.line_ends
-    low, high = stride_of(counts, first), stride_of(counts, last + np.uint64(1))
+    return stride_of(counts, first), stride_of(counts, last + np.uint64(1))
+
+
+def _pieces(source: Bytes, index: LineIndex, spans: _Spans, *, rows_mode: bool) -> list[bytes]:
+    """The bytes of spans, with the end of each."""
+    counts = index.row_ends if rows_mode else index.line_ends
+    first, last = spans.first, spans.last
     pieces: list[bytes] = []
-    for members, begin, stop in _windows(low.tolist(), high.tolist()):
+    for members, begin, stop in _windows(spans.low.tolist(), spans.high.tolist()):
         window, ends = _window(source, index, begin, stop, rows_mode=rows_mode)
         # The k-th end (from 1) of the file is ends[k - 1 - base]; row r begins after the r-th.
         base = int(counts[begin])
@@ -534,15 +553,14 @@ def _sums(
     lasts = np.minimum(firsts + np.uint64(BLOCK_ROWS - 1), np.uint64(first + rows - 1))
     for at in range(0, len(firsts), SUMMED_AT_ONCE):
         low, high = firsts[at : at + SUMMED_AT_ONCE], lasts[at : at + SUMMED_AT_ONCE]
-        there = int(np.searchsorted(high, np.uint64(index.rows)))
-        strides = stride_of(index.row_ends, high[:there] + np.uint64(1))
-        strides -= stride_of(index.row_ends, low[:there])
-        short = strides <= SUMMED_STRIDES_MAX
-        pieces = iter(
-            _spans(source, index, low[:there][short], high[:there][short], rows_mode=True)
-        )
+        asked, there = len(low), int(np.searchsorted(high, np.uint64(index.rows)))
+        low, high = low[:there], high[:there]
+        begin, stop = _strides(index, low, high, rows_mode=True)
+        short = stop - begin <= SUMMED_STRIDES_MAX
+        spans = _Spans(low[short], high[short], begin[short], stop[short])
+        pieces = iter(_pieces(source, index, spans, rows_mode=True))
         yield from (_sum(next(pieces)) if one else None for one in short.tolist())
-        yield from [None] * (len(low) - there)
+        yield from [None] * (asked - there)
 
 
 def _sum(piece: bytes) -> str:
