@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lineage_core.recipe import Output, Recipe, Source
-from lineage_core.recipe_plan import Attribute, Call, Column, Literal, Project, Range
+from lineage_core.recipe_plan import Attribute, Call, Column, Literal, Project, Range, Scan
 from lineage_emitter.frames import functions
 from lineage_emitter.frames.plans import PYTHON_SETTINGS, SETTINGS
 from lineage_frames.errors import RefusedError
@@ -20,6 +20,7 @@ from lineage_frames.vetting import check_text
 
 pytestmark = pytest.mark.unit
 
+NO_COLUMNS = '{"type":"struct","fields":[]}'
 COLUMN = Attribute(1, "a", "bigint")
 
 
@@ -98,3 +99,19 @@ def test_text_is_escaped() -> None:
     assert text("${a} '\\ \0" + "12") == r"'\u0024{a} \'\\ \u000012'"
     field = Call("field", (Column(1), Literal("0", "int")), type="a`b")
     assert Text(lambda _: "").of(field) == "c1.`a``b`"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "", "none", "[]", "null", '{"type":"struct"}', '{"type":"struct","fields":[{"name":1}]}',
+        '{"type":"struct","fields":[{"name":1,"type":"long","nullable":true}]}',
+        '{"type":"struct","fields":[{"name":"a","type":"evil","nullable":true}]}', '{"fields":3}', "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_a_schema_that_is_none_is_refused(schema: str) -> None:
+    source = Source("csv", (), schema)
+    for one in (source, replace(source, schema=NO_COLUMNS, partitions=schema or "x")):
+        read = Recipe("4.1.4", {}, (one,), (Scan((COLUMN,), 0, ("a",)),))
+        with pytest.raises(RefusedError, match="a source"):
+            check_text(read)

@@ -6,11 +6,12 @@ it is (functions' names, types, bare constants) must be what it says, and functi
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from pyspark.sql.types import _parse_datatype_string
+from pyspark.sql.types import StructType, _parse_datatype_string
 
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import (
@@ -20,6 +21,7 @@ from lineage_core.recipe_plan import (
     Literal,
     OpaqueExpression,
     PythonCall,
+    Scan,
     Values,
     expressions_of,
     within,
@@ -44,6 +46,11 @@ ELSEWHERE = {
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPE = re.compile(r"(?:[A-Za-z0-9_<>(),: ]|`[^`]*`)*")
 _WORDS = re.compile(r"[A-Za-z0-9_ ]*(\(\d+(, ?\d+)?\))?")
+_NO_SCHEMA = (
+    *SPARK_ERRORS, ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError,
+)  # fmt: skip
+"""What PySpark raises where it is given something else than a schema."""
+_NO_COLUMNS = '{"type":"struct","fields":[]}'
 _NUMBER = re.compile(r"-?\d+")
 _PATTERN = set("*?[]{}\\")
 """Signs by which a path names several."""
@@ -71,6 +78,9 @@ def check_text(recipe: Recipe) -> None:
         for name in options:
             if "." in name or name.lower() in ELSEWHERE:
                 raise RefusedError(f"a source has an option of another kind: {name}")
+    for place in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
+        _vet_schema(recipe.sources[place].schema)
+        _vet_schema(recipe.sources[place].partitions or _NO_COLUMNS)
     for one in _expressions(recipe):
         _vet_expression(one)
     for kind in sorted(set(_types(recipe))):
@@ -142,6 +152,15 @@ def _types(recipe: Recipe) -> Iterator[str]:
             yield one.type
         elif isinstance(one, Call) and one.fn in {"cast", "try_cast"}:
             yield one.type or ""
+
+
+@lru_cache(1_000)
+def _vet_schema(text: str) -> None:
+    """See that columns of a source are what Spark reads as such."""
+    try:
+        StructType.fromJson(json.loads(text))
+    except _NO_SCHEMA as problem:
+        raise RefusedError("a source's schema can't be read") from problem
 
 
 @lru_cache(1_000)
