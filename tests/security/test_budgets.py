@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lineage_core.block import U64
@@ -36,6 +38,7 @@ from lineage_query_api.app import create_app
 from lineage_query_api.lineages import WAITING_MAX
 from lineage_query_api.one_spark import OneSpark
 from lineage_query_api.settings import read_settings
+from lineage_store import parquet_rows
 from lineage_store.opening import open_store
 from lineage_store.port import GraphStore
 from lineage_store.rows import RootedReader
@@ -322,6 +325,67 @@ def test_a_line_of_300_mb_costs_no_more_than_what_is_shown(tmp_path: Path) -> No
     assert told[0].endswith(" [cut: 65,536 of about 299,991,040 bytes] True")
     assert float(told[1]) < 5
     assert int(told[2]) < 256 << 10
+
+
+ROW_GROUP = """
+import sys
+from pathlib import Path
+import numpy as np
+from lineage_store.parquet_rows import texts_of
+
+def memory(name):
+    return int(Path('/proc/self/status').read_text().partition(name)[2].split()[0])
+
+before = memory('VmRSS:')
+with open(sys.argv[1], 'rb') as file:
+    texts = texts_of(file, np.array([3, 49_999, 99_999, 100_000], np.uint64))
+print([None if text is None else len(text) for text in texts])
+print(memory('VmHWM:') - before)
+"""
+
+
+def test_a_row_group_of_a_gigabyte_costs_no_more_than_a_piece_of_it(tmp_path: Path) -> None:
+    path, rows = tmp_path / "large.parquet", 100_000
+    # A value that stands once in the file: a megabyte there, a gigabyte as rows.
+    values = pa.array([f"{row}{'x' * 10_000}" for row in range(5)])
+    large = pa.DictionaryArray.from_arrays(np.arange(rows, dtype=np.int32) % 5, values)
+    table = pa.table({"row": pa.array(range(rows)), "large": large})
+    pq.write_table(table, path, row_group_size=rows, store_schema=False)
+    assert pq.ParquetFile(path).num_row_groups == 1
+    told = subprocess.run(
+        [sys.executable, "-c", ROW_GROUP, str(path)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert told[0] == "[10021, 10025, 10025, None]"
+    assert int(told[1]) < 256 << 10
+
+
+@pytest.mark.parametrize(
+    "wanted", [[0], [9], [10], [0, 9, 10, 29, 35], [30, 31, 34, 69], list(range(70))]
+)
+def test_rows_of_batches_are_those_that_were_asked_for(
+    wanted: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_rows, "BATCH_ROWS_MAX", 10)
+    values = [
+        {"row": row, "text": None if row % 3 else f"t{row}", "nested": [str(row)]}
+        for row in range(70)
+    ]
+    pq.write_table(pa.Table.from_pylist(values), tmp_path / "a.parquet", row_group_size=35)
+    with (tmp_path / "a.parquet").open("rb") as file:
+        found = parquet_rows.texts_of(file, np.array([*wanted, 70], np.uint64))
+    *texts, missing = found
+    assert missing is None
+    assert [json.loads(text or "") for text in texts] == [
+        {name: value for name, value in values[row].items() if value is not None} for row in wanted
+    ]
+
+
+def test_reading_a_row_group_ends_with_its_budget(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"row": list(range(70))}), tmp_path / "a.parquet")
+    gone = Budget()
+    gone.leave()
+    with (tmp_path / "a.parquet").open("rb") as file, within(gone), pytest.raises(AskerGoneError):
+        parquet_rows.texts_of(file, np.array([69], np.uint64))
 
 
 class Clock:

@@ -16,8 +16,13 @@ from lineage_store.cut_texts import TEXT_BYTES_MAX, cut_text
 from lineage_store.typed_values import UnsureError, array_of, arrow_type
 
 SUFFIX = ".parquet"
-GROUP_BYTES_MAX = 512 << 20
-ROWS_AT_ONCE = 1_000
+READ_BYTES = 1 << 20
+"""Of a column at once; else all of its part of a row group is in memory."""
+BATCH_BYTES = 16 << 20
+"""Of rows that are decoded at once, as far as a row group says how large they are."""
+BATCH_ROWS_MAX = 10_000
+TEXT_ROWS = 8
+"""Rows that are values of Python at once: a value that stands once in the file may be in each of them."""
 
 
 def is_parquet(path: str) -> bool:
@@ -28,18 +33,23 @@ def is_parquet(path: str) -> bool:
 def texts_of(file: IO[bytes], rows: U64) -> list[str | None]:
     """Rows (from 0, ascending) as JSON objects without NULLs, as Spark's ``to_json`` has them; None: no such row.
 
-    Reads the row groups that hold one of them, and no others.
+    Reads the row groups that hold one of them, and of these no rows behind the last one, a batch at a time.
 
     Raises:
         OSError, pa.ArrowException: the file can't be read.
+        BudgetError: as :meth:`lineage_core.budget.Budget.read`.
     """
-    opened, texts = pq.ParquetFile(file), list[str | None]()
+    opened, texts = _opened(file), list[str | None]()
+    schema = opened.schema_arrow
+    # Values that a file has once are not copied for each row.
+    once = [one.name for one in schema if pa.types.is_string(one.type) or pa.types.is_binary(one.type)]  # fmt: skip
+    opened = _opened(file, once)
     for group, places in _by_group(opened, rows):
-        table = opened.read_row_group(group).take(pa.array(places))
-        for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE):
-            found = [_text(row) for row in batch.to_pylist()]
-            current().read(sum(map(len, found)))
-            texts += found
+        for batch in _batches(opened, group, places):
+            for begin in range(0, len(batch), TEXT_ROWS):
+                found = [_text(row) for row in batch.slice(begin, TEXT_ROWS).to_pylist()]
+                current().read(sum(map(len, found)))
+                texts += found
     return texts + [None] * (len(rows) - len(texts))
 
 
@@ -47,24 +57,52 @@ def values_of(file: IO[bytes], row: int, columns: Sequence[tuple[str, str]]) -> 
     """The values of a row (from 0) in columns (names, and types as Spark SQL has them), as Spark gives them.
 
     Raises:
-        UnsureError: Spark may read others, there is no such row, or its row group is too large to be read at once.
+        UnsureError: Spark may read others, or there is no such row.
         OSError, pa.ArrowException: the file can't be read.
     """
-    opened = pq.ParquetFile(file)
+    opened = _opened(file)
     names = opened.schema_arrow.names
     for name, kind in columns:
         if names.count(name) != 1 or opened.schema_arrow.field(name).type != arrow_type(kind):
             raise UnsureError
     for group, places in _by_group(opened, np.array([row], np.uint64)):
-        if opened.metadata.row_group(group).total_byte_size > GROUP_BYTES_MAX:
-            raise UnsureError
         wanted = [name for name, _ in columns]
-        table = opened.read_row_group(group, columns=wanted).slice(int(places[0]), 1)
-        held = tuple(table[name][0].as_py() for name in wanted)
-        for value, (_, kind) in zip(held, columns, strict=True):
-            array_of([value], kind)
-        return held
+        for batch in _batches(opened, group, places, wanted):
+            held = tuple(batch[name][0].as_py() for name in wanted)
+            for value, (_, kind) in zip(held, columns, strict=True):
+                array_of([value], kind)
+            return held
     raise UnsureError
+
+
+def _opened(file: IO[bytes], once: Sequence[str] = ()) -> pq.ParquetFile:
+    """A file that is read piece by piece; ``once``: columns whose values are kept apart from their rows."""
+    return pq.ParquetFile(
+        file, buffer_size=READ_BYTES, pre_buffer=False, read_dictionary=list(once)
+    )
+
+
+def _batches(
+    file: pq.ParquetFile, group: int, places: U64, columns: list[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a row group that stand in some places (ascending), batch by batch.
+
+    Raises:
+        BudgetError: nobody waits for them any more, or not so long.
+    """
+    known = file.metadata.row_group(group)
+    row_bytes = max(known.total_byte_size // max(known.num_rows, 1), 1)
+    size = min(max(BATCH_BYTES // row_bytes, 1), BATCH_ROWS_MAX)
+    begin = 0
+    for batch in file.iter_batches(size, row_groups=[group], columns=columns):
+        current().check()
+        stop = begin + len(batch)
+        low, high = np.searchsorted(places, np.array([begin, stop], np.uint64)).tolist()
+        if low < high:
+            yield batch.take(pa.array(places[low:high] - np.uint64(begin)))
+        if high == len(places):
+            return
+        begin = stop
 
 
 def _by_group(file: pq.ParquetFile, rows: U64) -> Iterator[tuple[int, Any]]:
