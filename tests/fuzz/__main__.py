@@ -6,11 +6,11 @@ import argparse
 import sys
 from collections import Counter
 
-from tests.fuzz import decoders, requests
+from tests.fuzz import decoders, over_http, requests
 from tests.fuzz.fuzzing import Tally, fuzz
 
-TARGETS = (*decoders.TARGETS, *requests.TARGETS)
-SHARES = Counter({"decoders": 1, "recipes": 3, "plans": 3, "requests": 3})
+TARGETS = (*decoders.TARGETS, *requests.TARGETS, *over_http.TARGETS)
+SHARES = Counter({"decoders": 1, "recipes": 3, "plans": 3, "requests": 3, "requests over HTTP": 3})
 """Of the time: how many times that of a decoder a target has."""
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import io
 import json
 import random
 import tempfile
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx
 import structlog
@@ -21,7 +20,7 @@ from lineage_query_api.settings import read_settings
 from lineage_store.opening import open_store
 from tests.fuzz.fuzzing import Target
 from tests.fuzz.mutating import NUMBERS, TEXTS, json_text, mutated_bytes, mutated_json
-from tests.stored_lineage import store_run
+from tests.fuzz.served import FRAMES_APP, RDD_APP, dropped, store_lineage
 
 BODIES = (
     {"direction": "backward", "start": {"places": ["write#0#1"]}},
@@ -39,13 +38,11 @@ class Client:
     """A client of a query API over a small word count; both in this process."""
 
     def __init__(self) -> None:
-        structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))
         # Lines of the log would be kept without end.
-        structlog.configure(processors=[_dropped])
+        structlog.configure(processors=[dropped])
         self._folder = tempfile.TemporaryDirectory(prefix="lineage-fuzz-")
         atexit.register(self._close)
-        url = f"sqlite:///{self._folder.name}/lineage.db"
-        store_run(url, Path(self._folder.name))
+        url = store_lineage(Path(self._folder.name))
         store = open_store(url)
         app = create_app(
             store,
@@ -58,10 +55,14 @@ class Client:
         self._client = httpx.AsyncClient(
             transport=transport, base_url="http://127.0.0.1", timeout=60
         )
-        self.operations = _operations(app.openapi())
+        self.operations = operations_of(app.openapi())
         made = self.ask("POST", "/v1/applications/app-1/traces", json=BODIES[0])
         trace = json.loads(made.content)["trace"]
-        self.there = {"app": "app-1", "node": "read", "trace": trace}
+        self.there = {
+            "app": (RDD_APP, FRAMES_APP),
+            "node": ("read", "write", "frame1"),
+            "trace": (trace,),
+        }
 
     def _close(self) -> None:
         self._loop.close()
@@ -73,11 +74,7 @@ class Client:
         return self._loop.run_until_complete(request)
 
 
-def _dropped(_log: object, _method: str, _event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    raise structlog.DropEvent
-
-
-def _operations(described: dict[str, object]) -> list[tuple[str, str, list[str]]]:
+def operations_of(described: dict[str, object]) -> list[tuple[str, str, list[str]]]:
     """Method, path and names of parameters of each; but none that deletes what others ask for."""
     found = []
     for path, methods in described["paths"].items():  # type: ignore[attr-defined]
@@ -97,36 +94,58 @@ class _Lazily:
         return cls.client
 
 
-def _request(draw: random.Random) -> None:
-    client = _Lazily.get()
-    method, path, names = draw.choice(client.operations)
-    parts = {name: _part(draw, name, client.there) for name in ("app", "node", "trace")}
-    for name, part in parts.items():
-        path = path.replace(f"{{{name}}}", part)
+There = Mapping[str, Sequence[str]]
+"""Names of what there is, by kind."""
+
+
+@dataclass
+class Asked:
+    """One request, as a client that keeps to HTTP may send it. ``path``: with its query."""
+
+    method: str
+    path: str
+    headers: dict[str, bytes] = field(default_factory=dict)
+    body: bytes = b""
+
+
+def drawn_request(
+    draw: random.Random, operations: Sequence[tuple[str, str, list[str]]], there: There
+) -> Asked:
+    """A request of one of the operations, with some of its parts mutated."""
+    method, path, names = draw.choice(operations)
+    for name in there:
+        path = path.replace(f"{{{name}}}", _part(draw, there[name]))
     for hole in ("{path}", "{place}", "{row}", "{name}"):
-        path = path.replace(hole, _part(draw, "", client.there))
+        path = path.replace(hole, _part(draw, ("write#0#1",)))
     if draw.random() < 0.1:
         path = quote(mutated_bytes(draw, path.encode(), b"/v1/../"), safe="/%?#&")
     if draw.random() < 0.05:
         method = draw.choice(("GET", "POST", "PUT", "HEAD", "OPTIONS", "PATCH", "BREW"))
     query = {name: _value(draw) for name in names if draw.random() < 0.4}
-    body = None
+    asked = Asked(method, "/" + path.lstrip("/"))
+    if query:
+        asked.path += "?" + urlencode(query, errors="surrogatepass")
     if method not in ("GET", "HEAD"):
-        body = _body(draw)
-    headers = {draw.choice(HEADERS): _header(draw)} if draw.random() < 0.2 else {}
-    headers.setdefault("content-type", b"application/json")
+        asked.body = _body(draw)
+    if draw.random() < 0.2:
+        asked.headers[draw.choice(HEADERS)] = _header(draw)
+    asked.headers.setdefault("content-type", b"application/json")
+    return asked
+
+
+def _request(draw: random.Random) -> None:
+    client = _Lazily.get()
+    asked = drawn_request(draw, client.operations, client.there)
     try:
-        answer = client.ask(
-            method, "/" + path.lstrip("/"), params=query or None, content=body, headers=headers
-        )
+        answer = client.ask(asked.method, asked.path, content=asked.body, headers=asked.headers)
     except (httpx.InvalidURL, httpx.LocalProtocolError, UnicodeEncodeError):
         return  # No client can send it.
-    if answer.status_code >= 500 and answer.status_code not in (503, 504):
-        raise Failed(f"{answer.status_code}: {method} {path} {query}")
+    if answer.status_code >= 500:
+        raise Failed(f"{answer.status_code}: {asked.method} {asked.path}")
 
 
-def _part(draw: random.Random, name: str, there: dict[str, str]) -> str:
-    given = there.get(name, "write#0#1")
+def _part(draw: random.Random, there: Sequence[str]) -> str:
+    given = draw.choice(there)
     if draw.random() < 0.5:
         return quote(given, safe="")
     if draw.random() < 0.3:

@@ -38,11 +38,12 @@ from lineage_linker.sides import read_mark, unpack_waiting
 from lineage_store.kept_sums import saved_columns
 from lineage_store.rows import RowReader
 from lineage_store.run_notes import read_notes
-from tests.fuzz.__main__ import TARGETS
+from tests.fuzz import decoders, requests
 from tests.fuzz.fuzzing import Target, fuzz
 from tests.fuzz.recipes import RECIPES, SCAN, TABLE
 
 pytestmark = pytest.mark.unit
+TARGETS = (*decoders.TARGETS, *requests.TARGETS)
 DRAWN_S = 10.0
 """For all targets."""
 

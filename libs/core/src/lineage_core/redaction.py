@@ -24,6 +24,13 @@ _USER = re.compile(r"-u|-u[A-Za-z]\S{0,100}|--(user|username|login)(=.{0,200})?"
 _SHORT = re.compile(r"-p(.{1,500})", re.DOTALL)
 _USUAL_SHORT = re.compile(r"[A-Za-z][a-z-]*|[\w.-]*[/=:].*|\d+", re.DOTALL | re.ASCII)
 """What stands behind ``-p`` without a user: an option of a long name (-print), a path, a mapping, a port."""
+_LONG_OPTION = re.compile(
+    r"-(page|pages|parallel|parallelism|param|params|parameters|parents|partition|partitions|pass|passes|passwd|password"
+    r"|path|paths|pattern|perm|period|phase|pid|pipe|pipeline|platform|plugin|plugins|pool|port|ports|precision|prefix"
+    r"|preserve|pretty|preview|principal|print|print0|printf|priority|process|processes|prod|profile|profiles|progress"
+    r"|project|projects|prompt|properties|property|props|protocol|provider|proxy|prune|publish|pull|purge|push|python)"
+)
+"""Options of a long name that no password is called: also beside a user, where ``-p`` gives one."""
 _PORT = re.compile(r"\d{1,5}(:\d{1,5})?")
 _USER_AND_PASSWORD = re.compile(r"([^\s:/@=]{1,100}):(?!\d+$)[^\s/]\S{0,500}")
 """Of ``-u``, as curl takes it; two numbers are those of a user and a group."""
@@ -31,15 +38,30 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _OPTION = re.compile(r"-{0,2}([A-Za-z][\w.-]{0,200})=", re.ASCII)
 _FLAG = re.compile(r"--?([A-Za-z][\w.-]{0,200})", re.ASCII)
 # Each part is bounded: texts of any length are read in a time that grows with their length alone.
-_NAMED = re.compile(r"([A-Za-z][\w.-]{0,100}+)\\{0,2}[\"']?\s{0,8}(?:[=:]|%3[dD])\s{0,8}", re.ASCII)
-_VALUE = re.compile(
-    r"\\\"(?:[^\"\\]|\\(?!\")){0,8000}+\\\"|\"(?:[^\"\\]|\\.){0,8000}+\"|'(?:[^'\\]|\\.){0,8000}+'"
-    r"|\[[^\]]{0,8000}+\]|\{[^}]{0,8000}+\}|\\?[\"'\[{].*"
-    r"|((Bearer|Basic|Digest)\s{1,8})?[^\s&;,\"'}]+",
-    re.IGNORECASE | re.DOTALL,
+_ESCAPE = r"%(?:25){0,3}"
+"""Begins a sign of a URL, which may be encoded again and again."""
+_QUOTE = rf"(?:\\|{_ESCAPE}5[cC]){{0,31}}(?:[\"']|{_ESCAPE}2[27])"
+"""Also of JSON in a text of JSON, and in a URL."""
+_SPACE = rf"(?:\s|{_ESCAPE}20){{0,8}}"
+_IS = rf"(?:\]|{_ESCAPE}5[dD])?(?:{_QUOTE})?{_SPACE}(?:[=:]|{_ESCAPE}3[dDaA]){_SPACE}"
+"""Between a name and its value."""
+_NAME = rf"(?:{_ESCAPE}[0-9A-Fa-f]{{2}}){{0,8}}+([A-Za-z][\w.-]{{0,100}}+)"
+_NAMED = re.compile(_NAME + _IS, re.ASCII)
+_PAIR = re.compile(
+    rf"(?i:name|key|option|property|variable|parameter){_IS}(?:{_QUOTE})?{_NAME}", re.ASCII
 )
-"""A value in quotes or brackets; all of the rest where these do not end."""
+"""As in ``{"name": "password", "value": "X"}``, ``Key=password,Value=X``."""
+_PAIR_VALUE = re.compile(rf"(?i:values?){_IS}", re.ASCII)
+_PAIR_SIGNS_MAX = 1_000
+"""Between the two."""
+_OPENS = re.compile(rf"((?:\\|{_ESCAPE}5[cC]){{0,31}})([\"']|{_ESCAPE}2[27])")
+_BRACKETS = re.compile(r"[\[\]{}\"']")
+_BARE = re.compile(r"((Bearer|Basic|Digest)\s{1,8})?[^\s&;,\"'}]+", re.IGNORECASE)
 _LOGIN = re.compile(r"(://[^\s/?#:@]{0,200}):[^\s/?#]{1,500}@")
+_ENCODED_LOGIN = re.compile(
+    rf"({_ESCAPE}3[aA](?:{_ESCAPE}2[fF]){{2}}(?:(?!{_ESCAPE}(?:2[fF]|3[aA]|40))[^\s/?#:@&]){{0,200}}{_ESCAPE}3[aA])"
+    rf"(?:(?!{_ESCAPE}(?:2[fF]|40))[^\s/?#:@&]){{1,500}}({_ESCAPE}40)"
+)
 _BARE_LOGIN = re.compile(
     r"(?<![\w.:/@-])(?!(?i:mailto|sips?|xmpp):)([A-Za-z][\w.-]{0,63}):(?!\d\d?(?::\d\d)?@)([^\s/@:]{1,200})@(?!sha\d)(?=[\w\[])",
     re.ASCII,
@@ -52,6 +74,10 @@ _SIGNATURE = re.compile(
 _BASE64_40 = re.compile(r"(?<![\w+/=.-])[A-Za-z0-9+/]{40}(?![\w+/=.-])", re.ASCII)
 _CHANGES_MIN = 16
 """Of the 39 pairs of neighbours in a random text of Base64 about 25 are of other kinds; in paths hardly 12."""
+_WORD_OF_NAME = re.compile(r"[A-Z]?[a-z]{3,}")
+_SPOKEN = re.compile(r"(?i)(?=.*[aeiouy])(?!.*[^aeiouy]{5}).*")
+_NAME_SIGNS_MIN = 18
+"""In words that can be spoken, as names of classes have them; one of 1,000 random texts has as many."""
 _OTHERS_MIN = 3
 """Digits and signs in it; a random one has 7 or 8."""
 _KNOWN = re.compile(
@@ -71,7 +97,7 @@ def redacted(arguments: Sequence[str], more: Collection[str] = ()) -> tuple[str,
     """The arguments of a program with ``***`` in place of secrets.
 
     Hidden are values of options whose name says so (``--password=X``, ``--token X``, ``spark.my.secret=X``, also within
-    an argument), passwords in URLs, beside a user (``-u ann -p X``, ``-pX``, ``-u ann:X``, ``ann:X@host``), and what is
+    an argument, in JSON in JSON, encoded in URLs, and where an object says its name beside it), passwords in URLs, beside a user (``-u ann -p X``, ``-pX``, ``-u ann:X``, ``ann:X@host``), and what is
     known by its form (keys of AWS and Azure, tokens of GitHub, Databricks and others, JWTs, private keys).
 
     Args:
@@ -100,7 +126,7 @@ def _value(argument: str, before: str, more: frozenset[str], *, has_user: bool) 
         login = _USER_AND_PASSWORD.fullmatch(argument) if before in ("-u", "--user") else None
         if login is not None:
             return f"{login[1]}:{HIDDEN}"
-    short = _SHORT.fullmatch(argument)
+    short = None if _LONG_OPTION.fullmatch(argument) else _SHORT.fullmatch(argument)
     if short is not None and not (_PORT if has_user else _USUAL_SHORT).fullmatch(short[1]):
         return f"-p{HIDDEN}"
     return _one(argument, more)
@@ -113,8 +139,9 @@ def _one(argument: str, more: frozenset[str]) -> str:
         begin = option.end()
         if _is_secret(option[1], more) and not _PLAIN_VALUE.fullmatch(argument, begin):
             return argument[:begin] + HIDDEN
-    text = "".join(_without_named(argument, more))
-    text = _ORACLE.sub(rf"\1/{HIDDEN}@", _LOGIN.sub(rf"\1:{HIDDEN}@", text))
+    text = "".join(_without_named(_without_paired(argument, more), more))
+    text = _LOGIN.sub(rf"\1:{HIDDEN}@", _ENCODED_LOGIN.sub(rf"\1{HIDDEN}\2", text))
+    text = _ORACLE.sub(rf"\1/{HIDDEN}@", text)
     text = _SIGNATURE.sub(rf"\1{HIDDEN}", _BARE_LOGIN.sub(rf"\1:{HIDDEN}@", text))
     return _BASE64_40.sub(_unless_usual, _KNOWN.sub(HIDDEN, text))
 
@@ -124,7 +151,14 @@ def _unless_usual(given: re.Match[str]) -> str:
     kinds = ["a" if one.islower() else "A" if one.isupper() else "1" for one in given[0]]
     changes = sum(one != other for one, other in pairwise(kinds))
     is_random = set(kinds) == set("aA1") and kinds.count("1") >= _OTHERS_MIN
-    return HIDDEN if is_random and changes >= _CHANGES_MIN else given[0]
+    return HIDDEN if is_random and changes >= _CHANGES_MIN and not _is_name(given[0]) else given[0]
+
+
+def _is_name(text: str) -> bool:
+    """Whether it is made of words, as the name of a class."""
+    words = _WORD_OF_NAME.findall(text)
+    signs = sum(len(word) for word in words if len(word) > 3)
+    return text.isalnum() and signs >= _NAME_SIGNS_MIN and all(map(_SPOKEN.fullmatch, words))
 
 
 def _without_named(text: str, more: frozenset[str]) -> Iterator[str]:
@@ -132,11 +166,89 @@ def _without_named(text: str, more: frozenset[str]) -> Iterator[str]:
     while (named := _NAMED.search(text, at)) is not None:
         yield text[at : named.end()]
         at = named.end()
-        value = _VALUE.match(text, at) if _is_secret(named[1], more) else None
-        if value is not None and not _PLAIN_VALUE.fullmatch(value[0]):
+        end = _value_end(text, at) if _is_secret(named[1], more) else at
+        if not _PLAIN_VALUE.fullmatch(text, at, end):
             yield HIDDEN
-            at = value.end()
+            at = end
     yield text[at:]
+
+
+def _without_paired(text: str, more: frozenset[str]) -> str:
+    """Without values of objects that say their name beside them, before or behind."""
+    kept, at = list[str](), 0
+    for pair in _PAIR.finditer(text):
+        if pair.start() < at or not _is_secret(pair[1], more):
+            continue
+        begin = _paired_value(text, pair)
+        if begin < at:
+            continue
+        end = _value_end(text, begin)
+        if not _PLAIN_VALUE.fullmatch(text, begin, end):
+            kept += text[at:begin], HIDDEN
+            at = end
+    return "".join(kept) + text[at:]
+
+
+def _paired_value(text: str, pair: re.Match[str]) -> int:
+    """Where the value of a name begins; -1: nowhere near, within the same brackets."""
+    stop = text.find("}", pair.end(), pair.end() + _PAIR_SIGNS_MAX)
+    stop = min(pair.end() + _PAIR_SIGNS_MAX, len(text)) if stop < 0 else stop
+    behind = _PAIR_VALUE.search(text, pair.end(), stop)
+    if behind is not None:
+        return behind.end()
+    start = max(text.rfind("{", 0, pair.start()) + 1, pair.start() - _PAIR_SIGNS_MAX)
+    before = _PAIR_VALUE.search(text, start, pair.start())
+    return -1 if before is None else before.end()
+
+
+def _value_end(text: str, at: int) -> int:
+    """Where a value ends: at its own quote or bracket, with all of the rest where these do not end."""
+    quote = _OPENS.match(text, at)
+    if quote is not None:
+        end = _quoted_end(text, quote)
+        return len(text) if end < 0 else end
+    if text[at : at + 1] in ("[", "{"):
+        return _bracketed_end(text, at)
+    bare = _BARE.match(text, at)
+    return at if bare is None else bare.end()
+
+
+def _quoted_end(text: str, opening: re.Match[str]) -> int:
+    """Behind the quote that ends what one began; -1: there is none.
+
+    A quote within has more backslashes: those of a level of escaping are twice as many, and one.
+    """
+    slash, quote = ("%5c", opening[2]) if "%" in opening[2] else ("\\", opening[2])
+    level = len(opening[1]) if slash == "\\" else opening[1].lower().count("5c")
+    at = opening.end()
+    while (found := text.find(quote, at)) >= 0:
+        begin = found
+        while begin > opening.end() and text[begin - len(slash) : begin].lower() == slash:
+            begin -= len(slash)
+        if (found - begin) // len(slash) % (2 * (level + 1)) == level:
+            return found + len(quote)
+        at = found + len(quote)
+    return -1
+
+
+def _bracketed_end(text: str, at: int) -> int:
+    depth, unended = 0, set[str]()
+    while (sign := _BRACKETS.search(text, at)) is not None:
+        at = sign.end()
+        if sign[0] in "[{":
+            depth += 1
+        elif sign[0] in "]}":
+            depth -= 1
+            if depth <= 0:
+                return at
+        elif sign[0] not in unended:
+            quote = _OPENS.match(text, sign.start())
+            end = -1 if quote is None else _quoted_end(text, quote)
+            if end < 0:
+                unended.add(sign[0])
+            else:
+                at = end
+    return len(text)
 
 
 def _is_secret(name: str, more: frozenset[str]) -> bool:
