@@ -39,7 +39,7 @@ from lineage_core.csv_codec import encode_csv
 from lineage_core.dead_letter import Place
 from lineage_core.frame import compress, pack_frame, read_frames
 from lineage_core.message import Commit, dump_message, parse_message
-from lineage_core.topics import Topics
+from lineage_kafka.topics import Topics
 from lineage_linker.batch import Batch
 from lineage_linker.records import Incoming, Layout
 from lineage_linker.redis_state import Lifetimes, RedisState

@@ -18,7 +18,7 @@ from benchmarks.lineage_rows import lineage_row
 from benchmarks.pairs import AGAIN, KAFKA, PLAIN, RECORD_LEVEL, SPOOL, Setup, compared, run_pairs
 from benchmarks.pipeline import pipeline_row
 from benchmarks.totals import until_queryable
-from lineage_core.topics import Topics
+from lineage_kafka.topics import Topics
 
 WARM_BYTES = 1_000_000
 EMISSION_PARTITIONS = 8

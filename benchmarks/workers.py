@@ -35,7 +35,7 @@ from lineage.stack import supervisor
 from lineage.stack.kafka_server import create_topics
 from lineage.stack.ports import free_ports
 from lineage.stack.services import KINDS, Service
-from lineage_core.topics import Topics
+from lineage_kafka.topics import Topics
 from lineage_store.opening import open_store
 
 PARTITIONS = 32

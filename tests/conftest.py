@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from lineage_core.topics import Topics
+    from lineage_kafka.topics import Topics
     from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest, ServersOfTheRun
 
 # The same examples on every run and every machine: a red build is never a matter of luck. No deadline,

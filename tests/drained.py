@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from lineage_core.block_header import BlockHeader
 from lineage_core.frame import MAGIC, read_frames
 from lineage_core.message import Commit, parse_message
-from lineage_core.topics import Topics, app_partition, flow_partition
+from lineage_kafka.topics import Topics, app_partition, flow_partition
 
 PATIENCE_S = 30.0
 

@@ -14,7 +14,7 @@ from lineage_core.joining import JoinEntry
 from lineage_core.linking import Members, MemoryState, TaskId
 from lineage_core.message import Message, Totals, parse_message
 from lineage_core.sealing import Seal
-from lineage_core.topics import Topics
+from lineage_kafka.topics import Topics
 from lineage_linker.app_state import Promise, Use
 from lineage_linker.batch import Batch
 from lineage_linker.records import Incoming, Layout, Outgoing

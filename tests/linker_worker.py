@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 
 from benchmarks.kafka import committed
 from lineage.stack.ports import free_ports
-from lineage_core.topics import Topics, app_partition, flow_partition
+from lineage_kafka.topics import Topics, app_partition, flow_partition
 from tests.linker_job import Job
 from tests.linker_memory import Received
 from tests.probing import asked

@@ -20,8 +20,8 @@ import pytest
 from lineage.stack import supervisor
 from lineage.stack.ports import free_ports
 from lineage.stack.services import KINDS, Service, ServiceKind
-from lineage_core.topics import Topics
 from lineage_core.verdict import Verdict, judge
+from lineage_kafka.topics import Topics
 from lineage_store.opening import open_store
 from lineage_store.port import GraphStore
 from tests.job_runs import Row, environment, traced_from

@@ -30,7 +30,7 @@ from lineage.stack.neo4j_server import DATABASE, Neo4j, write_secret
 from lineage.stack.ports import LOOPBACK, free_ports
 from lineage.stack.redis_server import Redis
 from lineage.stack.server import NotReady, Server
-from lineage_core.topics import RECORD_BYTES_MAX, Topics
+from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
 from tests.jvm import OPTIONS
 
 if TYPE_CHECKING:

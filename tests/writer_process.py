@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from lineage.stack.ports import free_ports
 from lineage_core.dead_letter import DeadRecord, read_dead_record
-from lineage_core.topics import RECORD_BYTES_MAX, Topics
+from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
 from tests.probing import asked
 from tests.servers import KafkaUnderTest, Neo4jUnderTest
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from lineage_core.topics import Topics
+from lineage_kafka.topics import Topics
 from tests.linker_job import Job, make_job
 from tests.linker_memory import MemoryLinker
 from tests.linker_worker import Pipeline, Worker, until

@@ -10,7 +10,7 @@ import pytest
 from lineage.stack import supervisor
 from lineage.stack.neo4j_server import DATABASE, Neo4j
 from lineage.stack.ports import free_ports
-from lineage_core.topics import Topics
+from lineage_kafka.topics import Topics
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.sqlite import SqliteStore

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from lineage.main import app
 from lineage_core.dead_letter import DeadRecord, Place
 from lineage_core.message import DeadLetter, parse_message
-from lineage_core.topics import Topics
+from lineage_kafka.topics import Topics
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.sqlite import SqliteStore

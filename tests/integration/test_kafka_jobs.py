@@ -18,8 +18,8 @@ import pytest
 from lineage.stack.ports import LOOPBACK, free_ports
 from lineage_core.block_header import BlockHeader
 from lineage_core.frame import read_frames
-from lineage_core.topics import Topics
 from lineage_core.verdict import Verdict
+from lineage_kafka.topics import Topics
 from lineage_store.ingest import ingest_all
 from lineage_store.sqlite import SqliteStore
 from tests.drained import Drained, as_spool, drain

@@ -20,11 +20,11 @@ from lineage.stack import supervisor
 from lineage.stack.kafka_server import create_topics
 from lineage.stack.ports import free_ports
 from lineage.stack.services import KINDS, Service
-from lineage_core.topics import RECORD_BYTES_MAX, Topics
 from lineage_core.verdict import judge
 from lineage_emitter.dispatch.topics_check import check_topics
 from lineage_emitter.errors import DeliveryError
 from lineage_emitter.settings import read_settings
+from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
 from lineage_linker.errors import BrokerUnavailableError, StateUnavailableError
 from lineage_linker.redis_access import RedisAccess
 from lineage_linker.service import Service as Linker

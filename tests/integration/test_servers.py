@@ -10,7 +10,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import TimeoutError
 from redis.retry import Retry
 
-from lineage_core.topics import RECORD_BYTES_MAX, Topics
+from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
 from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
 from tests.writer_process import wait_until
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lineage.stack.kafka_server import create_topics
-from lineage_core.topics import RECORD_BYTES_MAX, Topics
+from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
 from lineage_query_api.auth import new_token
 from lineage_store.neo4j.connection import Connection, read_address
 from lineage_store.neo4j.schema import STEPS, version_of

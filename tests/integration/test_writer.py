@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition
 
 from benchmarks.kafka import committed
 from lineage_core.message import DeadLetter, Register, dump_message
-from lineage_core.topics import RECORD_BYTES_MAX, Topics
+from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.openlineage.facts import run_id

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from redis.exceptions import ConnectionError
 
 from lineage_core.dead_letter import Place
-from lineage_core.topics import flow_partition
+from lineage_kafka.topics import flow_partition
 from lineage_linker.batch import Batch
 from lineage_linker.records import Incoming
 from lineage_linker.redis_state import RedisState

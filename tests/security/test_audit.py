@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, TopicPartition
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
-from lineage_core.topics import Topics
+from lineage_kafka.topics import Topics
 from lineage_query_api import app, audit
 from lineage_query_api.app import create_app
 from lineage_query_api.audit import CLIENT_MAX, PLACE_MAX, QUESTION_MAX, UNKNOWN_MAX

@@ -19,8 +19,8 @@ from lineage_core.dead_letter import DeadRecord, Place
 from lineage_core.folding import Fold
 from lineage_core.graph import NodeRecord
 from lineage_core.message import Link, Split, Splits
+from lineage_kafka.dead_letters import DeadLetterRecord
 from lineage_store.ingest import ingest_all
-from lineage_store.letters import Letter
 from lineage_store.port import ApplicationRecord
 from lineage_store.sqlite import SqliteStore
 from tests.spool_builder import Spool, block
@@ -443,7 +443,7 @@ def test_tables_are_whole_where_no_terminal_reads_them(
     node = NodeRecord("0", "source", "read", long, "", "", None, False, long, 1, f"{long}/in.txt")
     show_graph([Fold((node,))], [])
     dead = DeadRecord(Place("lineage-edge", 2, 1), long, "writer", 1.0)
-    _show_table([Letter(0, 1, dead, None, None)])
+    _show_table([DeadLetterRecord(0, 1, dead, None, None)])
     _, _, app_row, _, _, node_row, why, _, _, letter_row = capsys.readouterr().out.splitlines()
     assert long in app_row
     assert tagged in app_row

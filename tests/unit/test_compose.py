@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from lineage_core.topics import RECORD_BYTES_MAX, Topics
+from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
 from lineage_query_api.settings import read_settings
 
 COMPOSE = Path(__file__).resolve().parents[2] / "infra" / "compose"

@@ -11,14 +11,14 @@ from lineage.dlq import _clean, _content, _hex, _time
 from lineage.main import app
 from lineage_core.dead_letter import DeadRecord, Place
 from lineage_core.frame import pack_frame
-from lineage_store.letters import Letter, choose
+from lineage_kafka.dead_letters import DeadLetterRecord, choose
 
 pytestmark = pytest.mark.unit
 
 
-def letter(partition: int, offset: int) -> Letter:
+def letter(partition: int, offset: int) -> DeadLetterRecord:
     dead = DeadRecord(Place("lineage-edge", 2, 10 + offset), "no", "writer", 1.0)
-    return Letter(partition, offset, dead, b"a", b"v")
+    return DeadLetterRecord(partition, offset, dead, b"a", b"v")
 
 
 def test_letters_are_named_by_offset_or_place() -> None:

@@ -25,7 +25,7 @@ from lineage_core.graph import EdgeBatch
 from lineage_core.linking import TaskId
 from lineage_core.packing import prepare
 from lineage_core.sealing import Seal
-from lineage_core.topics import Topics, app_partition, flow_partition
+from lineage_kafka.topics import Topics, app_partition, flow_partition
 from tests.flow_blocks import u64
 
 pytestmark = pytest.mark.unit

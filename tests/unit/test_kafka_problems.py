@@ -7,7 +7,7 @@ from aiokafka.errors import AuthenticationFailedError, GroupAuthorizationFailedE
 
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.settings import read_settings
-from lineage_store.kafka_problems import kafka_problem
+from lineage_kafka.errors import kafka_problem
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from lineage_core.joining import JoinEntry, Side
 from lineage_core.linking import TaskId
 from lineage_core.message import Commit, Register, parse_message
 from lineage_core.packing import PackedBlock, unpack_edge
-from lineage_core.topics import app_partition, flow_partition
+from lineage_kafka.topics import app_partition, flow_partition
 from lineage_linker import batch as batch_module
 from lineage_linker import events
 from lineage_linker.app_state import Use, use_of

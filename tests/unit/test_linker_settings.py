@@ -11,6 +11,7 @@ from faust.exceptions import FaustError
 from pydantic import SecretStr
 from redis.exceptions import ConnectionError, OutOfMemoryError, ResponseError
 
+from lineage_kafka.settings import KafkaSettings
 from lineage_linker.app import credentials, unavailable_or_refused
 from lineage_linker.errors import (
     BrokerUnavailableError,
@@ -21,7 +22,6 @@ from lineage_linker.errors import (
 from lineage_linker.metrics import Metrics
 from lineage_linker.redis_access import unavailable_or_broken
 from lineage_linker.settings import LinkerSettings, read_settings
-from lineage_store.kafka_settings import KafkaSettings
 from tests.reference_pages import documented_metrics, metric_names, section
 
 pytestmark = pytest.mark.unit

@@ -35,7 +35,7 @@ from lineage_core.message import (
     dump_message,
     parse_message,
 )
-from lineage_core.topics import RECORD_BYTES_MAX
+from lineage_kafka.topics import RECORD_BYTES_MAX
 
 pytestmark = pytest.mark.unit
 

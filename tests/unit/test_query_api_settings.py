@@ -14,7 +14,7 @@ from lineage_query_api.lineages import Lineages
 from lineage_query_api.rates import Rates
 from lineage_query_api.settings import QueryApiSettings, read_settings
 from lineage_query_api.shell import Shell
-from lineage_store.redis_settings import RedisSettings
+from lineage_service.redis_settings import RedisSettings
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
 from tests.reference_pages import documented_metrics, metric_names, section

@@ -11,7 +11,7 @@ from lineage.stack.errors import DownloadError, FolderError, MissingProgramError
 from lineage.stack.server import NotReady, Server, silent
 from lineage.stack.services import KINDS
 from lineage.stack.state import Options, StackState
-from lineage_core.topics import Topics
+from lineage_kafka.topics import Topics
 
 PORTS = {use: 20_000 + number for number, use in enumerate(assembly.PORT_USES)}
 

@@ -8,8 +8,8 @@ import json
 import aiohttp
 import pytest
 
+from lineage_kafka.settings import KafkaSettings
 from lineage_service.probes import Probes
-from lineage_store.kafka_settings import KafkaSettings
 from lineage_store.openlineage.settings import OpenLineageSettings
 from lineage_writer.errors import SettingsError
 from lineage_writer.health import Health

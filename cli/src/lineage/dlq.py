@@ -14,7 +14,7 @@ import typer
 from lineage.options import JsonOption, print_json, reported
 
 if TYPE_CHECKING:
-    from lineage_store.letters import DeadLetterTopic, Letter
+    from lineage_kafka.dead_letters import DeadLetterRecord, DeadLetterTopic
 
 PREVIEW_BYTES = 512
 TEXT_PREVIEW = 4_000
@@ -35,7 +35,7 @@ AppOption = Annotated[
 def list_letters(application: AppOption = "", as_json: JsonOption = False) -> None:
     """List the dead letters that were not replayed, the oldest first."""
     with _topic() as topic:
-        letters = _of(topic.open_letters(), application)
+        letters = _of(topic.unresolved(), application)
     if as_json:
         print_json([letter.to_json() for letter in letters])
     elif letters:
@@ -83,13 +83,13 @@ def replay(
 
     May be repeated. A record that still can't be used becomes a dead letter again.
     """
-    from lineage_store.letters import DeadLetterError, choose
+    from lineage_kafka.dead_letters import DeadLetterError, choose
 
     if not everything and not places:
         raise DeadLetterError("say which: `lineage dlq replay --all`, or name them")
-    done: list[Letter] = []
+    done: list[DeadLetterRecord] = []
     with _topic() as topic:
-        letters = _of(topic.open_letters(), application)
+        letters = _of(topic.unresolved(), application)
         if places and not everything:
             # A name that is not listed is an error, unless it was replayed before.
             chosen = choose(letters, places)
@@ -109,7 +109,7 @@ def replay(
 
 @contextmanager
 def _topic() -> Iterator[DeadLetterTopic]:
-    from lineage_store.letters import DeadLetterTopic, read_kafka_settings
+    from lineage_kafka.dead_letters import DeadLetterTopic, read_kafka_settings
 
     topic = DeadLetterTopic(read_kafka_settings())
     try:
@@ -118,7 +118,7 @@ def _topic() -> Iterator[DeadLetterTopic]:
         topic.close()
 
 
-def _of(letters: Sequence[Letter], application: str) -> list[Letter]:
+def _of(letters: Sequence[DeadLetterRecord], application: str) -> list[DeadLetterRecord]:
     return [one for one in letters if not application or one.dead.app == application]
 
 
@@ -172,7 +172,7 @@ def _time(at: float) -> str:
         return "?"
 
 
-def _show_table(letters: Sequence[Letter]) -> None:
+def _show_table(letters: Sequence[DeadLetterRecord]) -> None:
     from rich.text import Text
 
     from lineage.tables import console, table_of

@@ -11,12 +11,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lineage.options import opened, print_json
 from lineage_core.errors import LineageError
+from lineage_core.wrong_settings import wrong_settings
 from lineage_store.openlineage.errors import OpenLineageError
 from lineage_store.openlineage.sending import append, lines_of, read_endpoint, send
 from lineage_store.openlineage.settings import OpenLineageSettings
 from lineage_store.openlineage.telling import tell
 from lineage_store.port import GraphStore
-from lineage_store.wrong_settings import wrong_settings
 
 STDOUT = "-"
 

@@ -13,7 +13,7 @@ from lineage.stack.redis_server import Redis
 from lineage.stack.server import Server
 from lineage.stack.services import KINDS, Service
 from lineage.stack.state import StackState
-from lineage_core.topics import Topics
+from lineage_kafka.topics import Topics
 
 SERVERS = ("kafka", "redis", "neo4j")
 PORT_USES = ("kafka", "kafka_controller", "redis", "neo4j", *(kind.name for kind in KINDS))

@@ -14,7 +14,7 @@ from lineage.stack.errors import StackError, StartError
 from lineage.stack.ports import LOOPBACK
 from lineage.stack.programs import java
 from lineage.stack.server import NotReady, Say, Server, silent
-from lineage_core.topics import RECORD_BYTES_MAX
+from lineage_kafka.topics import RECORD_BYTES_MAX
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

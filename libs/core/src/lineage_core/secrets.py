@@ -5,6 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from lineage_core.errors import LineageError
+
+
+class SecretFileError(LineageError):
+    """The file of a secret can't be read."""
+
+
+def read_secret(path: str) -> str:
+    """The content of a secret's file, without the line end.
+
+    Raises:
+        SecretFileError: it can't be read.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise SecretFileError(f"the secret in {path} can't be read: {problem}") from problem
+
 
 def secret_of(environment: Mapping[str, str], name: str, failed: Callable[[str], Exception]) -> str:
     """The content of the file that ``NAME_FILE`` names, without its line end, else the value of ``NAME``; empty: neither.
@@ -16,6 +34,6 @@ def secret_of(environment: Mapping[str, str], name: str, failed: Callable[[str],
     if not path:
         return environment.get(name, "")
     try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise failed(f"{name}_FILE: can't read {path}: {problem}") from problem
+        return read_secret(path)
+    except SecretFileError as problem:
+        raise failed(f"{name}_FILE: {problem}") from problem

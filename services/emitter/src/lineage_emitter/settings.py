@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lineage_emitter.errors import SettingsError
-from lineage_store.kafka_settings import KafkaSettings
+from lineage_kafka.settings import KafkaSettings
 from lineage_store.openlineage.settings import OpenLineageSettings
 
 SPARK_PREFIX = "spark.lineage."

@@ -22,15 +22,15 @@ from faust.types import TP, EventT
 from faust.types.auth import CredentialsT
 
 from lineage_core.dead_letter import Place
-from lineage_core.topics import RECORD_BYTES_MAX
+from lineage_kafka.errors import RIGHTS, kafka_problem
+from lineage_kafka.settings import METADATA_MS
+from lineage_kafka.topics import RECORD_BYTES_MAX
 from lineage_linker.acks import Acks
 from lineage_linker.continuity import Continuity, Partition
 from lineage_linker.errors import BrokerUnavailableError, RefusedError
 from lineage_linker.lag import Lag
 from lineage_linker.records import Incoming, Layout, Outgoing
 from lineage_linker.settings import LinkerSettings
-from lineage_store.kafka_problems import RIGHTS, kafka_problem
-from lineage_store.kafka_settings import METADATA_MS
 
 log = structlog.get_logger(__name__)
 

@@ -15,8 +15,8 @@ from lineage_core.edge_message import Links, PackedEdge, pack_links, packed_edge
 from lineage_core.linking import Linked, Linker, TaskId
 from lineage_core.message import Commit, End, Fail, Message, Register, dump_message
 from lineage_core.sealing import Seal
-from lineage_core.topics import app_partition, flow_partition
 from lineage_core.trimming import Kept
+from lineage_kafka.topics import app_partition, flow_partition
 from lineage_linker.app_state import AppState, Use, promise_of, use_of
 from lineage_linker.errors import UnusableRecordError
 from lineage_linker.events import (

@@ -19,6 +19,8 @@ from faust.exceptions import FaustError
 from faust.types import EventT
 from redis import Redis
 
+from lineage_kafka.bootstrap import bootstrap_problem
+from lineage_kafka.errors import RIGHTS, kafka_problem
 from lineage_linker.acks import Acks
 from lineage_linker.app import (
     FaustPositions,
@@ -45,7 +47,6 @@ from lineage_linker.settings import LinkerSettings
 from lineage_linker.side_cache import SideCache
 from lineage_linker.state_positions import StatePositions
 from lineage_service.probes import Probes
-from lineage_store.kafka_problems import RIGHTS, bootstrap_problem, kafka_problem
 
 STOP_S = 5.0
 """Longest that a stop takes; what is not acked by then is done again by whoever comes next."""

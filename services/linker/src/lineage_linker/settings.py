@@ -10,10 +10,10 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from lineage_core.wrong_settings import wrong_settings
+from lineage_kafka.settings import KafkaSettings
 from lineage_linker.errors import LinkerSettingsError
-from lineage_store.kafka_settings import KafkaSettings
-from lineage_store.redis_settings import RedisSettings, RedisSettingsError
-from lineage_store.wrong_settings import wrong_settings
+from lineage_service.redis_settings import RedisSettings, RedisSettingsError
 
 REDIS_ANSWER_S = 5.0
 """A longer silence is taken for absence; the command is tried again on a new connection."""

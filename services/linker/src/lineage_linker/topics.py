@@ -14,13 +14,14 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from lineage_core.errors import LineageError
-from lineage_core.topics import RECORD_BYTES_MAX
+from lineage_kafka.bootstrap import bootstrap_problem
+from lineage_kafka.errors import kafka_problem
+from lineage_kafka.settings import KafkaSettings
+from lineage_kafka.topics import RECORD_BYTES_MAX
 from lineage_linker.errors import BrokerUnavailableError
 from lineage_linker.health import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from lineage_linker.settings import read_kafka_settings
 from lineage_service.logs import set_up_logs
-from lineage_store.kafka_problems import bootstrap_problem, kafka_problem
-from lineage_store.kafka_settings import KafkaSettings
 
 EXIT_AWAY = 1
 EXIT_SETTINGS = 2

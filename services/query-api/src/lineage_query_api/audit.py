@@ -36,10 +36,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lineage_core.private_files import own_file, private_folder, private_opener
 from lineage_core.redaction import HIDDEN, redacted
+from lineage_kafka.dead_letters import DeadLetterError, read_kafka_settings
 from lineage_query_api.auth import Principal
 from lineage_query_api.errors import ProblemError, SettingsError
 from lineage_query_api.problems import problem
-from lineage_store.letters import DeadLetterError, read_kafka_settings
 
 QUESTION_MAX = 2_048
 """Bytes of a question in a record; all of a record stays below 8 KiB, which any server of syslog takes."""

@@ -18,7 +18,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from lineage_query_api.errors import SettingsError
-from lineage_store.redis_settings import RedisSettings, RedisSettingsError
+from lineage_service.redis_settings import RedisSettings, RedisSettingsError
 
 KEY_PREFIX = "lm-rate"
 """Of the keys in Redis; not the linker's (``lm:``), so that an ACL can keep the two apart."""

@@ -12,10 +12,10 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from lineage_core.secrets import secret_of
+from lineage_core.wrong_settings import wrong_settings
 from lineage_query_api.errors import SettingsError
+from lineage_service.redis_settings import RedisSettings
 from lineage_store.opening import DEFAULT_STORE
-from lineage_store.redis_settings import RedisSettings
-from lineage_store.wrong_settings import wrong_settings
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 TOKEN = r"^([A-Za-z0-9_.~-]{16,500})?$"

@@ -16,9 +16,9 @@ from aiokafka.errors import IllegalStateError, KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
 
 from lineage_core.dead_letter import reason_of
+from lineage_kafka.errors import RIGHTS, kafka_problem
+from lineage_kafka.settings import METADATA_MS
 from lineage_store.errors import StoreError
-from lineage_store.kafka_problems import RIGHTS, kafka_problem
-from lineage_store.kafka_settings import METADATA_MS
 from lineage_writer.dead_letters import DeadLetters
 from lineage_writer.errors import OffsetGoneError
 from lineage_writer.health import Health

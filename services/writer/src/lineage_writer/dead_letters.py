@@ -8,8 +8,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import MessageSizeTooLargeError, RecordTooLargeError
 
 from lineage_core.dead_letter import DeadRecord
-from lineage_core.topics import RECORD_BYTES_MAX, app_partition
-from lineage_store.kafka_settings import KafkaSettings
+from lineage_kafka.settings import KafkaSettings
+from lineage_kafka.topics import RECORD_BYTES_MAX, app_partition
 from lineage_writer.records import Record
 
 

@@ -12,9 +12,9 @@ import structlog
 from aiokafka.errors import KafkaError
 
 from lineage_core.dead_letter import reason_of
+from lineage_kafka.bootstrap import bootstrap_problem
 from lineage_service.probes import Probes
 from lineage_store.errors import StoreUnavailableError
-from lineage_store.kafka_problems import bootstrap_problem
 from lineage_writer.consumption import Consumption
 from lineage_writer.errors import SourceLostError
 from lineage_writer.health import Health

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lineage_core.message import Commit, Fail, Message
-from lineage_core.topics import Topics, app_partition, flow_partition
 from lineage_emitter.dispatch.kafka_target import KafkaTarget
 from lineage_emitter.dispatch.outbox import Outbox
 from lineage_emitter.dispatch.topics_check import check_topics
+from lineage_kafka.topics import Topics, app_partition, flow_partition
 
 
 class Addresses:

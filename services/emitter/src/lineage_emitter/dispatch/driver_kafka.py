@@ -16,7 +16,7 @@ from lineage_emitter.dispatch.kafka_target import KafkaTarget
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
 from lineage_emitter.dispatch.sending import Sender, locked, send_lines
 from lineage_emitter.errors import DeliveryError
-from lineage_store.kafka_settings import SECRETS
+from lineage_kafka.settings import SECRETS
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_core.private_files import private_folder
-from lineage_core.topics import RECORD_BYTES_MAX, flow_partition
 from lineage_emitter.dispatch.frames import FrameMaker
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
 from lineage_emitter.dispatch.spool import BlockFile, claim_run, run_name
 from lineage_emitter.errors import DeliveryError
+from lineage_kafka.topics import RECORD_BYTES_MAX, flow_partition
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lineage_core.topics import RECORD_BYTES_MAX
+from lineage_kafka.topics import RECORD_BYTES_MAX
 
 
 @dataclass(frozen=True)

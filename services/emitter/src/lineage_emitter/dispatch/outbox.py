@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from lineage_core.topics import RECORD_BYTES_MAX
 from lineage_emitter.errors import DeliveryError
+from lineage_kafka.topics import RECORD_BYTES_MAX
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer

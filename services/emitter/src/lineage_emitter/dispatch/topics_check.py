@@ -9,10 +9,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lineage_core.topics import RECORD_BYTES_MAX
 from lineage_emitter.dispatch.outbox import text_of
 from lineage_emitter.errors import DeliveryError
-from lineage_store.kafka_problems import kafka_problem
+from lineage_kafka.errors import kafka_problem
+from lineage_kafka.topics import RECORD_BYTES_MAX
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

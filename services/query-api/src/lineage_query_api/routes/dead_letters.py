@@ -7,10 +7,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from lineage_kafka.dead_letters import DeadLetterError, DeadLetterTopic, read_kafka_settings
 from lineage_query_api.dependencies import Caller, PageSize, Store
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import DeadLetterList, DeadLetterModel
-from lineage_store.letters import DeadLetterError, DeadLetterTopic, read_kafka_settings
 
 router = APIRouter(prefix="/v1", tags=["dead letters"])
 
@@ -33,7 +33,7 @@ def list_dead_letters(
         ) from error
     topic = DeadLetterTopic(settings)
     try:
-        letters = topic.open_letters()
+        letters = topic.unresolved()
     except DeadLetterError as error:
         raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
     finally:

@@ -18,9 +18,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from lineage_core.dead_letter import DeadRecord, Headers, Place, parse_place, read_dead_record
 from lineage_core.errors import ContractError, LineageError
 from lineage_core.message import dump_message
-from lineage_core.topics import RECORD_BYTES_MAX, app_partition
-from lineage_store.kafka_settings import KafkaSettings
-from lineage_store.wrong_settings import wrong_settings
+from lineage_core.wrong_settings import wrong_settings
+from lineage_kafka.settings import KafkaSettings
+from lineage_kafka.topics import RECORD_BYTES_MAX, app_partition
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -38,7 +38,7 @@ class _Settings(BaseSettings, KafkaSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetterRecord:
     """A record of the dead-letter topic at ``partition``, ``offset``; see :class:`DeadRecord`."""
 
     partition: int
@@ -107,13 +107,13 @@ class DeadLetterTopic:
         """Let go of all connections."""
         self._consumer.close()
 
-    def open_letters(self) -> list[Letter]:
+    def unresolved(self) -> list[DeadLetterRecord]:
         """Letters that were not replayed, each place once, in order; without their values.
 
         Raises:
             DeadLetterError: Kafka does not answer, or has no such topic.
         """
-        found: dict[Place, Letter] = {}
+        found: dict[Place, DeadLetterRecord] = {}
         resolved: set[Place] = set()
         for letter in self._all():
             place = letter.dead.place
@@ -123,7 +123,7 @@ class DeadLetterTopic:
                 found.setdefault(place, replace(letter, value=None))
         return [letter for place, letter in found.items() if place not in resolved]
 
-    def at(self, name: str) -> Letter:
+    def at(self, name: str) -> DeadLetterRecord:
         """The letter that ``OFFSET``, ``PARTITION:OFFSET`` or the place of its record names.
 
         Raises:
@@ -141,7 +141,7 @@ class DeadLetterTopic:
                     return letter
         raise DeadLetterError(f"there is no dead letter {name!r}: `lineage dlq list` shows them")
 
-    def replay(self, letters: Iterable[Letter]) -> Iterator[Letter]:
+    def replay(self, letters: Iterable[DeadLetterRecord]) -> Iterator[DeadLetterRecord]:
         """Send records back to where they were, one by one; each is given out when that is durable.
 
         Whoever reads them may find them in order now, or sends them here again under a new place.
@@ -157,7 +157,7 @@ class DeadLetterTopic:
 
     # -- reading -----------------------------------------------------------------------------
 
-    def _all(self) -> Iterator[Letter]:
+    def _all(self) -> Iterator[DeadLetterRecord]:
         topic = self._topics.dead_letter
         for partition in range(self._partitions(topic)):
             with _kafka_errors():
@@ -169,7 +169,7 @@ class DeadLetterTopic:
                 if letter is not None:
                     yield letter
 
-    def _letter(self, partition: int, offset: int) -> Letter | None:
+    def _letter(self, partition: int, offset: int) -> DeadLetterRecord | None:
         topic = self._topics.dead_letter
         if partition >= self._partitions(topic):
             return None
@@ -217,7 +217,7 @@ class DeadLetterTopic:
 
     # -- replaying ---------------------------------------------------------------------------
 
-    def _replay(self, producer: Producer, letter: Letter) -> None:
+    def _replay(self, producer: Producer, letter: DeadLetterRecord) -> None:
         place, key = letter.dead.place, letter.key
         if place.topic not in (self._topics.flow, self._topics.node, self._topics.edge):
             # Headers are anybody's: a letter must not make us write to topics of others.
@@ -291,13 +291,13 @@ class DeadLetterTopic:
             raise DeadLetterError(f"Kafka does not take records for {topic}: is it up?")
 
 
-def choose(letters: Sequence[Letter], names: Sequence[str]) -> list[Letter]:
+def choose(letters: Sequence[DeadLetterRecord], names: Sequence[str]) -> list[DeadLetterRecord]:
     """The open letters that ``names`` (offsets or places) name; a name without one is left out."""
     wanted = {one if "/" in one else one.removeprefix("0:") for one in names}
     return [one for one in letters if one.name in wanted or str(one.dead.place) in wanted]
 
 
-def _letter(message: Message) -> Letter | None:
+def _letter(message: Message) -> DeadLetterRecord | None:
     headers, value = message.headers(), message.value()
     partition, offset = message.partition(), message.offset()
     assert partition is not None
@@ -310,7 +310,9 @@ def _letter(message: Message) -> Letter | None:
     except ContractError:
         # Not ours: somebody's experiment must not hide the rest.
         return None
-    return Letter(partition, offset, dead, key.encode() if isinstance(key, str) else key, raw)
+    return DeadLetterRecord(
+        partition, offset, dead, key.encode() if isinstance(key, str) else key, raw
+    )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from lineage_core.errors import LineageError
-from lineage_store.kafka_settings import KafkaSettingsError, read_secret
+from lineage_core.secrets import SecretFileError, read_secret
 
 
 class RedisSettingsError(LineageError):
@@ -63,7 +63,7 @@ class RedisSettings(BaseModel):
         if self.redis_password_file:
             try:
                 password = read_secret(self.redis_password_file)
-            except KafkaSettingsError as error:
+            except SecretFileError as error:
                 raise RedisSettingsError(f"redis_password_file: {error}") from error
         if password:
             arguments["password"] = password

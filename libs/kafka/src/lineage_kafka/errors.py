@@ -5,10 +5,6 @@ Clients name the same cause in different words, and aiokafka hides it ("Unable t
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from lineage_store.kafka_settings import KafkaSettings
-
 RIGHTS = "docs/guide/security.md lists the rights that each part needs"
 _ADVICE = (
     (
@@ -46,29 +42,3 @@ def kafka_problem(error: BaseException | str) -> str:
         if any(sign in said.lower() for sign in signs):
             return f"{said} ({advice})"
     return said
-
-
-async def bootstrap_problem(settings: KafkaSettings, error: BaseException, limit_s: float) -> str:
-    """What is behind aiokafka's "Unable to bootstrap": the servers are asked once more, one by one.
-
-    Raises:
-        KafkaSettingsError: a file of a setting can't be read.
-    """
-    from aiokafka.conn import create_conn
-    from aiokafka.errors import KafkaError
-
-    config = settings.aiokafka_config()
-    for server in config.pop("bootstrap_servers"):
-        host, _, port = server.strip().rpartition(":")
-        with suppress(ValueError):
-            try:
-                connection = await create_conn(
-                    host.strip("[]"),
-                    int(port),
-                    request_timeout_ms=int(limit_s * 1000),
-                    **config,
-                )
-            except (KafkaError, OSError) as cause:
-                return kafka_problem(cause)
-            connection.close()
-    return kafka_problem(error)

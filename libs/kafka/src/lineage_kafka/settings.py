@@ -7,13 +7,13 @@ secret is given by value or, better, by the path of a file that holds it.
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, SecretStr
 
 from lineage_core.errors import LineageError
-from lineage_core.topics import Topics
+from lineage_core.secrets import SecretFileError, read_secret
+from lineage_kafka.topics import Topics
 
 SECRETS = {
     "kafka_sasl_password": "sasl.password",
@@ -89,7 +89,10 @@ class KafkaSettings(BaseModel):
         if not path:
             value: SecretStr = getattr(self, field)
             return value.get_secret_value()
-        return read_secret(path)
+        try:
+            return read_secret(path)
+        except SecretFileError as error:
+            raise KafkaSettingsError(str(error)) from error
 
     def librdkafka_config(self) -> dict[str, str]:
         """Properties of confluent-kafka clients.
@@ -143,15 +146,3 @@ class KafkaSettings(BaseModel):
         except OSError as problem:
             raise KafkaSettingsError(f"a file of kafka_ssl_* can't be used: {problem}") from problem
         return context
-
-
-def read_secret(path: str) -> str:
-    """The content of a secret's file, without the line end.
-
-    Raises:
-        KafkaSettingsError: it can't be read.
-    """
-    try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise KafkaSettingsError(f"the secret in {path} can't be read: {problem}") from problem
