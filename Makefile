@@ -35,18 +35,18 @@ SPARK35_FEW := tests/integration/test_frames_functions.py tests/e2e/test_frames_
 ARGS ?=
 
 .PHONY: help
-help: ## Say what each target does
+help: ## List targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 .PHONY: setup
-setup: $(STAMP) ## Make .venv ready (Java and uv where missing, locked packages, members)
+setup: $(STAMP) ## Set up .venv: uv and Java where missing, the locked packages, the project's own
 
 $(STAMP): pyproject.toml requirements.lock $(MEMBERS) scripts/setup.sh scripts/java.sh scripts/apt.sh scripts/uv.lock.txt
 	@scripts/setup.sh
 	@touch $@
 
 .PHONY: setup-spark35
-setup-spark35: $(SPARK35)/.setup.stamp ## Make .venv-spark35 ready: the same, with PySpark 3.5
+setup-spark35: $(SPARK35)/.setup.stamp ## Set up .venv-spark35: the same, with PySpark 3.5
 
 $(SPARK35)/.setup.stamp: $(STAMP) requirements-spark35.lock
 	@$(BIN)/python scripts/lock.py spark35 > $(STAMP).spark35
@@ -58,12 +58,12 @@ demo: setup ## Run an example job with lineage and trace its result
 	@$(WITH_JAVA) $(BIN)/python examples/flights/demo.py $(ARGS)
 
 .PHONY: test
-test: setup page $(SPARK_CLASSES) ## Run the tests (gets Maven, Redis, Prometheus and Chromium where missing: they start real servers)
+test: setup page $(SPARK_CLASSES) ## Run the tests against real servers (installs Maven, Redis, Prometheus and Chromium where missing)
 	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/pytest -q $(TWO_AT_ONCE) -m 'not long' $(ARGS)
 
 .PHONY: test-long
-test-long: setup page $(SPARK_CLASSES) ## Run those that `make test` leaves out: they take minutes and see little that others don't
+test-long: setup page $(SPARK_CLASSES) ## Run the slow tests that `make test` leaves out
 	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/pytest -q $(TWO_AT_ONCE) -m long $(ARGS)
 
@@ -78,46 +78,46 @@ test-spark35: setup-spark35 ## Run the tests of capture and of DataFrames in Spa
 	@$(IN_SPARK35) $(SPARK35_TESTS) $(ARGS)
 
 .PHONY: check-spark35
-check-spark35: setup-spark35 ## Run a few of them
+check-spark35: setup-spark35 ## Run a few of the Spark 3.5 tests
 	@$(IN_SPARK35) $(SPARK35_FEW) $(ARGS)
 
 # Another seed: make soak SEED=7. ARGS may name fewer seconds: --soak 600
 SEED ?= 1
 
 .PHONY: soak
-soak: setup ## Kill every part of a pipeline at random for an hour
+soak: setup ## Kill parts of a running pipeline at random for an hour
 	@$(WITH_JAVA) $(BIN)/pytest -q --timeout 0 -o log_cli=true tests/faults/test_pipeline_kills.py --soak 3600 --fault-seed $(SEED) $(ARGS)
 
 # Other programs, and for longer: make hunt SEED=7 SECONDS=7200
 SECONDS ?= 300
 
 .PHONY: hunt
-hunt: setup ## Try programs nobody wrote under harm, and hold their lineage to what their rows say (five minutes)
+hunt: setup ## Search for wrong lineage: random programs under faults (five minutes)
 	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/python -m tests.hunt --seed $(SEED) --seconds $(SECONDS) $(ARGS)
 
 # Some of them, or longer: make hunt-faults ARGS='attempts kept --seconds 600'
 .PHONY: hunt-faults
-hunt-faults: setup ## Put faults that were mended back, one by one, and tell how long the hunt takes to find each
+hunt-faults: setup ## Measure how long the hunt takes to find each fixed bug when it is put back
 	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/python -m tests.hunt.put_back --seed $(SEED) $(ARGS)
 
 # Others, longer, or a part: make fuzz SEED=7 SECONDS=7200 ARGS='--only recipe plan'
 .PHONY: fuzz
-fuzz: setup ## Put decoders, recipes, plans and requests through mutations (five minutes)
+fuzz: setup ## Fuzz decoders, recipes, plans and requests (five minutes)
 	@$(BIN)/python -m tests.fuzz --seed $(SEED) --seconds $(SECONDS) $(ARGS)
 
 # A part, or fewer programs: make same ARGS='methods --only DataFrame. --draw 50 --seed 3'
 .PHONY: same
-same: setup ## Run calls of all public methods plainly and captured, and compare
+same: setup ## Compare results of all public PySpark methods with and without capture
 	@$(WITH_JAVA) $(BIN)/python -m tests.same $(ARGS)
 
 .PHONY: bench
-bench: setup ## Run the benchmarks; one JSON line each
+bench: setup ## Run the benchmarks; each prints one JSON line
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: bench-guard
-bench-guard: setup ## Fail when a captured word count costs far more than it should (two minutes)
+bench-guard: setup ## Fail when capturing a word count costs too much (two minutes)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.guard $(ARGS)
 
 .PHONY: report
@@ -125,16 +125,16 @@ report: setup ## Write docs/benchmarks.md and its pictures from benchmarks/resul
 	@$(BIN)/python -m benchmarks.report $(ARGS)
 
 .PHONY: images images-load sbom sign test-kube
-images: ## Build the container images (with docker, or ENGINE=podman); scripts/images.sh says more
+images: ## Build the container images with docker, or ENGINE=podman (see scripts/images.sh)
 	@scripts/images.sh build
 
-images-load: ## Give the images to the cluster of kubectl's context (kind, k3d, minikube)
+images-load: ## Load the images into the cluster of kubectl's context (kind, k3d, minikube)
 	@scripts/images.sh load
 
-sbom: setup ## Say what is in the images' Python and JavaScript: build/sbom, in CycloneDX's form
+sbom: setup ## Write the images' bills of materials (CycloneDX) to build/sbom
 	@scripts/sbom.sh build/sbom
 
-sign: setup ## Sign the pushed images and the chart with COSIGN_KEY, where it is given; scripts/sign.sh says more
+sign: setup ## Sign the pushed images and the chart, if COSIGN_KEY is set (see scripts/sign.sh)
 	@scripts/sign.sh
 
 test-kube: setup ## Test chart and images on the cluster of kubectl's context
@@ -142,15 +142,15 @@ test-kube: setup ## Test chart and images on the cluster of kubectl's context
 
 # Where it must be scanned: make audit ARGS=--required
 .PHONY: audit
-audit: setup ## Look up what the locks pin among known vulnerabilities (OSV's database, npm's audit)
+audit: setup ## Scan the locked dependencies for known vulnerabilities (OSV, npm audit)
 	@$(BIN)/python scripts/audit.py $(ARGS)
 
 .PHONY: digests
-digests: setup ## Renew the digests of base images and of try-out servers (asks their registries, by docker)
+digests: setup ## Update the digests of base images from their registries (with docker)
 	@$(BIN)/python scripts/base_images.py renew
 
 .PHONY: page
-page: $(PAGE) ## Build the web page, unless it is built (installs Node.js where missing)
+page: $(PAGE) ## Build the web page if its sources changed (installs Node.js where missing)
 
 $(WEB_MODULES): $(WEB)/package.json $(WEB)/package-lock.json $(WEB)/.npmrc scripts/node.sh scripts/node.lock.txt | setup
 	@scripts/node.sh ensure
@@ -161,16 +161,16 @@ $(PAGE): $(WEB_MODULES) $(PAGE_SOURCES)
 	@cd $(WEB) && $(WITH_NODE) npm run build
 
 .PHONY: screenshots
-screenshots: setup page ## Make the pictures of the page that README and docs show
+screenshots: setup page ## Take the screenshots that README and docs show
 	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/python scripts/screenshots.py $(ARGS)
 
 .PHONY: dashboards
-dashboards: setup ## Write Grafana's dashboards: infra/grafana/dashboards
+dashboards: setup ## Generate Grafana's dashboards into infra/grafana/dashboards
 	@$(BIN)/python -m infra.grafana
 
 .PHONY: listener
-listener: setup ## Compile SparkWrites.java, which counts what Spark writes, into the class beside it
+listener: setup ## Compile SparkWrites.java, the listener that counts Spark's writes
 	@scripts/java.sh exec $(BIN)/python scripts/compile_listener.py
 
 .PHONY: docs
@@ -204,24 +204,24 @@ check-images: setup
 
 # Not part of check: it wants Go, or the programs that scripts/kube-tools.sh names.
 .PHONY: check-charts
-check-charts: setup ## Check the Helm charts (builds helm and its like by Go where they are missing)
+check-charts: setup ## Check the Helm charts (builds helm and other tools with Go where missing)
 	@scripts/check-charts.sh
 
 .PHONY: format
-format: setup ## Write the format and the safe lint fixes
+format: setup ## Format the code and apply safe lint fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
 .PHONY: lock
-lock: setup ## Bring requirements.lock in line with the members, keeping every pin that fits
+lock: setup ## Update requirements.lock to the members' requirements, keeping every pin that fits
 	@$(BIN)/python scripts/lock.py keep
 
 .PHONY: lock-upgrade
-lock-upgrade: setup ## Resolve requirements.lock anew, to the newest versions that fit
+lock-upgrade: setup ## Upgrade requirements.lock to the newest versions that fit
 	@$(BIN)/python scripts/lock.py upgrade
 
 .PHONY: clean
-clean: ## Remove the environment, caches and what runs left behind
+clean: ## Remove the environment, caches and outputs of runs
 	rm -rf .venv $(SPARK35) .tools .lineage uv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf $(WEB)/node_modules $(WEB)/e2e/out $(dir $(PAGE))
 	rm -rf spark-warehouse metastore_db derby.log benchmarks/out
