@@ -10,6 +10,7 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,20 @@ def run_program(
         timeout=TIMEOUT_S,
         check=False,
     )
+
+
+@contextmanager
+def process(command: list[str], log: Path, env: dict[str, str]) -> Iterator[None]:
+    """A program that runs for the while, in the folder of its log."""
+    with log.open("wb") as said:
+        child = subprocess.Popen(
+            command, cwd=log.parent, env=environment(env), stdout=said, stderr=said
+        )
+        try:
+            yield
+        finally:
+            child.terminate()
+            child.wait(60)
 
 
 def run_plain(

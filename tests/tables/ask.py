@@ -4,11 +4,12 @@ import json
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from lineage.access import StoredAccess, open_access
+from lineage.frame_traces import spark_session
 from lineage_core.errors import LineageError
 from lineage_core.trace_result import Direction
+from lineage_frames.sandbox.kernel import landlock_abi
+from lineage_frames.sandbox.starting import scratch_folder
 from lineage_store.asking import Question
 
 
@@ -23,9 +24,11 @@ def asked(access: StoredAccess, place: str, where: str | None, direction: str) -
     return {"rows": groups, "start": start, "reasons": answer.reasons, "warnings": answer.warnings}
 
 
-SparkSession.builder.getOrCreate().sparkContext.setLogLevel("ERROR")
 found = open_access(sys.argv[1])
 assert isinstance(found, StoredAccess)
 questions = json.loads(Path("questions.json").read_text())
-answers = [asked(found, *question) for question in questions]
+with spark_session():
+    # Confined, where this machine can: what commands start.
+    assert scratch_folder() is not None or not landlock_abi()
+    answers = [asked(found, *question) for question in questions]
 Path("answers.json").write_text(json.dumps(answers))

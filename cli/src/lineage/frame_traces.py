@@ -58,12 +58,16 @@ def started_here(folder: Path, *, archived: bool = False) -> SparkSession:
                 ) from problem
             said.seek(0)
             lines = said.read().decode(errors="replace").strip().splitlines() or [str(problem)]
+            # The last one that is no place in Java's stack.
+            last = next((one for one in reversed(lines) if not one.lstrip().startswith("at ")), "")
+            hint = f"; {problem.hint}" if problem.hint and problem.hint not in last else ""
             raise TraceError(
-                f"rows of DataFrames are traced by Spark, which does not start: {lines[-1]}; "
-                f"see that Java is installed, or name a master by {MASTER}"
+                f"rows of DataFrames are traced by Spark, which does not start: {last}; "
+                f"see that Java is installed, or name a master by {MASTER}{hint}"
             ) from problem
-    for what in lacking():
-        sys.stderr.write(f"lineage: the Spark that traces is not all confined: {what}\n")
+    lacks = "; ".join(lacking())
+    if lacks:
+        sys.stderr.write(f"lineage: the Spark that traces is not all confined: {lacks}\n")
     return session
 
 

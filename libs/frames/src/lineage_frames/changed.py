@@ -6,7 +6,7 @@ import datetime
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from lineage_core.recipe import DELTA, ICEBERG, File, Source
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import SPARK_ERRORS, active, reason_of
+from lineage_frames.sandbox.starting import check_reach, explained
 from lineage_store.paths import RowsError, plain_path, split_scheme
 from lineage_store.rows import RowReader
 from lineage_store.standing import Standing
@@ -43,7 +44,7 @@ def reading_version(spark: SparkSession, version: str, needs: str) -> Iterator[N
         with active(spark):
             yield
     except SPARK_ERRORS as problem:
-        said = reason_of(problem)
+        said = explained(problem, reason_of(problem))
         if "DATA_SOURCE_NOT_FOUND" in said:
             raise RefusedError(needs) from problem
         raise ChangedSourceError(f"{version} is gone: {said}") from problem
@@ -140,12 +141,13 @@ def literal_path(path: str) -> str:
 
 
 def _check_remote(spark: SparkSession, source: Source, files: list[File]) -> None:
+    check_reach([replace(source, files=tuple(files))])
     try:
         listed = spark.read.format("binaryFile").load([literal_path(file.path) for file in files])
         found = listed.select("path", "length", F.unix_millis("modificationTime")).collect()
     except SPARK_ERRORS as problem:
         raise ChangedSourceError(
-            f"files of a source can't be read: {reason_of(problem)}"
+            f"files of a source can't be read: {explained(problem, reason_of(problem))}"
         ) from problem
     there = {path: (size, mtime) for path, size, mtime in found}
     for file in files:

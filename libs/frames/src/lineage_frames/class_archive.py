@@ -18,6 +18,7 @@ from pathlib import Path
 import pyspark
 
 from lineage_core.private_files import private_folder
+from lineage_frames.sandbox.policy import java_home
 from lineage_store.opening import cache_folder
 
 OPTIONS = "SPARK_SUBMIT_OPTS"
@@ -102,7 +103,7 @@ def keep_archive(confined: Path | None = None) -> None:
 
 def archive(*, confined: bool = False) -> Path | None:
     """Where the archive of this Java and this Spark is, or is to be; None where Java is not known to have any."""
-    home = os.environ.get("JAVA_HOME") or _home_on_path()
+    home = java_home()
     try:
         release = Path(home, "release").read_text(encoding="utf-8")
         state = Path(home, "bin", "java").stat()
@@ -118,8 +119,3 @@ def archive(*, confined: bool = False) -> Path | None:
         of.append("confined")
     name = hashlib.sha256("\n".join(of).encode()).hexdigest()[:16]
     return cache_folder() / "java" / f"{name}.jsa"
-
-
-def _home_on_path() -> str:
-    program = shutil.which("java")
-    return "" if program is None else str(Path(program).resolve().parents[1])

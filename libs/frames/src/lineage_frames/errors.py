@@ -46,4 +46,8 @@ class NoMatchError(RowError, NoSuchRowError):
 
 
 class NoSparkError(FramesError):
-    """Spark does not start."""
+    """Spark does not start. ``hint``: what else may be done, part of the message."""
+
+    def __init__(self, said: str, hint: str = "") -> None:
+        super().__init__(f"{said}; {hint}" if hint else said)
+        self.hint = hint

@@ -28,6 +28,7 @@ from lineage_core.secrets import secret_of
 from lineage_frames import literals
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import SPARK_ERRORS, connected, reason_of
+from lineage_frames.sandbox.starting import explained
 from lineage_store.places import ValuedPlace
 
 URL, USER = "LINEAGE_JDBC_URL", "LINEAGE_JDBC_USER"
@@ -130,7 +131,9 @@ def read(spark: SparkSession, source: Source) -> DataFrame:
     try:
         frame = spark.read.format(JDBC).options(**options, **login.options()).load()
     except SPARK_ERRORS as problem:
-        raise ChangedSourceError(f"{source.name} can't be read: {reason_of(problem)}") from problem
+        # A database in files may want to write beside them.
+        said = explained(problem, reason_of(problem), sure=True)
+        raise ChangedSourceError(f"{source.name} can't be read: {said}") from problem
     _check_columns(source, frame.schema)
     _check_zone(spark, source)
     return frame

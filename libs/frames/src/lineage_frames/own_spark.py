@@ -13,6 +13,7 @@ from lineage_frames.connected import SCHEME, connect
 from lineage_frames.errors import NoSparkError
 from lineage_frames.pyspark_parts import SPARK_ERRORS
 from lineage_frames.sandbox import starting
+from lineage_frames.sandbox.names import SANDBOX
 
 
 def start_spark(
@@ -30,6 +31,7 @@ def start_spark(
         NoSparkError: Spark does not start, or can't be confined as it has to be.
     """
     if master.startswith(SCHEME):
+        starting.prepare(master, roots)
         return connect(master)
     settings = {"spark.app.name": "lineage trace", "spark.master": master}
     sandbox = None
@@ -48,12 +50,16 @@ def start_spark(
                 starting.launch(sandbox, settings)
             session = SparkSession.builder.config(map=dict(settings)).getOrCreate()
     except (*SPARK_ERRORS, OSError) as problem:
-        raise NoSparkError(str(problem)) from problem
+        hint = "" if sandbox is None else UNCONFINED
+        raise NoSparkError(str(problem), hint) from problem
     if sandbox is not None:
         starting.settle(session.sparkContext)
     return session
 
 
+UNCONFINED = (
+    f"where it fails because it is confined, {SANDBOX}=off starts it with all rights of its user"
+)
 QUIET = {
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",

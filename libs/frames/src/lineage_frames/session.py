@@ -29,7 +29,7 @@ from lineage_frames.expressions import conjuncts
 from lineage_frames.hive_text import check_fields
 from lineage_frames.numbering import TIED
 from lineage_frames.pyspark_parts import SPARK_ERRORS, reason_of, table_of
-from lineage_frames.sandbox.starting import check_reach
+from lineage_frames.sandbox.starting import check_reach, explained
 from lineage_frames.settings import WRITTEN_FOR, replayed
 from lineage_frames.sources import ROW, make_views, view_name, view_of
 from lineage_frames.splits import settings_for
@@ -175,5 +175,5 @@ def told() -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as problem:
-        first = reason_of(problem)[:PROBLEM_MAX]
+        first = explained(problem, reason_of(problem)[:PROBLEM_MAX])
         raise NotComputedError(f"Spark can't compute the plan anew: {first}") from problem

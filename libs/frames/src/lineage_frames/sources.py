@@ -24,6 +24,7 @@ from lineage_frames import hive_text, iceberg, jdbc, literals
 from lineage_frames.changed import literal_path, reading_version
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import connected
+from lineage_frames.sandbox.starting import check_reach
 from lineage_frames.splits import NUMBERED, SPLIT_SETTING, WHOLE, ordinal
 
 FILE = "__lineage_file"
@@ -90,6 +91,7 @@ def view_of(spark: SparkSession, source: Source) -> DataFrame:
 
 def _rows(spark: SparkSession, source: Source) -> tuple[DataFrame, DataFrame]:
     """Rows with their names, and without."""
+    check_reach([source])
     apart = {DELTA: _table, ICEBERG: _snapshot, JDBC: _in_database}.get(source.format)
     if apart is not None:
         named = apart(spark, source)

@@ -189,9 +189,11 @@ def _probes(app: FastAPI, rates: Rates, registry: CollectorRegistry) -> APIRoute
         except StoreError as error:
             body = {"ready": False, "problems": {"store": str(error)}}
             return JSONResponse(body, status_code=503)
-        # Requests are answered without Redis, too.
+        tracing = await run_sync(lineages.noted.lacking, limiter=threads)
+        # Requests are answered without Redis, too, and by a Spark that is confined in part.
+        problems = {"rates": rates.problem, "tracing": tracing}
         return JSONResponse(
-            {"ready": True, "problems": {"rates": rates.problem} if rates.problem else {}}
+            {"ready": True, "problems": {name: said for name, said in problems.items() if said}}
         )
 
     @router.get("/metrics")

@@ -211,6 +211,10 @@ class NotedTraces:
             for key in [key for key, one in self._kept.items() if one.opened.app == app]:
                 del self._kept[key]
 
+    def lacking(self) -> str:
+        """What keeps its Spark from being confined as the settings ask; empty: nothing does, or there is none."""
+        return "" if self._spark is None else self._spark.lacking()
+
     def close(self) -> None:
         """Stop Spark."""
         if self._spark is not None:

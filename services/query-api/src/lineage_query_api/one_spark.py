@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
@@ -87,6 +88,18 @@ class OneSpark:
             )
         return future.result()
 
+    def lacking(self) -> str:
+        """What keeps its Spark from being confined as the settings ask, known before it starts; empty: nothing does."""
+        try:
+            from lineage_frames.errors import NoSparkError
+            from lineage_frames.sandbox.policy import Wanted
+        except ImportError:
+            return ""
+        try:
+            return "; ".join(Wanted.of(os.environ, self._roots).lacks(self._master))
+        except NoSparkError as problem:
+            return str(problem)
+
     def _await_turn(self, budget: Budget) -> None:
         until = time.monotonic() + self._limit_s
         while not self._turns.acquire(timeout=CANCEL_EVERY_S / 4):
@@ -100,8 +113,13 @@ class OneSpark:
             self._closed = True
             if self._session is not None and self._own:
                 from lineage_frames.connected import stop
+                from lineage_frames.sandbox import starting
 
+                written = starting.scratch_folder()
                 stop(self._session)
+                if written is not None:
+                    # A server ends by the signal that it got: nothing else would remove it.
+                    starting.remove(written)
         self._pool.shutdown(cancel_futures=True)
         if self._folder is not None:
             self._folder.cleanup()

@@ -12,9 +12,8 @@ import types
 from typing import Any
 
 from lineage_frames.sandbox.kernel import has_seccomp, refuse_connections
-
-PORTS = "LINEAGE_TRACING_PORTS"
-"""Ports that may be listened on; with commas."""
+from lineage_frames.sandbox.names import PORTS
+from lineage_frames.sandbox.withheld import watch
 
 
 class Listening(socket.socket):
@@ -52,6 +51,7 @@ def run() -> None:
     daemon.socket = types.SimpleNamespace(
         **{**vars(socket), "socket": Listening},
     )
+    watch()
     daemon.manager()
 
 

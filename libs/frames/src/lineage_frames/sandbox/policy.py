@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-import pyspark
-
 from lineage_frames.errors import NoSparkError
+from lineage_frames.sandbox import kernel
+from lineage_frames.sandbox.names import NETWORK, ROOTS, SANDBOX
 from lineage_store.opening import cache_folder
 from lineage_store.paths import split_scheme
 
-SANDBOX, NETWORK, ROOTS = (
-    "LINEAGE_TRACING_SANDBOX",
-    "LINEAGE_TRACING_NETWORK",
-    "LINEAGE_TRACING_ROOTS",
-)
 Mode = Literal["auto", "required", "off"]
-_MODES: dict[str, Mode] = {"": "off", "auto": "auto", "required": "required", "off": "off"}
+_MODES: dict[str, Mode] = {"": "auto", "auto": "auto", "required": "required", "off": "off"}
 _FLAGS = {"": False, "false": False, "true": True}
 
 VARIABLES = [
@@ -41,11 +38,18 @@ VARIABLES = [
     "LD_LIBRARY_PATH",
     "LOGNAME",
     "MALLOC_ARENA_MAX",
+    "MKL_NUM_THREADS",
     "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
     "PATH",
     "PYSPARK_DRIVER_PYTHON",
     "PYSPARK_PYTHON",
     "PYTHONHASHSEED",
+    "PYTHONHOME",
+    "PYTHONNOUSERSITE",
+    "PYTHONPATH",
+    "PYTHONUSERBASE",
+    "PYTHONUTF8",
     "SPARK_CONF_DIR",
     "SPARK_CONNECT_MODE",
     "SPARK_DIST_CLASSPATH",
@@ -102,6 +106,9 @@ _WORDS = {
     "--driver-library-path": "spark.driver.extraLibraryPath",
     "--packages": "spark.jars.packages",
 }
+_NET_SINCE, _SIGNALS_SINCE = 4, 6
+"""Versions of Landlock that know ports of TCP, and signals."""
+NOT_LINUX = "no Linux: it has all rights of its user"
 IVY, PACKAGES = "spark.jars.ivy", "spark.jars.packages"
 
 
@@ -135,6 +142,32 @@ class Wanted:
         return cls(
             mode, network, tuple(os.path.abspath(rest) for kind, rest in named if kind == "file")
         )
+
+    def lacks(self, master: str) -> tuple[str, ...]:
+        """What of it a Spark of this master does not get here; it says so in words."""
+        if self.mode == "off":
+            return ()
+        if not is_here(master):
+            return ("it runs elsewhere, where nothing here confines it",)
+        if sys.platform != "linux":
+            return (NOT_LINUX,)
+        return tuple(_lacks(kernel.landlock_abi(), kernel.has_seccomp(), network=self.network))
+
+
+def is_here(master: str) -> bool:
+    """Whether the Spark of a master runs in a Java that is started here."""
+    return master == "local" or master.startswith("local[")
+
+
+def _lacks(abi: int, seccomp: bool, *, network: bool) -> Iterable[str]:
+    if not abi:
+        yield "no Landlock: it reads and writes all files that this user may"
+    elif abi < _SIGNALS_SINCE:
+        yield "an old Landlock: it may send signals to this user's processes"
+    if not network and abi < _NET_SINCE:
+        yield "no Landlock for the network: it may connect to any address by TCP"
+    if not seccomp:
+        yield "no seccomp, or not known for this kind of machine: calls of the kernel and kinds of sockets are not restricted"
 
 
 @dataclass(frozen=True)
@@ -170,8 +203,8 @@ class Policy:
 
 def programs() -> list[str]:
     """Folders of what is run and loaded: the system's, Java's, Spark's and Python's."""
-    java = os.environ.get("JAVA_HOME")
-    found = [*_PROGRAMS, sys.prefix, sys.base_prefix, sys.exec_prefix, _spark_home()]
+    java = java_home()
+    found = [*_PROGRAMS, sys.prefix, sys.base_prefix, sys.exec_prefix, spark_home()]
     found += [java] if java else []
     return [os.path.realpath(one) for one in found]
 
@@ -182,7 +215,7 @@ def system_files() -> list[str]:
     found = [*_SYSTEM, *(str(one) for one in etc.glob("java*"))]
     # Of this project's packages, installed or not: workers load their daemon from there.
     found.append(str(Path(__file__).parents[2]))
-    found += _paths(os.environ.get("PYTHONPATH", ""), os.pathsep)
+    found += _modules()
     found += _paths(os.environ.get("SPARK_DIST_CLASSPATH", ""), ":")
     found += [
         os.environ[name] for name in ("HADOOP_HOME", "HADOOP_CONF_DIR") if os.environ.get(name)
@@ -192,6 +225,18 @@ def system_files() -> list[str]:
         if name in _LISTS:
             found += _paths(value, _LISTS[name])
     return [os.path.abspath(one) for one in found]
+
+
+def _modules() -> Iterator[str]:
+    """Folders that Python loads modules from, but for that of the program, which may hold anything.
+
+    Workers load from there what functions import, also packages of the user's, and of checkouts.
+    """
+    yield from _paths(os.environ.get("PYTHONPATH", ""), os.pathsep)
+    homes = {Path.home(), *Path.home().parents}
+    for one in sys.path if sys.flags.safe_path else sys.path[1:]:
+        if os.path.isabs(one) and Path(one) not in homes and os.path.realpath(one) != os.getcwd():
+            yield one
 
 
 def default_roots() -> list[str]:
@@ -252,9 +297,19 @@ def _paths(text: str, between: str) -> Iterable[str]:
             yield rest.removesuffix("/*")
 
 
-def _spark_home() -> str:
-    return os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+def java_home() -> str:
+    """The folder of the Java that Spark runs in; empty: there is none."""
+    program = shutil.which("java")
+    on_path = "" if program is None else str(Path(program).resolve().parents[1])
+    return os.environ.get("JAVA_HOME") or on_path
+
+
+def spark_home() -> str:
+    """The folder of the Spark that is started."""
+    spec = find_spec("pyspark")
+    own = "" if spec is None or spec.origin is None else str(Path(spec.origin).parent)
+    return os.environ.get("SPARK_HOME") or own
 
 
 def _conf_dir() -> str:
-    return os.environ.get("SPARK_CONF_DIR") or str(Path(_spark_home(), "conf"))
+    return os.environ.get("SPARK_CONF_DIR") or str(Path(spark_home(), "conf"))

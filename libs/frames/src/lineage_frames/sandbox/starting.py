@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -22,32 +23,33 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext
 
-from lineage_core.recipe import JDBC, Source
-from lineage_frames.changed import local_path
+from lineage_core.private_files import private_folder
+from lineage_core.recipe import DELTA, ICEBERG, JDBC, Source
 from lineage_frames.errors import NoSparkError, NotComputedError
-from lineage_frames.sandbox import daemon, kernel
+from lineage_frames.sandbox import daemon, kernel, withheld
+from lineage_frames.sandbox.names import NAMES, NETWORK, PORTS, ROOTS, SANDBOX
 from lineage_frames.sandbox.policy import (
     IVY,
-    NETWORK,
+    NOT_LINUX,
     OF_THE_NETWORK,
     PREFIXES,
-    ROOTS,
-    SANDBOX,
     VARIABLES,
     Policy,
     Wanted,
     default_roots,
+    is_here,
     ivy_folder,
     programs,
+    spark_home,
     system_files,
 )
 from lineage_store.opening import cache_folder
+from lineage_store.paths import split_scheme
 
-PORTS = 8
+DAEMONS = 8
 """Daemons of Python workers that run at once: one for each environment that functions have."""
 END_S = 20.0
 """Seconds that Java has to end where another one is to take its place."""
-_NET_SINCE, _SIGNALS_SINCE = 4, 6
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class Sandbox:
         """Settings of Spark without which it would not run confined."""
         settings = {
             "spark.local.dir": str(self.folder / "tmp"),
+            # Java connects to itself there: it fetches the jars that its settings name.
+            "spark.driver.port": str(self.policy.ports[0]),
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
             "spark.python.daemon.module": daemon.__name__,
             "spark.python.unix.domain.socket.enabled": "false",
@@ -91,9 +95,17 @@ def scratch_folder() -> Path | None:
 
 
 def lacking() -> tuple[str, ...]:
-    """What the settings ask for and this machine does not give."""
+    """What the settings ask for and this machine does not give to the Spark that runs.
+
+    Raises:
+        NoSparkError: a setting has no value of its kind.
+    """
     sandbox = running()
-    return () if sandbox is None else sandbox.lacks
+    if sandbox is not None:
+        return sandbox.lacks
+    if sys.platform == "linux" or Wanted.of(os.environ, None).mode == "off":
+        return ()
+    return (NOT_LINUX,)
 
 
 def prepare(master: str, roots: Sequence[str] | None) -> Sandbox | None:
@@ -107,7 +119,7 @@ def prepare(master: str, roots: Sequence[str] | None) -> Sandbox | None:
         _end_confined()
         return None
     required = wanted.mode == "required"
-    if not (master == "local" or master.startswith("local[")):
+    if not is_here(master):
         if required:
             raise NoSparkError(f"{SANDBOX}=required, and the Spark of {master} is elsewhere")
         _end_confined()
@@ -120,17 +132,16 @@ def prepare(master: str, roots: Sequence[str] | None) -> Sandbox | None:
         if required:
             raise NoSparkError(f"{SANDBOX}=required, and this process has a Java already")
         return None
-    abi, seccomp = kernel.landlock_abi(), kernel.has_seccomp()
-    lacks = tuple(_lacks(abi, seccomp=seccomp, network=wanted.network))
+    lacks = wanted.lacks(master)
     if lacks and required:
         raise NoSparkError(
             f"{SANDBOX}=required, and this machine can't hold it: {'; '.join(lacks)}"
         )
-    if not abi and not seccomp and sys.platform != "linux":
+    if sys.platform != "linux":
         return None
     folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="lineage-spark-")))
     (folder / "tmp").mkdir(mode=0o700)
-    return Sandbox(wanted, _policy(wanted, folder, abi, seccomp=seccomp), folder, lacks)
+    return Sandbox(wanted, _policy(wanted, folder), folder, lacks)
 
 
 def check_active() -> None:
@@ -159,12 +170,21 @@ def launch(sandbox: Sandbox, settings: Mapping[str, str]) -> None:
         for name, value in settings.items():
             conf.set(name, value)
         # Handed over by a file that nobody reads: PySpark gives the Java's environment itself.
-        with tempfile.TemporaryDirectory(prefix="lineage-start-") as start:
+        with tempfile.TemporaryDirectory(
+            prefix="lineage-start-", dir=_where_programs_run()
+        ) as start:
             gateway: Any = launch_gateway(conf, {"executable": str(_program(sandbox, Path(start)))})
         SparkContext._ensure_initialized(gateway=gateway)
         undone.pop_all()
     _confined.append(replace(sandbox, process=gateway.proc))
     atexit.register(remove, sandbox.folder)
+
+
+def _where_programs_run() -> str | None:
+    """A folder for programs: None for that of temporary files, from where many machines run none."""
+    if os.statvfs(tempfile.gettempdir()).f_flag & os.ST_NOEXEC:
+        return str(private_folder(cache_folder() / "java", ours=True))
+    return None
 
 
 def remove(folder: Path) -> None:
@@ -179,6 +199,33 @@ def settle(context: SparkContext) -> None:
     held._javaAccumulator = None
 
 
+def explained(problem: Exception, said: str, *, sure: bool = False) -> str:
+    """What Spark says of a problem, and which setting lifts it where it may be for want of a right.
+
+    ``sure``: it may be, whatever the words are.
+    """
+    if running() is None:
+        return said
+    text = str(problem)
+    asked = _WITHHELD.search(text)
+    if asked is not None:
+        return asked[1]
+    if sure or _REFUSED.search(text):
+        return (
+            f"{said} (the Spark that traces is confined: {ROOTS} names folders that it may read, {NETWORK}=true gives it "
+            f"the network, {SANDBOX}=off all rights)"
+        )
+    return said
+
+
+_WITHHELD = re.compile(rf"{withheld.WithheldError.__name__}: (.*)")
+_REFUSED = re.compile(
+    r"Permission denied|Operation not permitted|AccessDenied|AccessControlException|UnknownHost|name resolution|"
+    r"[Cc]onnection refused|Network is unreachable|Unable to (?:connect|load AWS credentials)"
+)
+"""What Java, Python and drivers say where the kernel refuses a file or the network."""
+
+
 def check_reach(sources: Iterable[Source]) -> None:
     """See that the Spark of this process can read sources.
 
@@ -191,15 +238,20 @@ def check_reach(sources: Iterable[Source]) -> None:
     places = set[str]()
     for source in sources:
         if source.format == JDBC:
-            if not sandbox.wanted.network and "//" in os.environ.get("LINEAGE_JDBC_URL", ""):
+            # Of Oracle's servers some are named behind "@" alone.
+            url = os.environ.get("LINEAGE_JDBC_URL", "")
+            if not sandbox.wanted.network and ("//" in url or "@" in url):
                 raise NotComputedError(_closed(source.name or "a database"))
             continue
-        for file in source.files:
-            local = local_path(file.path)
-            if local is not None:
-                places.add(str(local))
+        # A table is read by its log, which is not among its files.
+        tables = source.paths if source.format in {DELTA, ICEBERG} else ()
+        metadata = (source.options[one] for one in ("metadata",) if one in source.options)
+        for path in (*(file.path for file in source.files), *tables, *metadata):
+            kind, rest = split_scheme(path)
+            if kind == "file":
+                places.add(rest)
             elif not sandbox.wanted.network:
-                raise NotComputedError(_closed(file.path))
+                raise NotComputedError(_closed(path))
     for place in sorted(places):
         if not sandbox.policy.reads(place):
             raise NotComputedError(
@@ -211,18 +263,7 @@ def _closed(place: str) -> str:
     return f"the Spark that traces has no network, and {place} is elsewhere; {NETWORK}=true gives it one"
 
 
-def _lacks(abi: int, *, seccomp: bool, network: bool) -> Iterable[str]:
-    if not abi:
-        yield "no Landlock: it reads and writes all files that this user may"
-    elif abi < _SIGNALS_SINCE:
-        yield "an old Landlock: it may send signals to this user's processes"
-    if not network and abi < _NET_SINCE:
-        yield "no Landlock for the network: it may connect to any address by TCP"
-    if not seccomp:
-        yield "no seccomp, or not known for this kind of machine: calls of the kernel and kinds of sockets are not restricted"
-
-
-def _policy(wanted: Wanted, folder: Path, abi: int, *, seccomp: bool) -> Policy:
+def _policy(wanted: Wanted, folder: Path) -> Policy:
     roots = default_roots() if wanted.roots is None else wanted.roots
     ivy = ivy_folder()
     write = [str(folder), "/dev/null"]
@@ -230,19 +271,24 @@ def _policy(wanted: Wanted, folder: Path, abi: int, *, seccomp: bool) -> Policy:
         Path(ivy[0]).mkdir(mode=0o700, parents=True, exist_ok=True)
         write.append(os.path.realpath(ivy[0]))
     ports = _free_ports()
+    prefixes = (*PREFIXES, *(OF_THE_NETWORK if wanted.network else ()))
+    names = withheld.names_of(
+        os.environ, lambda name: name in VARIABLES or name.startswith(prefixes)
+    )
     return Policy(
-        landlock=abi,
-        seccomp=seccomp,
+        landlock=kernel.landlock_abi(),
+        seccomp=kernel.has_seccomp(),
         network=wanted.network,
         read=(*roots, *system_files(), str(cache_folder() / "java")),
         execute=tuple(programs()),
         write=tuple(write),
         ports=tuple(ports),
         variables=tuple(VARIABLES),
-        prefixes=(*PREFIXES, *(OF_THE_NETWORK if wanted.network else ())),
+        prefixes=prefixes,
         set={
             "TMPDIR": str(folder / "tmp"),
-            daemon.PORTS: ",".join(map(str, ports)),
+            PORTS: ",".join(map(str, ports[1:])),
+            NAMES: names,
             # Its own name and address are of no use to it, and asking for them takes the network.
             **({} if wanted.network else {"SPARK_LOCAL_IP": "127.0.0.1"}),
         },
@@ -251,7 +297,7 @@ def _policy(wanted: Wanted, folder: Path, abi: int, *, seccomp: bool) -> Policy:
 
 def _free_ports() -> list[int]:
     with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(PORTS)]
+        sockets = [held.enter_context(socket.socket()) for _ in range(1 + DAEMONS)]
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [one.getsockname()[1] for one in sockets]
@@ -265,8 +311,14 @@ def _program(sandbox: Sandbox, folder: Path) -> Path:
     held["java_options"] = f'-Djava.io.tmpdir="{sandbox.folder / "tmp"}" -XX:-UsePerfData'
     held["start"] = str(folder)
     policy.write_text(json.dumps(held), encoding="utf-8")
-    spark = os.environ.get("SPARK_HOME") or str(Path(sys.modules["pyspark"].__file__ or "").parent)
-    words = [sys.executable, "-I", "-S", kernel.__file__, str(policy), f"{spark}/bin/spark-submit"]
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        kernel.__file__,
+        str(policy),
+        f"{spark_home()}/bin/spark-submit",
+    ]
     program = folder / "spark-submit"
     program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
     program.chmod(stat.S_IRWXU)
