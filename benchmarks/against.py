@@ -124,8 +124,13 @@ def _git(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def side_of(tree: Path, folder: Path, setup: Mapping[str, Any]) -> Iterator[Side]:
-    """A process with the code of a tree.
+def side_of(
+    tree: Path,
+    folder: Path,
+    setup: Mapping[str, Any],
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Side]:
+    """A process with the code of a tree. ``environment``: lineage's own settings that it gets.
 
     Raises:
         RunError: it does not start, or runs other code.
@@ -141,7 +146,7 @@ def side_of(tree: Path, folder: Path, setup: Mapping[str, Any]) -> Iterator[Side
         subprocess.Popen(
             [sys.executable, "-m", "benchmarks.against_side", str(file)],
             cwd=folder,
-            env={**kept, "PYTHONPATH": path},
+            env={**kept, "PYTHONPATH": path, **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=to,

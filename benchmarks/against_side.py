@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import lineage_emitter
 from benchmarks.catalog import WORKLOADS
@@ -28,14 +28,21 @@ from benchmarks.correctness import sample_rows
 from benchmarks.frames_oracle import ParquetTables, carried
 from benchmarks.spark_events import submit_arguments
 from benchmarks.tpc import SETTINGS, queries
+from benchmarks.workloads.cities import orders_by_city
 from lineage_core.trace_result import Direction
 from lineage_emitter import autorun
+from lineage_frames.own_spark import start_spark
 from lineage_frames.tracing import trace_back
 from lineage_store.asking import Asker, Question
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
 
-JOBS, FRAMES = "jobs", "frames"
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+JOBS, FRAMES, STARTED = "jobs", "frames", "started"
+TEXT, FUNCTION = "text", "python function"
+"""Tasks of `Started`, beside the queries."""
 SHORT = Path(__file__).parent / "workloads" / "short.py"
 STARTS: Mapping[str, str] = {"start and stop": "0", "short job": "1"}
 """How many jobs run in a context that does nothing else."""
@@ -159,13 +166,7 @@ class Frames:
     setup: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        from pyspark.sql import SparkSession
-
-        self.builder = SparkSession.builder.master(f"local[{self.setup['cores']}]")
-        quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-        for option, value in {**SETTINGS, **quiet}.items():
-            self.builder = self.builder.config(option, value)
-        self.spark = self.builder.getOrCreate()
+        self.spark = self.session()
         self.spark.sparkContext.setLogLevel("ERROR")
         folder = Path(self.setup["tables"])
         tables = ParquetTables(folder, tuple(sorted(path.name for path in folder.iterdir())))
@@ -173,9 +174,23 @@ class Frames:
         self.texts = queries(self.setup["suite"])
         self.kept: dict[str, tuple[Any, Any]] = {}
 
+    def session(self) -> SparkSession:
+        """Spark's session, as a program has it."""
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master(f"local[{self.setup['cores']}]")
+        quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+        for option, value in {**SETTINGS, **quiet}.items():
+            builder = builder.config(option, value)
+        return builder.getOrCreate()
+
+    def frame(self, name: str) -> DataFrame:
+        """What a task traces a row of."""
+        return self.spark.sql(self.texts[int(name.rpartition(" ")[2])])
+
     def prepare(self, name: str) -> None:
         if name not in self.kept:
-            frame = self.spark.sql(self.texts[int(name.rpartition(" ")[2])])
+            frame = self.frame(name)
             output = frame.collect()
             self.kept[name] = carried(frame), tuple(output[len(output) // 2]) if output else None
 
@@ -191,7 +206,35 @@ class Frames:
         return {"found": found, "reasons": self.traced.reasons}
 
 
-KINDS: Mapping[str, Callable[[Mapping[str, Any]], Work]] = {JOBS: Jobs, FRAMES: Frames}
+class Started(Frames):
+    """The same in a Spark that is started as commands start theirs, and traces of more: text, and a Python function."""
+
+    def session(self) -> SparkSession:
+        """Spark's session, as a command has it."""
+        session = start_spark(f"local[{self.setup['cores']}]", Path(self.setup["folder"]))
+        for option, value in SETTINGS.items():
+            session.conf.set(option, value)
+        return session
+
+    def frame(self, name: str) -> DataFrame:
+        """What a task traces a row of."""
+        if name == TEXT:
+            return orders_by_city(self.spark, self.setup["orders"])
+        if name == FUNCTION:
+            from pyspark.sql import functions as F
+
+            net = F.udf(lambda price, discount: float(price) * (1 - float(discount)), "double")
+            sold = self.spark.table("lineitem").where("l_orderkey % 7 = 0")
+            priced = sold.withColumn("net", net("l_extendedprice", "l_discount"))
+            return priced.groupBy("l_shipmode", "l_returnflag").agg(F.max("net").alias("net"))
+        return super().frame(name)
+
+
+KINDS: Mapping[str, Callable[[Mapping[str, Any]], Work]] = {
+    JOBS: Jobs,
+    FRAMES: Frames,
+    STARTED: Started,
+}
 
 
 def main() -> None:

@@ -22,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +74,13 @@ def write_orders(folder: Path, rows: int) -> None:
 
 
 class Asking:
-    """Commands over the lineage of one job."""
+    """Commands over the lineage of one job. ``settings``: more of their environment."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.store = f"sqlite:///{folder / 'lineage.db'}"
         own = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
-        self._environment = {**os.environ, **own}
+        self._environment = {**os.environ, **own, **(settings or {})}
         # Python may keep what it has compiled, as it does wherever nobody forbids it.
         self._environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -98,6 +99,33 @@ class Asking:
             text=True,
         )
         return done.stdout, time.perf_counter() - begun
+
+    def measured(self, *words: str) -> tuple[str, float, float]:
+        """What a command prints, its seconds, and the CPU seconds of it and all that it starts.
+
+        Raises:
+            subprocess.CalledProcessError: it failed.
+        """
+        begun, spent = time.perf_counter(), dict[int, float]()
+        command = [str(Path(sys.executable).with_name("lineage")), "--store", self.store, *words]
+        with (
+            tempfile.TemporaryFile("w+") as said,
+            subprocess.Popen(command, env=self._environment, stdout=said) as process,
+        ):
+            own = psutil.Process(process.pid)
+            while process.poll() is None:
+                with suppress(psutil.Error):
+                    for one in (own, *own.children(recursive=True)):
+                        with suppress(psutil.Error):
+                            times = one.cpu_times()
+                            spent[one.pid] = times.user + times.system
+                time.sleep(LOOK_S / 4)
+            seconds = time.perf_counter() - begun
+            said.seek(0)
+            text = said.read()
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        return text, seconds, sum(spent.values())
 
     def run(self) -> float:
         """Run the job; seconds."""
