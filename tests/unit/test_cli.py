@@ -3,24 +3,33 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from lineage import linking, running
+from lineage import linking, options, running
+from lineage.access import StoredAccess
 from lineage.dlq import _show_table
 from lineage.main import app
 from lineage.tables import show_apps, show_graph
 from lineage_core.block import BlockId
+from lineage_core.budget import current
 from lineage_core.dead_letter import DeadRecord, Place
 from lineage_core.folding import Fold
 from lineage_core.graph import NodeRecord
 from lineage_core.message import Link, Split, Splits
+from lineage_core.trace_result import Direction
 from lineage_kafka.dead_letters import DeadLetterRecord
+from lineage_store import exports
+from lineage_store.answers import Answer
 from lineage_store.ingest import ingest_all
+from lineage_store.planning import Part
 from lineage_store.port import ApplicationRecord
 from lineage_store.sqlite import SqliteStore
 from tests.spool_builder import Spool, block
@@ -450,3 +459,110 @@ def test_tables_are_whole_where_no_terminal_reads_them(
     assert f"{long}/in.txt" in node_row
     assert why == f"node 0: {long}"
     assert f"writer: {long}" in letter_row
+
+
+def late(*_: object) -> Any:
+    """Work that looks at its budget."""
+    while True:
+        current().check()
+
+
+def over(*_: object) -> Any:
+    """Work whose time is up just then."""
+    current().leave()
+    current().check()
+
+
+def stuck(*_: object) -> Any:
+    """Work that does not."""
+    threading.Event().wait(60)
+
+
+def wrapped(*_: object) -> Any:
+    try:
+        stuck()
+    except Exception as error:
+        raise RuntimeError("a library's own words") from error
+
+
+def swallowed(*_: object) -> Answer:
+    with suppress(Exception):
+        stuck()
+    return Answer(
+        "app-1", Direction.BACKWARD, (), (), True, (), (), (), changed=False, complete=True
+    )
+
+
+@pytest.mark.parametrize("work", [late, stuck, wrapped, swallowed])
+@pytest.mark.parametrize("command", ["back", "forward"])
+@pytest.mark.usefixtures("here")
+def test_a_command_ends_with_its_time(
+    command: str, work: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "GRACE_S", 0.0)
+    monkeypatch.setattr(StoredAccess, "ask", work)
+    before = signal.getsignal(signal.SIGALRM)
+    result = lineage(command, "out/part-00000:2", "--timeout", "0.05", "--json")
+    assert result.exit_code == 124, result.output
+    assert "the answer takes more than 0.05 s: allow more (--timeout)" in result.stderr
+    assert json.loads(result.stdout.splitlines()[-1])["error"]["type"] == "TimeUpError"
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_an_export_without_time_leaves_no_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def begun(_traced: object, _name: str, stream: IO[bytes], _options: object) -> None:
+        stream.write(b"role,node")
+        over()
+
+    monkeypatch.setattr(exports, "exported", begun)
+    (here / "rows.csv").write_text("of before")
+    names = set(here.iterdir())
+    to_file = lineage("export", "out/part-00000:2", "-o", "rows.csv", "--timeout", "600")
+    assert to_file.exit_code == 124
+    assert "not whole" not in to_file.stderr
+    assert (here / "rows.csv").read_text() == "of before"
+    assert set(here.iterdir()) == names
+    to_stdout = lineage("export", "out/part-00000:2", "--timeout", "600")
+    assert to_stdout.exit_code == 124
+    assert "what was written before the time was up is not whole" in to_stdout.stderr
+
+
+@pytest.mark.usefixtures("here")
+def test_a_dump_without_time_says_that_it_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dump(*_: object) -> Iterator[str]:
+        yield "{}"
+        current().leave()
+        yield "{}"
+
+    monkeypatch.setattr(StoredAccess, "dump", dump)
+    result = lineage("dump", "--timeout", "600")
+    assert result.stdout == "{}\n"
+    assert result.exit_code == 124
+    assert "what was written before the time was up is not whole" in result.stderr
+
+
+@pytest.mark.usefixtures("here")
+def test_a_command_with_time_enough_answers_as_without() -> None:
+    for arguments in (("back", "out/part-00000:2"), ("export", "out/part-00000:2"), ("dump",)):
+        plain, timed = lineage(*arguments), lineage(*arguments, "--timeout", "600")
+        assert (
+            (plain.exit_code, plain.stdout) == (timed.exit_code, timed.stdout) == (0, plain.stdout)
+        )
+
+
+def test_who_has_no_time_is_not_told_of_fewer_applications(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An application for which there was no time is no application that could not be asked."""
+    store_run("sqlite:///.lineage/lineage.db", here, "app-2", started_at=2000.0)
+    part, asked = StoredAccess._part, list[str]()
+
+    def once(access: StoredAccess, one: Part, *given: Any, **options: Any) -> Answer:
+        asked.append(one.question.app or "")
+        return part(access, one, *given, **options) if len(asked) == 1 else over()
+
+    monkeypatch.setattr(StoredAccess, "_part", once)
+    result = lineage("forward", "in.txt:1", "--timeout", "600")
+    assert len(asked) == 2
+    assert result.exit_code == 124, result.output

@@ -15,7 +15,7 @@ from typing import IO
 
 import typer
 
-from lineage.options import opened, print_json
+from lineage.options import naming_what_is_left, opened, print_json
 from lineage_core.trace_result import Direction
 from lineage_store.asking import Question
 from lineage_store.exports import FORMATS, ExportError, Format, Options, format_for, format_of
@@ -113,13 +113,14 @@ def _stream(output: str) -> Iterator[IO[bytes]]:
     """Stdout, or a file that is there whole or not at all."""
     if output == STDOUT:
         sys.stdout.flush()
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        with naming_what_is_left():
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
         return
     path = Path(output)
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         # A pipe or a device is written to, never replaced.
-        with path.open("wb") as stream:
+        with naming_what_is_left(), path.open("wb") as stream:
             yield stream
         return
     with _replacing(path) as stream:

@@ -16,7 +16,10 @@ from lineage.options import (
     EXIT_INCOMPLETE,
     JsonOption,
     StoreOption,
+    TimeoutOption,
     chosen_store,
+    in_time,
+    naming_what_is_left,
     opened,
     print_json,
     reported,
@@ -24,6 +27,7 @@ from lineage.options import (
 from lineage.records import app as records_app
 from lineage.serving import app as serving_app
 from lineage.stack.commands import app as stack_app
+from lineage_core.budget import current
 
 app = typer.Typer(
     name="lineage",
@@ -271,6 +275,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
         ),
     ] = "",
     as_now: AsNowOption = False,
+    timeout: TimeoutOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -281,7 +286,8 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     question = question_of(
         "backward", places, application, limit, step=step, to=to, as_json=as_json, as_now=as_now
     )
-    ask(url, question, as_json=as_json, where=where)
+    with in_time(timeout):
+        ask(url, question, as_json=as_json, where=where)
 
 
 @app.command("forward")
@@ -294,6 +300,7 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     step: StepOption = False,
     to: ToOption = "",
     as_now: AsNowOption = False,
+    timeout: TimeoutOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -304,7 +311,8 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     question = question_of(
         "forward", places, application, limit, step=step, to=to, as_json=as_json, as_now=as_now
     )
-    ask(url, question, as_json=as_json)
+    with in_time(timeout):
+        ask(url, question, as_json=as_json)
 
 
 @app.command("export")
@@ -341,6 +349,7 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
     ] = None,
     step: StepOption = False,
     to: ToOption = "",
+    timeout: TimeoutOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -355,7 +364,8 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
     options = Options(way=way, texts=texts)
     if limit is not None:
         options = Options(way=way, texts=texts, items_max=limit)
-    export_trace(chosen_store(context, store), wanted, options, as_json=as_json)
+    with in_time(timeout):
+        export_trace(chosen_store(context, store), wanted, options, as_json=as_json)
 
 
 @app.command("openlineage")
@@ -515,10 +525,16 @@ def materialise(
 
 @app.command("dump")
 @reported
-def dump(context: typer.Context, name: AppArgument = "latest", store: StoreOption = "") -> None:
+def dump(
+    context: typer.Context,
+    name: AppArgument = "latest",
+    timeout: TimeoutOption = None,
+    store: StoreOption = "",
+) -> None:
     """Print all lineage of an application, one JSON object a line, the same from every store."""
-    with opened(chosen_store(context, store)) as access:
+    with in_time(timeout), opened(chosen_store(context, store)) as access, naming_what_is_left():
         for line in access.dump(name):
+            current().check()
             typer.echo(line)
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import json
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
+from lineage_core.budget import Budget, TimeUpError, current, within
 from lineage_core.errors import LineageError
 
 if TYPE_CHECKING:
@@ -23,6 +27,10 @@ SERVER_SCHEMES = ("http://", "https://")
 DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
 EXIT_INCOMPLETE = 1
 EXIT_ERROR = 2
+EXIT_TIME_UP = 124
+"""As that of ``timeout`` of coreutils."""
+GRACE_S = 2.0
+"""Seconds beyond its time in which a command may still end where it looks at its budget; then it is interrupted where it is."""
 
 StoreOption = Annotated[
     str,
@@ -36,6 +44,17 @@ StoreOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for tools.")]
+
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        min=0.001,
+        metavar="SECONDS",
+        help=f"Give up after so long, with exit code {EXIT_TIME_UP} (default: never).",
+        show_default=False,
+    ),
+]
 
 
 def chosen_store(context: typer.Context, store: str) -> str:
@@ -63,9 +82,60 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
                 kind = getattr(error, "kind", type(error).__name__)
                 print_json({"error": {"type": kind, "message": str(error)}})
             typer.echo(f"lineage: {error}", err=True)
-            raise typer.Exit(EXIT_ERROR) from None
+            late = isinstance(error, TimeUpError)
+            raise typer.Exit(EXIT_TIME_UP if late else EXIT_ERROR) from None
 
     return wrapped
+
+
+@contextmanager
+def in_time(seconds: float | None) -> Iterator[None]:
+    """Do something within a budget of seconds; None: however long it takes.
+
+    Raises:
+        TimeUpError: it takes longer. What looks at no budget, as a query of Spark or a server, is interrupted.
+    """
+    if seconds is None:
+        yield
+        return
+    hint = "allow more (--timeout), or narrow it: fewer rows, one step (--step), or a node nearer by (--to)"
+    with within(Budget(seconds=seconds, hint=hint)) as budget, _interrupted(budget, seconds):
+        try:
+            yield
+        except Exception as error:
+            if not budget.is_over:
+                raise
+            # Libraries make errors of their own of the interruption.
+            raise budget.late() from error
+        if budget.gone.done():
+            # Something went on without what was interrupted.
+            raise budget.late()
+
+
+@contextmanager
+def naming_what_is_left() -> Iterator[None]:
+    """Write to what can't be taken back, as a pipe: say so where the time is up before its end."""
+    try:
+        yield
+    except Exception:
+        if current().is_over:
+            typer.echo("lineage: what was written before the time was up is not whole", err=True)
+        raise
+
+
+@contextmanager
+def _interrupted(budget: Budget, seconds: float) -> Iterator[None]:
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        budget.leave()
+        raise budget.late()
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _is_expected(error: Exception) -> bool:

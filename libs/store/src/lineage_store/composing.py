@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from lineage_core.budget import current
 from lineage_core.errors import LineageError
 from lineage_core.trace_result import TraceError
 from lineage_store.answers import Answer, Group, NotAsked
@@ -115,6 +116,8 @@ class _Asked:
         except NoSuchRowError as problem:
             self.missing.append((part, problem))
         except LineageError as problem:
+            # Others are not asked instead of one for which there was no time.
+            current().check()
             self.refused.append((part, problem))
 
     @property

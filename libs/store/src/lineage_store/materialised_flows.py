@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from lineage_core.budget import current
 from lineage_core.errors import LineageError
 from lineage_core.graph import FlowGraph
 from lineage_core.recipe import Recipe
@@ -89,6 +90,7 @@ def best(
     except StoreUnavailableError:
         raise
     except LineageError as problem:
+        current().check()
         return found.instead_of(problem)
     if by_query or question.as_now or found.missing or answer.exact:
         return answer
@@ -136,6 +138,7 @@ class MaterialisedFlows:
         except (ForbiddenRowsError, StoreUnavailableError):
             raise
         except LineageError:
+            current().check()
             # Rows that were not materialised, or none at all: the query says which.
             return None
         if traced.app != app:
