@@ -278,6 +278,17 @@ def test_applications_are_listed_with_their_status(store: GraphStore, clock: Clo
             ask("other")
 
 
+def test_names_are_all_that_messages_gave(store: GraphStore) -> None:
+    assert store.names() == {}
+    store.write("one", [begin("one", 1.0), begin("one", 1.0)])
+    store.write("two", [begin("two", 2.0), Begin(app="two", name="another", started_at=3.0)])
+    store.write("late", [Heartbeat(app="late", at=4.0)])
+    assert store.names() == {
+        "one": frozenset({"name of one"}),
+        "two": frozenset({"name of two", "another"}),
+    }
+
+
 def test_the_same_message_twice_is_one(store: GraphStore) -> None:
     node = Register(app=APP, node="4", kind="shuffle", op="reduceByKey", call_site="job.py:3")
     store.write(APP, [begin(APP), node, node])

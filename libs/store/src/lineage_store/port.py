@@ -63,6 +63,9 @@ class GraphStore(Protocol):
     def application_ids(self) -> Sequence[str]:
         """The ids of :meth:`applications`, in the same order, without counting anything."""
 
+    def names(self) -> Mapping[str, frozenset[str]]:
+        """All names that messages give each application, in one question; none of one whose beginning is on its way."""
+
     def messages(self, app: str, *kinds: str) -> Sequence[Message]:
         """Messages of an application in the order written, of some types or (none given) all."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
 from lineage_core.errors import FrameError
 from lineage_core.graph import FlowGraph
-from lineage_core.message import MESSAGE_BYTES_MAX, Message, Recipe, parse_message
+from lineage_core.message import MESSAGE_BYTES_MAX, Begin, Message, Recipe, parse_message
 from lineage_core.recipe import File
 from lineage_core.recipe import Recipe as Document
 from lineage_core.zstd import compress, decompress
@@ -17,6 +18,16 @@ REPEATED_MAX = 8_192
 """Signs of a message that is kept for the next question."""
 LEVEL = 9
 """Of zstd: a recipe is written once, and takes a millisecond."""
+
+
+def names_in(rows: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
+    """What applications are called, by their ids and the bodies of their beginnings."""
+    found: dict[str, frozenset[str]] = {}
+    for app, body in rows:
+        begun = parse_body(body)
+        if isinstance(begun, Begin):
+            found[app] = found.get(app, frozenset()) | {begun.name}
+    return found
 
 
 def packed_body(body: str) -> bytes:

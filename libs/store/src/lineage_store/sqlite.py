@@ -22,6 +22,7 @@ from lineage_store.errors import StoreError
 from lineage_store.migrations import connect
 from lineage_store.port import ApplicationRecord
 from lineage_store.reading import SqliteGraph
+from lineage_store.recipes import names_in
 from lineage_store.writing import Writer
 
 _VACUUM_PAGES = 2_000
@@ -121,6 +122,14 @@ class SqliteStore:
     def application_ids(self) -> Sequence[str]:
         rows = self._query("SELECT app FROM application ORDER BY started_at DESC, app DESC")
         return [app for (app,) in rows]
+
+    def names(self) -> Mapping[str, frozenset[str]]:
+        return names_in(
+            self._query(
+                "SELECT application.app, message.body FROM application "
+                "JOIN message ON message.app = application.id AND message.type = 'begin'"
+            )
+        )
 
     def messages(self, app: str, *kinds: str) -> Sequence[Message]:
         return self.graph(app).messages(*kinds)

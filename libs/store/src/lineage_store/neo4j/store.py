@@ -27,6 +27,7 @@ from lineage_store.neo4j.schema import migrate
 from lineage_store.neo4j.told_runs import ToldRuns
 from lineage_store.neo4j.vitals import Vitals, read_vitals
 from lineage_store.port import ApplicationRecord
+from lineage_store.recipes import names_in
 
 DELETED_AT_ONCE = 5_000
 """Nodes or relationships of one transaction when an application is deleted."""
@@ -50,6 +51,14 @@ CALL (a) {
 }
 RETURN a.app, a.name, a.started_at, a.ended_at, a.status,
     coalesce($now, timestamp() / 1000.0) - a.seen_at, flows, high, low, recipes
+"""
+
+_BEGINNINGS: Final[LiteralString] = """
+UNWIND $apps AS app
+MATCH (m:Message)
+USING INDEX m:Message(app, type)
+WHERE m.app = app AND m.type = 'begin'
+RETURN m.app, m.body
 """
 
 _BLOCK_KEYS: Final[LiteralString] = """
@@ -220,6 +229,10 @@ class Neo4jStore:
     def application_ids(self) -> Sequence[str]:
         rows = self._connection.read("MATCH (a:Application) RETURN a.app, a.started_at")
         return [app for app, _ in sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)]
+
+    def names(self) -> Mapping[str, frozenset[str]]:
+        rows = self._connection.read(_BEGINNINGS, apps=list(self.application_ids()))
+        return names_in((app, body) for app, body in rows)
 
     def messages(self, app: str, *kinds: str) -> Sequence[Message]:
         return self.graph(app).messages(*kinds)
