@@ -29,6 +29,9 @@
 {{- if not (or $auth.tokens.existingSecret $auth.oidc.issuer $values.tryout.enabled) -}}
 {{- fail "\nthe query API lets nobody in: set queryApi.auth.tokens.existingSecret (a Secret with a file made by `lineage token`) or queryApi.auth.oidc.issuer" -}}
 {{- end -}}
+{{- if and $values.queryApi.grants.existingSecret (ne (toString (default 0 (get $values.queryApi.settings "LINEAGE_API_METRICS_APPLICATIONS"))) "0") -}}
+{{- fail "\nqueryApi.grants.existingSecret is set: leave LINEAGE_API_METRICS_APPLICATIONS out of queryApi.settings, for /metrics tells names of applications to whoever reads it" -}}
+{{- end -}}
 {{- if and $auth.oidc.issuer (not $auth.oidc.audience) -}}
 {{- fail "\nqueryApi.auth.oidc.issuer is set: queryApi.auth.oidc.audience must be, too" -}}
 {{- end -}}

@@ -24,6 +24,9 @@
 {{- if include "lineage-master.tokensSecret" . }}
 - {name: LINEAGE_API_TOKENS, value: /run/secrets/lineage/api/tokens.toml}
 {{- end }}
+{{- if $api.grants.existingSecret }}
+- {name: LINEAGE_API_GRANTS, value: /run/secrets/lineage/api/grants.toml}
+{{- end }}
 {{- with $api.auth.oidc.issuer }}
 - {name: LINEAGE_OIDC_ISSUER, value: {{ . | quote }}}
 - {name: LINEAGE_OIDC_AUDIENCE, value: {{ $api.auth.oidc.audience | quote }}}
@@ -33,8 +36,9 @@
 - {name: LINEAGE_OIDC_CLIENT_ID, value: {{ . | quote }}}
 - {name: LINEAGE_OIDC_SCOPES, value: {{ $api.auth.oidc.scopes | quote }}}
 {{- end }}
-{{- if and .Values.monitoring.podMonitor.enabled (not .Values.ingress.enabled) (not (hasKey $api.settings "LINEAGE_API_METRICS_APPLICATIONS")) }}
-# The dashboard of applications shows the latest of them. An Ingress would show their names to everybody.
+{{- if and .Values.monitoring.podMonitor.enabled (not .Values.ingress.enabled) (not $api.grants.existingSecret) (not (hasKey $api.settings "LINEAGE_API_METRICS_APPLICATIONS")) }}
+# The dashboard of applications shows the latest of them. An Ingress would show their names to everybody, and
+# metrics know no callers.
 - {name: LINEAGE_API_METRICS_APPLICATIONS, value: "20"}
 {{- end }}
 - {name: LINEAGE_CACHE, value: /var/cache/lineage}
@@ -69,6 +73,13 @@
 - secret:
     name: {{ .name }}
     items: [{key: {{ .key }}, path: api/tokens.toml}]
+{{- end }}
+{{- with .Values.queryApi.grants }}
+{{- if .existingSecret }}
+- secret:
+    name: {{ .existingSecret }}
+    items: [{key: {{ .key }}, path: api/grants.toml}]
+{{- end }}
 {{- end }}
 {{- end -}}
 

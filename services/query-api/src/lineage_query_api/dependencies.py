@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated
 
@@ -22,7 +22,7 @@ def _scope(request: Request) -> Scope:
     scopes: Scopes = request.app.state.scopes
     found = gate.authenticate(request.headers.get("authorization"))
     request.state.caller = found
-    return scopes.of(found)
+    return scopes.of(found, f"{request.method} {request.scope['route'].path}")
 
 
 Granted = Annotated[Scope, Depends(_scope)]
@@ -31,9 +31,16 @@ Granted = Annotated[Scope, Depends(_scope)]
 def _within(request: Request, scope: Granted) -> tuple[Lineages, Principal]:
     named = request.path_params
     if "trace" in named:
-        with suppress(ProblemError):
-            return scope.within(unpack(named["trace"]).app)
-    return scope.within(named.get("app"))
+        try:
+            app = unpack(named["trace"]).app
+        except ProblemError:
+            # What asks for the trace says so.
+            return scope.traced, replace(scope.caller, rows=False)
+        return scope.within(app)
+    if "app" in named:
+        return scope.within(named["app"])
+    # All that may be known of are listed, and judged.
+    return scope.listed, scope.caller
 
 
 Within = Annotated[tuple[Lineages, Principal], Depends(_within)]

@@ -48,6 +48,15 @@ def no_rows() -> ProblemError:
     )
 
 
+def partly() -> ProblemError:
+    """A question whose answer may tell what grants hide from a caller, or mask."""
+    return ProblemError(
+        HTTPStatus.FORBIDDEN,
+        "the answer may tell what is hidden from you of this application, or masked",
+        hint="trace rows by their places, one application at a time; or ask for a grant of all of its datasets",
+    )
+
+
 def too_much(detail: str, hint: str) -> ProblemError:
     """A question whose answer costs more than the server gives."""
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, hint=hint)

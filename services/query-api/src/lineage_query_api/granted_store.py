@@ -5,23 +5,22 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from lineage_core.block import BlockId, FlowBlock
 from lineage_core.graph import EdgeBatch, FlowGraph
 from lineage_core.linking import TaskId
 from lineage_core.message import Begin, Message
 from lineage_core.sealing import Seal
-from lineage_core.verdict import StoreCounts
+from lineage_core.verdict import JUDGED, StoreCounts, Verdict
 from lineage_query_api.grants import fits
 from lineage_store.errors import UnfitStoreError
 from lineage_store.materialised import stands_for
 from lineage_store.opened import Opened, Opener
 from lineage_store.port import ApplicationRecord, GraphStore
 
-NAMES_KEPT = 100_000
 NAMES_S = 5.0
 """Seconds for which names are taken for all there are: another one may be on its way, and hides the application."""
 
@@ -33,25 +32,22 @@ class ApplicationNames:
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[frozenset[str], float]] = {}
+        self._known: dict[str, frozenset[str]] = {}
+        self._until = -math.inf
 
     def of(self, app: str) -> frozenset[str]:
         """All names that messages of an application give it: usually one, none while its beginning is on its way."""
-        now = self._clock()
-        with self._lock:
-            names, until = self._known.get(app, (frozenset(), -math.inf))
-        if now < until:
-            return names
-        try:
-            begun = self._store.messages(app, "begin")
-        except KeyError:
-            return frozenset()
-        names = frozenset(one.name for one in begun if isinstance(one, Begin))
-        if names:
-            with self._lock:
-                if len(self._known) >= NAMES_KEPT:
-                    self._known.clear()
-                self._known[app] = names, now + NAMES_S
+        names = self._all().get(app)
+        if names is None:
+            # It may have come since all were asked for.
+            try:
+                begun = self._store.messages(app, "begin")
+            except KeyError:
+                return frozenset()
+            names = frozenset(one.name for one in begun if isinstance(one, Begin))
+            if names:
+                with self._lock:
+                    self._known[app] = names
         return names
 
     def keep(self, ids: Iterable[str]) -> None:
@@ -61,19 +57,19 @@ class ApplicationNames:
             for app in self._known.keys() - kept:
                 del self._known[app]
 
+    def _all(self) -> Mapping[str, frozenset[str]]:
+        now = self._clock()
+        with self._lock:
+            if now < self._until:
+                return self._known
+        found = dict(self._store.names())
+        with self._lock:
+            self._known, self._until = found, now + NAMES_S
+            return self._known
 
-class GrantedStore:
-    """The applications of a store whose names fit some patterns; nothing can be written.
 
-    Lineage that was materialised (``APP.rows``) is that of the application whose rows it holds.
-    """
-
-    def __init__(
-        self, store: GraphStore, names: ApplicationNames, patterns: frozenset[str]
-    ) -> None:
-        self._store = store
-        self._names = names
-        self.patterns = patterns
+class ReadOnlyStore:
+    """A store that nothing is written to, and that is closed by who opened it."""
 
     def write(
         self,
@@ -93,6 +89,55 @@ class GrantedStore:
         """
         raise UnfitStoreError("nothing is written through grants")
 
+    def close(self) -> None:
+        """Nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Seen(Protocol):
+    """Says of which applications all is seen."""
+
+    def whole(self, app: str) -> bool:
+        """Whether nothing of an application is hidden or masked."""
+
+    def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
+        """The verdict of an application without what it tells of what is hidden."""
+
+
+class GrantedStore(ReadOnlyStore):
+    """The applications of a store whose names fit some patterns.
+
+    Lineage that was materialised (``APP.rows``) is that of the application whose rows it holds. ``seen``: says what is
+    hidden of them; None: nothing is. ``wholly``: just those are there of which nothing is hidden; others are listed
+    and judged, and no more. ``key``: names what is there, and no other.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        names: ApplicationNames,
+        patterns: frozenset[str],
+        seen: Seen | None = None,
+        *,
+        wholly: bool = False,
+    ) -> None:
+        self._store = store
+        self._names = names
+        self._patterns = patterns
+        self._seen = seen
+        self._wholly = wholly
+        self.key: Hashable = (patterns, seen, wholly)
+
     def application_ids(self) -> Sequence[str]:
         """As :meth:`GraphStore.application_ids`, of those that are granted."""
         ids = self._store.application_ids()
@@ -105,14 +150,21 @@ class GrantedStore:
         granted = set(self.application_ids())
         return [one for one in records if one.app in granted]
 
+    def names(self) -> Mapping[str, frozenset[str]]:
+        """As :meth:`GraphStore.names`, of those that are granted."""
+        return {app: self._names.of(app) for app in self.application_ids()}
+
     def messages(self, app: str, *kinds: str) -> Sequence[Message]:
         """As :meth:`GraphStore.messages`; raises KeyError for others."""
         self._check(app)
-        return [self._seen(one) for one in self._store.messages(app, *kinds)]
+        if not kinds or not set(kinds) <= set(JUDGED):
+            self._check_whole(app)
+        return [self._shown(one) for one in self._store.messages(app, *kinds)]
 
     def graph(self, app: str) -> FlowGraph:
         """As :meth:`GraphStore.graph`; raises KeyError for others, too."""
         self._check(app)
+        self._check_whole(app)
         return self._store.graph(app)
 
     def counts(self, app: str) -> StoreCounts:
@@ -127,30 +179,29 @@ class GrantedStore:
 
     def shows(self, app: str) -> bool:
         """Whether an application is granted, by its whole id; of one that is not there nobody knows a name."""
-        base = stands_for(app)
-        names = (base and self._names.of(base)) or self._names.of(app)
+        names = names_of(self._names, app)
         # All of them: who sends a second name for an application of others does not get to see it.
-        return bool(names) and all(fits(name, self.patterns) for name in names)
+        if not names or not all(fits(name, self._patterns) for name in names):
+            return False
+        return not self._wholly or self.is_whole(app)
 
-    def close(self) -> None:
-        """Nothing: the store behind it is closed by who opened it."""
+    def is_whole(self, app: str) -> bool:
+        """Whether nothing of an application is hidden."""
+        return self._seen is None or self._seen.whole(app)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
+        """A verdict without what it tells of hidden datasets."""
+        return verdict if self._seen is None else self._seen.verdict_of(app, verdict)
 
     def _check(self, app: str) -> None:
         if not self.shows(app):
             raise KeyError(app)
 
-    def _seen(self, message: Message) -> Message:
+    def _check_whole(self, app: str) -> None:
+        if not self.is_whole(app):
+            raise KeyError(app)
+
+    def _shown(self, message: Message) -> Message:
         if isinstance(message, Begin) and message.earlier:
             earlier = tuple(app for app in message.earlier if self.shows(app))
             return message.model_copy(update={"earlier": earlier})
@@ -167,10 +218,16 @@ class GrantedOpener(Opener):
 
     def open(self, app: str) -> Opened:
         """As :meth:`Opener.open`; raises KeyError for others, too."""
-        if not self._granted.shows(app):
+        if not (self._granted.shows(app) and self._granted.is_whole(app)):
             raise KeyError(app)
         return self._shared.open(app)
 
     def forget(self, app: str) -> None:
         """As :meth:`Opener.forget`, for all callers."""
         self._shared.forget(app)
+
+
+def names_of(names: ApplicationNames, app: str) -> frozenset[str]:
+    """The names that grants know an application by: those of the one whose rows it holds."""
+    base = stands_for(app)
+    return (base and names.of(base)) or names.of(app)

@@ -1,4 +1,4 @@
-"""Grants: which applications a caller may trace, and of which of these they may read the text of rows."""
+"""Grants: which applications and datasets a caller may know, and of which of these they may read rows, and columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 
 from lineage_query_api.auth import Principal
 from lineage_query_api.rereading import Reread, read_toml
@@ -16,28 +16,90 @@ SETTING = "LINEAGE_API_GRANTS"
 EVERYTHING = frozenset({"*"})
 Caller = Annotated[str, Field(pattern=r"^(\*|(token|sub|role):.{1,500})$")]
 Pattern = Annotated[str, Field(min_length=1, max_length=500)]
+Patterns = Annotated[tuple[Pattern, ...], Field(min_length=1)]
+_ALL = ("*",)
 
 
 class _Grant(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     callers: Annotated[tuple[Caller, ...], Field(min_length=1)]
-    applications: Annotated[tuple[Pattern, ...], Field(min_length=1)]
+    applications: Patterns
+    datasets: Patterns = _ALL
     rows: StrictBool = False
+    row_datasets: Patterns | None = None
+
+    @model_validator(mode="after")
+    def _has_rows(self) -> _Grant:
+        if self.row_datasets is not None and not self.rows:
+            raise ValueError("row_datasets goes with rows = true")
+        return self
+
+
+class _Rule(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    callers: Annotated[tuple[Caller, ...], Field(min_length=1)] = _ALL
+    unless: tuple[Caller, ...] = ()
+    datasets: Patterns
+
+    def holds_for(self, known: frozenset[str]) -> bool:
+        """Whether the rule is for who is known by some identities."""
+        return bool(known & set(self.callers)) and not known & set(self.unless)
+
+
+class _Hide(_Rule):
+    pass
+
+
+class _Mask(_Rule):
+    columns: Patterns
 
 
 class _Grants(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     grant: tuple[_Grant, ...] = ()
+    hide: tuple[_Hide, ...] = ()
+    mask: tuple[_Mask, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Columns of datasets whose values are not shown."""
+
+    datasets: frozenset[str]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetGrant:
+    """Datasets that a caller may know of some applications, and those of them whose rows they may read."""
+
+    applications: frozenset[str]
+    datasets: frozenset[str]
+    read: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRules:
+    """What a caller may see of the applications that they are granted."""
+
+    grants: tuple[DatasetGrant, ...]
+    hidden: frozenset[str]
+    masks: tuple[Mask, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Patterns of the names of applications that a caller may trace, and whose rows they may read."""
+    """Patterns of the names of applications that a caller may trace, and whose rows they may read.
+
+    ``rules``: what of these they may see; None: all of it.
+    """
 
     traced: frozenset[str]
     read: frozenset[str]
+    rules: DatasetRules | None = None
 
 
 class Grants:
@@ -57,10 +119,11 @@ class Grants:
             SettingsError: the file can't be read or used any more.
         """
         known = caller.identities | {"*"}
-        own = [grant for grant in self._file.get() if known & set(grant.callers)]
+        found = self._file.get()
+        own = [grant for grant in found.grant if known & set(grant.callers)]
         traced = frozenset(one for grant in own for one in grant.applications)
         read = frozenset(one for grant in own if grant.rows for one in grant.applications)
-        return Granted(_simple(traced), _simple(read))
+        return Granted(_simple(traced), _simple(read), _rules(found, own, known))
 
 
 def fits(name: str, patterns: frozenset[str]) -> bool:
@@ -68,13 +131,38 @@ def fits(name: str, patterns: frozenset[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def read_grants(path: Path) -> tuple[_Grant, ...]:
+def read_grants(path: Path) -> _Grants:
     """The grants of a file.
 
     Raises:
         SettingsError: the file can't be read or used.
     """
-    return read_toml(SETTING, path, _Grants).grant
+    return read_toml(SETTING, path, _Grants)
+
+
+def _rules(found: _Grants, own: list[_Grant], known: frozenset[str]) -> DatasetRules | None:
+    hidden = [one for one in found.hide if one.holds_for(known)]
+    masks = [one for one in found.mask if one.holds_for(known)]
+    narrow = any(
+        not {"*"} & set(patterns)
+        for one in own
+        for patterns in (one.datasets, _ALL if one.row_datasets is None else one.row_datasets)
+    )
+    if not (hidden or masks or narrow):
+        return None
+    return DatasetRules(
+        tuple(_dataset_grant(one) for one in own),
+        frozenset(pattern for one in hidden for pattern in one.datasets),
+        tuple(Mask(frozenset(one.datasets), one.columns) for one in masks),
+    )
+
+
+def _dataset_grant(grant: _Grant) -> DatasetGrant:
+    datasets = frozenset(grant.datasets)
+    read = frozenset(grant.datasets if grant.row_datasets is None else grant.row_datasets)
+    return DatasetGrant(
+        frozenset(grant.applications), datasets, read if grant.rows else frozenset()
+    )
 
 
 def _simple(patterns: frozenset[str]) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -18,10 +18,18 @@ from lineage_core.budget import MIB, Budget, current, within
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, NodeItems
 from lineage_core.verdict import Verdict
-from lineage_query_api.errors import ProblemError, busy, no_rows, too_much
+from lineage_query_api.errors import ProblemError, busy, no_rows, partly, too_much
 from lineage_query_api.granted_store import GrantedOpener, GrantedStore
 from lineage_query_api.models import StartModel, TraceRequest
 from lineage_query_api.noted_traces import Computed, NotedTrace, NotedTraces
+from lineage_query_api.seen_store import (
+    HIDDEN_WARNING,
+    MASKED_WARNING,
+    SeenListing,
+    SeenOpener,
+    SeenReader,
+    SeenStore,
+)
 from lineage_query_api.settings import QueryApiSettings
 from lineage_query_api.trace_ids import pack
 from lineage_store.answers import Answer, Item
@@ -89,19 +97,19 @@ class Trace:
 class _Kept:
     """What all callers share: turns, and what is kept between questions. ``lock``: of all but the turns.
 
-    ``traces`` and ``verdicts`` are those of a scope each, by the patterns of its grants (None: all applications).
+    ``traces`` are those of a scope each, by the key of its store (None: all applications).
     """
 
     def __init__(self, parallel: int) -> None:
         self.turns = threading.BoundedSemaphore(parallel)
         self.lock = threading.Lock()
         self.waiting = 0
-        self.traces: OrderedDict[tuple[frozenset[str] | None, str], Trace] = OrderedDict()
+        self.traces: OrderedDict[tuple[Hashable, str], Trace] = OrderedDict()
         self.runs = 0
         self.listings: OrderedDict[str, Listing] = OrderedDict()
-        self.verdicts: OrderedDict[tuple[frozenset[str] | None, str], Verdict] = OrderedDict()
+        self.verdicts: OrderedDict[tuple[Hashable, str], Verdict] = OrderedDict()
 
-    def keep(self, scope: frozenset[str] | None, trace: Trace) -> None:
+    def keep(self, scope: Hashable, trace: Trace) -> None:
         """Have a trace again when it is asked for again, within bounds."""
         with self.lock:
             self.forget(scope, trace.id)
@@ -110,7 +118,7 @@ class _Kept:
             while len(self.traces) > TRACES_KEPT or self.runs > RUNS_KEPT:
                 self.forget(*next(iter(self.traces)))
 
-    def forget(self, scope: frozenset[str] | None, key: str) -> None:
+    def forget(self, scope: Hashable, key: str) -> None:
         """Keep a trace no more. Who calls it holds the lock."""
         dropped = self.traces.pop((scope, key), None)
         self.runs -= 0 if dropped is None else dropped.runs
@@ -141,17 +149,24 @@ class Lineages:
         self.settings = settings
         self._reader = reader
         self._part_of = part_of
-        self._scope: frozenset[str] | None = None
-        if part_of is not None and isinstance(store, GrantedStore):
-            self._scope = store.patterns
-            self._opener: Opener = GrantedOpener(part_of._opener, store)
+        self._scope: Hashable = None
+        self._seen = store if isinstance(store, SeenStore) else None
+        self._granted = store if isinstance(store, GrantedStore | SeenStore) else None
+        if part_of is not None and isinstance(store, SeenStore):
+            self._scope = store.key
+            self._reader = reader = SeenReader(reader, store.look)
+            self._opener: Opener = SeenOpener(part_of._opener, store, reader)
+        elif part_of is not None and isinstance(store, GrantedStore):
+            self._scope = store.key
+            self._opener = GrantedOpener(part_of._opener, store)
         else:
             cache_bytes = settings.api_cache_mb << 20
             self._opener = Opener(
                 store, reader, keep=settings.api_kept, stale_s=STALE_S, cache_bytes_max=cache_bytes
             )
         shared = None if part_of is None else part_of.noted
-        self.noted: NotedTraces = NotedTraces(store, reader, settings, shared, self._scope)
+        look = None if self._seen is None else self._seen.look
+        self.noted: NotedTraces = NotedTraces(store, reader, settings, shared, self._scope, look)
         self._asker = Asker(store, reader, self._opener)
         self._flows = MaterialisedFlows(store, reader, self._opener)
         self._kept: _Kept = _Kept(settings.api_parallel) if part_of is None else part_of._kept
@@ -160,8 +175,8 @@ class Lineages:
         """Stop what was started for questions; the store stays open."""
         self.noted.close()
 
-    def within(self, store: GrantedStore) -> Lineages:
-        """Those of the applications that are granted to some callers."""
+    def within(self, store: GrantedStore | SeenStore) -> Lineages:
+        """Those of the applications that are granted to some callers, or of what is shown of one of them."""
         return Lineages(store, self._reader, self.settings, part_of=self)
 
     @property
@@ -193,9 +208,12 @@ class Lineages:
             ) from error
 
     def _warned(self, warnings: tuple[str, ...]) -> tuple[str, ...]:
-        if self._part_of is None or LEFT_OUT in warnings:
+        if self._part_of is None:
             return warnings
-        return (*warnings, LEFT_OUT)
+        said = [LEFT_OUT]
+        if self._seen is not None:
+            said.append(HIDDEN_WARNING if self._seen.look.hides else MASKED_WARNING)
+        return tuple(dict.fromkeys((*warnings, *said)))
 
     # -- applications ------------------------------------------------------------------------
 
@@ -243,13 +261,13 @@ class Lineages:
         with self._kept.lock:
             kept = self._kept.verdicts.get((self._scope, app))
         if kept is not None:
-            return kept
+            return self._shown(app, kept)
         try:
-            verdict = verdict_of(self.store, app)
+            verdict = verdict_of(self.store if self._seen is None else self._seen.judged, app)
         except KeyError as error:
             raise NotFoundError(f"there is no application {app!r}") from error
         self._keep_verdict(app, verdict)
-        return verdict
+        return self._shown(app, verdict)
 
     def answerable(self, app: str) -> Verdict:
         """:meth:`verdict` with whether rows of all outputs can be traced; not known where this server has no PySpark.
@@ -258,7 +276,8 @@ class Lineages:
             NotFoundError: there is none.
         """
         verdict = self.verdict(app)
-        if verdict.answerable is not None or find_spec("lineage_frames") is None:
+        hides = self._seen is not None and self._seen.look.hides
+        if verdict.answerable is not None or hides or find_spec("lineage_frames") is None:
             return verdict
         from lineage_frames.answerable import with_answerable
         from lineage_frames.functions import NO_CODE
@@ -267,6 +286,9 @@ class Lineages:
         if found.answerable is not None:
             self._keep_verdict(app, found)
         return found
+
+    def _shown(self, app: str, verdict: Verdict) -> Verdict:
+        return verdict if self._granted is None else self._granted.verdict_of(app, verdict)
 
     def _keep_verdict(self, app: str, verdict: Verdict) -> None:
         # Late deliveries may still complete what is final and incomplete.
@@ -297,7 +319,8 @@ class Lineages:
         with self._kept.lock:
             kept = listings.get(opened.app)
             if kept is None or kept.opened is not opened:
-                kept = listings[opened.app] = Listing(opened)
+                kind = Listing if self._seen is None else SeenListing
+                kept = listings[opened.app] = kind(opened)
             listings.move_to_end(opened.app)
             while len(listings) > self.settings.api_kept:
                 listings.popitem(last=False)
@@ -379,6 +402,7 @@ class Lineages:
         return replace(found, answer=replace(found.answer, warnings=warnings))
 
     def _ask_any(self, question: Question, *, rows: bool) -> Traced | Computed:
+        self._check_places(question.places)
         with self._hiding():
             plan = plan_of(self.store, self._reader, question)
         if not rows and any(part.noted and part.noted.valued for part in plan.parts):
@@ -446,6 +470,15 @@ class Lineages:
             traced = self._asker.trace(question)
         return replace(traced, warnings=self._warned(traced.warnings))
 
+    def _check_places(self, places: Sequence[str]) -> None:
+        """Refuse questions by values where some of these are masked: what is found tells them.
+
+        Raises:
+            ProblemError: 403.
+        """
+        if self._seen is not None and any(parse_valued(place) is not None for place in places):
+            raise partly()
+
     def _through(self, question: Question, traced: Traced, *, rows: bool) -> Traced | Computed:
         """A trace of records, through the DataFrames whose rows some of them are."""
         if not self.noted.goes_on(question, traced):
@@ -463,6 +496,9 @@ class Lineages:
         """
         if request.start.contains is not None and not rows:
             raise no_rows()
+        if self._seen is not None and (request.start.contains or request.start.values):
+            raise partly()
+        self._check_places(request.start.places)
         opened = self.open(name)
         request = self._resolved(opened, request)
         return opened, request, pack(opened.app, request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from importlib.util import find_spec
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from lineage_core.address import named_space
 from lineage_core.region import Region
 from lineage_core.trace_result import NodeItems, TraceError
-from lineage_query_api.errors import ProblemError, no_rows
+from lineage_query_api.errors import ProblemError, no_rows, partly
+from lineage_query_api.masking import masked_answer
 from lineage_query_api.models import TraceRequest
 from lineage_query_api.one_spark import ELSEWHERE, OneSpark
 from lineage_query_api.settings import QueryApiSettings
+from lineage_query_api.sights import Look
 from lineage_store.answers import Answer, Group
 from lineage_store.asking import Question, goes_on
 from lineage_store.noted import NotedPlace
@@ -88,14 +90,19 @@ class NotedTraces:
         reader: RowReader,
         settings: QueryApiSettings,
         shared: NotedTraces | None = None,
-        scope: frozenset[str] | None = None,
+        scope: Hashable = None,
+        look: Look | None = None,
     ) -> None:
-        """``shared``: those of the whole store, with which it shares Spark and what is kept, each ``scope`` its own."""
+        """``shared``: those of the whole store, with which it shares Spark and what is kept, each ``scope`` its own.
+
+        ``look``: of the one application that the store holds, where something of it is hidden or masked.
+        """
+        self._look = look
         self._store = store
         self._reader = reader
         self._scope = scope
         self._spark: OneSpark | None
-        self._kept: OrderedDict[tuple[frozenset[str] | None, str], NotedTrace]
+        self._kept: OrderedDict[tuple[Hashable, str], NotedTrace]
         if shared is None:
             roots = reader.roots if isinstance(reader, RootedReader) else None
             self._spark = OneSpark(settings, roots) if settings.spark_master else None
@@ -106,6 +113,8 @@ class NotedTraces:
 
     def goes_on(self, question: Question, traced: Traced) -> bool:
         """Whether a trace of records is to go on through DataFrames here."""
+        if self._look is not None and not self._look.traceable:
+            raise partly()
         return self._spark is not None and goes_on(question, traced)
 
     def go_on(self, question: Question, traced: Traced, *, rows: bool) -> Answer:
@@ -138,6 +147,11 @@ class NotedTraces:
         """
         if noted.valued is not None and not rows:
             raise no_rows()
+        if self._look is not None:
+            if noted.valued is not None or not (self._look.traceable and self._look.of_frames):
+                raise partly()
+            # What Spark says of a row that it can't compute may hold its values.
+            rows = False
         if self._spark is None:
             raise TraceError(
                 f"{noted.place} names rows of a DataFrame (node {noted.nodes[0]} of {noted.app}): they are traced "
@@ -154,10 +168,13 @@ class NotedTraces:
             from lineage_frames.overwritten import check_before
 
             check_before(self._store, self._reader, question, noted)
-        return self._spark.run(lambda session: _answer(session, question, trace, rows=rows))
+        found = self._spark.run(lambda session: _answer(session, question, trace, rows=rows))
+        return found if self._look is None else masked_answer(found, self._look)
 
     def looked_up(self, question: Question, traced: Traced, *, rows: bool) -> Answer:
         """What a trace along materialised flows says, as an answer of the application that these are of."""
+        if self._look is not None:
+            raise partly()
         limit = ITEMS_KEPT if question.limit is None else min(question.limit, ITEMS_KEPT)
         answer = traced.answer(limit, texts=question.texts and rows)
 

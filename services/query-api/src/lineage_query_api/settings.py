@@ -52,7 +52,7 @@ class QueryApiSettings(BaseSettings):
     )
     api_grants: Path | None = Field(
         None,
-        description="file of grants: which applications callers may trace, and of which they may read rows; none: all",
+        description="file of grants: which applications and datasets callers may trace, of which they may read rows, and which columns of these are masked; none: all",
     )
     api_token: Annotated[str, Field(pattern=TOKEN)] = Field(
         "",

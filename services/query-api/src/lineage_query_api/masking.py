@@ -1,0 +1,126 @@
+"""Rows of which some columns are masked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from lineage_core.recipe import Source
+from lineage_core.trace_result import Direction
+from lineage_query_api.sights import BY_NAME, CORRUPT, Look, Shown, is_named
+from lineage_store.answers import Answer, Group
+
+MASK = "***"
+"""What stands for a value, whatever it is, and for NULL."""
+_CORRUPT = "_corrupt_record"
+"""Where readers of Spark keep a row that they could not read, where no option says otherwise."""
+
+
+def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) -> str | None:
+    """A row without the values of some columns: of a JSON object by name, of anything else no value at all.
+
+    Args:
+        text: the row; None: there is none, or it is not shown.
+        masked: names of columns.
+        listed: each of them is named, whether the row has it or not: NULLs are not in the text of a row.
+    """
+    if text is None or not masked:
+        return text
+    try:
+        held = json.loads(
+            text,
+            object_pairs_hook=_Pairs,
+            parse_float=_Number,
+            parse_int=_Number,
+            parse_constant=_Number,
+        )
+    except (ValueError, RecursionError):
+        return MASK
+    if not isinstance(held, _Pairs):
+        return MASK
+    hidden = (*masked, _CORRUPT)
+    kept = [
+        # What lies within a column is not told apart.
+        (
+            name,
+            MASK if isinstance(value, list) or (not listed and is_named(name, hidden)) else value,
+        )
+        for name, value in held
+        if not (listed and is_named(name, hidden))
+    ]
+    if listed:
+        # In one order, behind the others: where they stood would tell which are NULL.
+        kept += [(column, MASK) for column in masked]
+    return "{" + ",".join(f"{_json(name)}:{_json(value)}" for name, value in kept) + "}"
+
+
+def masked_answer(answer: Answer, look: Look) -> Answer:
+    """An answer about rows of DataFrames without what is not shown of them."""
+    back = answer.direction is Direction.BACKWARD
+
+    def masked(group: Group, *, found: bool) -> Group:
+        return _masked_group(group, look, found=found and back)
+
+    return replace(
+        answer,
+        start=tuple(masked(group, found=False) for group in answer.start),
+        groups=tuple(masked(group, found=True) for group in answer.groups),
+    )
+
+
+def _masked_group(group: Group, look: Look, *, found: bool) -> Group:
+    """``found``: rows of sources, which may be named by what read them."""
+    kind = look.kinds.get(group.node, "")
+    shown = look.of_node(group.node)
+    if found and kind != "frame-source":
+        shown = Shown(masked=look.masked) & Shown(rows=all(one.rows for one in look.nodes.values()))
+    if not shown.rows:
+        return group.without_texts()
+    whole = bool(shown.masked) and not _tells_columns(
+        look.sources.get(group.node, ()), shown.masked, kind
+    )
+
+    def text(row: str | None) -> str | None:
+        if row is None:
+            return None
+        if whole:
+            return MASK
+        # What the program copied under the same name is masked where it is.
+        others = [one for one in look.masked if one not in shown.masked]
+        return masked_row(masked_row(row, shown.masked), others, listed=False)
+
+    items = tuple(replace(item, text=text(item.text)) for item in group.items)
+    return replace(group, items=items)
+
+
+def _tells_columns(sources: Sequence[Source], masked: Iterable[str], kind: str) -> bool:
+    """Whether rows of a dataset have the columns that it has, by their names."""
+    if kind != "frame-source":
+        # Columns of an output are called as the program called them.
+        return kind == "frame"
+    return bool(sources) and all(_tells(source, masked) for source in sources)
+
+
+def _tells(source: Source, masked: Iterable[str]) -> bool:
+    options = {name.lower(): value for name, value in source.options.items()}
+    if CORRUPT in options:
+        return False
+    if source.format in BY_NAME:
+        return True
+    # A program may call the columns of a text otherwise than its first line does.
+    has_header = source.format == "csv" and options.get("header", "").lower() == "true"
+    names = [name for name, _ in source.columns()]
+    return has_header and all(any(is_named(name, [column]) for name in names) for column in masked)
+
+
+def _json(value: object) -> str:
+    return str(value) if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+
+
+class _Number(str):
+    """A number of JSON as it is written."""
+
+
+class _Pairs(list[tuple[str, object]]):
+    """An object of JSON, with all of its keys."""

@@ -1,0 +1,513 @@
+"""One application as a caller sees it of whom something of it is hidden: its store, its graph, and the rows of its files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lineage_core.address import SpaceKind, parse_space
+from lineage_core.block import U64, BlockId, FlowBlock
+from lineage_core.graph import (
+    BlockRef,
+    EdgeBatch,
+    FlowGraph,
+    LinkRecord,
+    NodeRecord,
+    SinkFileRecord,
+    SplitRecord,
+    Stretch,
+)
+from lineage_core.message import (
+    Begin,
+    Commit,
+    DeadLetter,
+    Fail,
+    Message,
+    RecordFiles,
+    RecordSplits,
+    SinkFiles,
+    Splits,
+    Unknown,
+)
+from lineage_core.region import Region
+from lineage_core.sealing import Seal
+from lineage_core.trace_result import Direction, TraceResult
+from lineage_core.tracing import Tracer
+from lineage_core.verdict import StoreCounts, Verdict
+from lineage_query_api.errors import partly
+from lineage_query_api.granted_store import GrantedStore, ReadOnlyStore
+from lineage_query_api.masking import MASK, masked_row
+from lineage_query_api.sights import Look, Shown
+from lineage_store.line_index import LineIndex
+from lineage_store.listing import Listing, Page
+from lineage_store.locations import Locations
+from lineage_store.names import Names
+from lineage_store.opened import Opened, Opener
+from lineage_store.parquet_rows import is_parquet
+from lineage_store.paths import FileState, RowsError, Spellings
+from lineage_store.port import ApplicationRecord
+from lineage_store.records import FILES, SPLITS
+from lineage_store.rows import RowReader
+from lineage_store.verdicts import with_reasons
+
+HIDDEN_NAME = "hidden"
+HIDDEN_SCHEME = "hidden://"
+"""Of paths that stand for files of hidden datasets: there are none of it."""
+WITHHELD_REASON = "why is not told: it may tell what is hidden from you, or masked"
+HIDDEN_WARNING = (
+    "datasets of this application are hidden from you: their paths and rows are not shown"
+)
+MASKED_WARNING = "columns or rows of this application are masked for you"
+ALIASES = frozenset({"read", "write"})
+"""Of nodes by themselves: what else they are called may tell of what is hidden."""
+LOOKED_UP = {"begin", "unknown", *SPLITS, *FILES}
+"""Types of the messages that lookups of files need."""
+_BY_VALUE = {SpaceKind.KEYS, SpaceKind.OPAQUE}
+"""Spaces whose positions are hashes of values."""
+
+
+class SeenGraph:
+    """The lineage of an application without what is hidden in it: :class:`lineage_core.graph.FlowGraph`.
+
+    Texts that capture kept beside flows are not there: nobody knows what they were made of.
+    """
+
+    def __init__(self, graph: FlowGraph, look: Look) -> None:
+        self._graph = graph
+        self._look = look
+        self._links = Spellings()
+        self._lock = threading.Lock()
+        self._hidden: dict[str, str] = {}
+
+    def nodes(self) -> Sequence[NodeRecord]:
+        found = self._graph.nodes()
+        return [self._node(one) for one in found] if self._look.hides else found
+
+    def links(self) -> Sequence[LinkRecord]:
+        return self._graph.links()
+
+    def splits(self, node: str) -> Sequence[SplitRecord]:
+        return [
+            replace(one, path=self._path(node, one.path), checksum="")
+            if self.is_hidden(node, one.path)
+            else one
+            for one in self._graph.splits(node)
+        ]
+
+    def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
+        return [
+            replace(one, path=self._path(node, one.path), checksum="")
+            if self.is_hidden(node, one.path)
+            else one
+            for one in self._graph.sink_files(node)
+        ]
+
+    def recipe(self, node: str) -> str | None:
+        return None if self._look.hides else self._graph.recipe(node)
+
+    def blocks_into(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
+        return self._refs(self._graph.blocks_into(space, first, last))
+
+    def blocks_from(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
+        return self._refs(self._graph.blocks_from(space, first, last))
+
+    def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+        return [self._refs(some) for some in self._graph.blocks_into_each(stretches)]
+
+    def blocks_from_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+        return [self._refs(some) for some in self._graph.blocks_from_each(stretches)]
+
+    def blocks(self) -> Iterator[BlockRef]:
+        return iter(self._refs(self._graph.blocks()))
+
+    def spaces_of(self, node: str) -> Sequence[str]:
+        return self._graph.spaces_of(node)
+
+    def load(self, blocks: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
+        return {
+            block_id: replace(block, values=None, in_text=None, out_text=None, reason="")
+            for block_id, block in self._graph.load(blocks).items()
+        }
+
+    def edges_into(self, consumers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
+        return self._graph.edges_into(consumers)
+
+    def edges_from(self, producers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
+        return self._graph.edges_from(producers)
+
+    def seals(self) -> Sequence[Seal]:
+        return self._graph.seals()
+
+    def sealed(self, spaces: Iterable[str]) -> Collection[str]:
+        return self._graph.sealed(spaces)
+
+    def is_hidden(self, node: str, path: str) -> bool:
+        """Whether a file of a node is of a hidden dataset."""
+        look = self._look
+        return not (look.of_node(node).known and look.of_file(self._links.of(path)).known)
+
+    def _path(self, node: str, path: str) -> str:
+        """What stands for a hidden file: the same for the same file, that positions in it are told right."""
+        with self._lock:
+            return self._hidden.setdefault(path, f"{HIDDEN_SCHEME}{len(self._hidden) + 1}")
+
+    def _refs(self, refs: Iterable[BlockRef]) -> list[BlockRef]:
+        return [replace(one, reason=_withheld(one.reason)) for one in refs]
+
+    def _node(self, node: NodeRecord) -> NodeRecord:
+        known = self._look.of_node(node.node).known
+        alias = (node.alias or "").partition(":")[0]
+        return replace(
+            node,
+            op=node.kind,
+            name="" if known else HIDDEN_NAME,
+            description="",
+            call_site="",
+            call_path="",
+            alias=alias if alias in ALIASES else None,
+            reason=_withheld(node.reason),
+            path=node.path if known else None,
+        )
+
+
+class SeenStore(ReadOnlyStore):
+    """A store that holds one application, without what is hidden of it.
+
+    ``key``: names what is seen, and no other. ``judged``: has all of it, for verdicts, of which :meth:`verdict_of` takes
+    what is hidden.
+    """
+
+    def __init__(self, granted: GrantedStore, app: str, look: Look) -> None:
+        """``granted``: the applications that the caller may know, with all that is in them."""
+        self.judged = granted
+        self.app = app
+        self.look = look
+        # It is this look, and no equal one that comes later.
+        self.key: Hashable = (granted.key, app, _Same(look))
+
+    def application_ids(self) -> Sequence[str]:
+        return [app for app in self.judged.application_ids() if app == self.app]
+
+    def applications(self) -> Sequence[ApplicationRecord]:
+        return [one for one in self.judged.applications() if one.app == self.app]
+
+    def messages(self, app: str, *kinds: str) -> Sequence[Message]:
+        """As :meth:`GraphStore.messages`.
+
+        Raises:
+            KeyError: there is no such application.
+            ProblemError: 403, a dataset is hidden and others are asked for than lookups of files need.
+        """
+        self._check(app)
+        if not self.look.hides:
+            return [_quiet(one) for one in self.judged.messages(app, *kinds)]
+        if not kinds or not set(kinds) <= LOOKED_UP:
+            # With some of them left out a verdict would be another.
+            raise partly()
+        return self._shown(self.judged.messages(app, *kinds))
+
+    def graph(self, app: str) -> SeenGraph:
+        self._check(app)
+        self._check_ids()
+        return SeenGraph(self.judged.graph(app), self.look)
+
+    def counts(self, app: str) -> StoreCounts:
+        self._check(app)
+        counts = self.judged.counts(app)
+        return replace(counts, problems=dict.fromkeys(counts.problems, WITHHELD_REASON))
+
+    def delete(self, app: str) -> None:
+        if app == self.app:
+            self.judged.delete(app)
+
+    def names(self) -> Mapping[str, frozenset[str]]:
+        names = self.judged.names()
+        return {app: names[app] for app in self.application_ids() if app in names}
+
+    def verdict_of(self, app: str, verdict: Verdict) -> Verdict:
+        """A verdict without what it tells of hidden datasets, or of values.
+
+        Raises:
+            ProblemError: 403, a program named its nodes itself, and they may tell what is hidden.
+        """
+        self._check_ids()
+        return blinded(verdict) if self.look.hides else quiet(verdict)
+
+    def _check(self, app: str) -> None:
+        if app != self.app:
+            raise KeyError(app)
+
+    def _check_ids(self) -> None:
+        if self.look.hides and not self.look.ids_are_plain:
+            raise partly()
+
+    def _shown(self, messages: Iterable[Message]) -> list[Message]:
+        """What lookups of files need, and no more."""
+        graph = SeenGraph(self.judged.graph(self.app), self.look)
+        found: list[Message] = []
+        for one in messages:
+            if isinstance(one, Begin):
+                found.append(Begin(app=one.app, name=one.name, started_at=one.started_at))
+            elif isinstance(one, Splits | RecordSplits):
+                splits = [s for s in one.splits if not graph.is_hidden(one.node, s.path)]
+                found.append(one.model_copy(update={"splits": tuple(splits)}))
+            elif isinstance(one, SinkFiles | RecordFiles):
+                files = [f for f in one.files if not graph.is_hidden(one.node, f.path)]
+                if files:
+                    found.append(one.model_copy(update={"files": tuple(files)}))
+        return found
+
+
+def blinded(verdict: Verdict) -> Verdict:
+    """A verdict without a word of the program or of its data."""
+    return replace(
+        quiet(verdict),
+        superset=dict.fromkeys(verdict.superset, (WITHHELD_REASON,)),
+        refusals=(),
+        answerable=None,
+        unchecked=0,
+    )
+
+
+def quiet(verdict: Verdict) -> Verdict:
+    """A verdict without what went wrong: errors of a program tell values."""
+    return replace(
+        verdict,
+        reasons=(WITHHELD_REASON,) if verdict.reasons else (),
+        unknown=(WITHHELD_REASON,) if verdict.unknown else (),
+    )
+
+
+def _quiet(message: Message) -> Message:
+    """A message without what went wrong, as :func:`quiet` has it."""
+    if isinstance(message, Fail | Unknown | DeadLetter):
+        return message.model_copy(update={"reason": _withheld(message.reason)})
+    if isinstance(message, Commit):
+        said = ("failed", "spooled_reason")
+        return message.model_copy(update={one: _withheld(getattr(message, one)) for one in said})
+    return message
+
+
+class SeenReader(RowReader):
+    """Reads rows of files of one application, masked and withheld as its datasets are."""
+
+    def __init__(self, reader: RowReader, look: Look) -> None:
+        super().__init__()
+        self._reader = reader
+        self._look = look
+
+    def state(self, path: str) -> FileState | None:
+        self._shown_of(path)
+        return self._reader.state(path)
+
+    def may_read(self, path: str) -> bool:
+        return self._of(path).known and self._reader.may_read(path)
+
+    def is_folder(self, path: str) -> bool:
+        return self._of(Spellings().of(path)).known and self._reader.is_folder(path)
+
+    def files_below(self, path: str) -> list[str]:
+        self._shown_of(path)
+        return [one for one in self._reader.files_below(path) if self._of(one).known]
+
+    def index(self, path: str) -> LineIndex:
+        self._shown_of(path)
+        return self._reader.index(path)
+
+    def rows(self, path: str, rows: U64) -> list[str | None]:
+        shown = self._shown_of(path)
+        return self._masked(shown, self._reader.rows(path, rows))
+
+    def sums(self, path: str, first: int, rows: int) -> Sequence[str | None]:
+        self._shown_of(path)
+        return self._reader.sums(path, first, rows)
+
+    def sums_of(
+        self, path: str, first: int, rows: int, blocks: Iterable[int]
+    ) -> Mapping[int, str | None]:
+        self._shown_of(path)
+        return self._reader.sums_of(path, first, rows, blocks)
+
+    def checksum(self, path: str) -> str:
+        self._shown_of(path)
+        return self._reader.checksum(path)
+
+    def records(self, path: str, rows: U64) -> list[str | None]:
+        shown = self._shown_of(path)
+        texts = self._reader.records(path, rows)
+        if not is_parquet(path):
+            return self._masked(shown, texts)
+        return [masked_row(text, shown.masked) if shown.rows else None for text in texts]
+
+    def lines(self, path: str, first: U64, last: U64) -> list[str | None]:
+        shown = self._shown_of(path)
+        return self._masked(shown, self._reader.lines(path, first, last))
+
+    def lines_of_rows(self, path: str, rows: U64) -> U64:
+        self._shown_of(path)
+        return self._reader.lines_of_rows(path, rows)
+
+    def rows_of_line(self, path: str, line: int) -> range:
+        self._shown_of(path)
+        return self._reader.rows_of_line(path, line)
+
+    def rows_in_split(self, path: str, start: int, length: int) -> int:
+        self._shown_of(path)
+        return self._reader.rows_in_split(path, start, length)
+
+    def _of(self, path: str) -> Shown:
+        if path.startswith(HIDDEN_SCHEME):
+            return Shown(known=False, rows=False)
+        return self._look.of_file(path)
+
+    def _shown_of(self, path: str) -> Shown:
+        """What is shown of a file.
+
+        Raises:
+            RowsError: it is hidden.
+        """
+        found = self._of(path)
+        if not found.known:
+            raise RowsError(HIDDEN_WARNING)
+        return found
+
+    @staticmethod
+    def _masked(shown: Shown, texts: Sequence[str | None]) -> list[str | None]:
+        """Lines: where columns stand in one is not known."""
+        if not shown.rows:
+            return [None] * len(texts)
+        if shown.masked:
+            return [None if text is None else MASK for text in texts]
+        return list(texts)
+
+
+class SeenNames(Names):
+    """The names of nodes; items that are named by hashes of values go by no name."""
+
+    def space(self, text: str) -> str:
+        """As :meth:`Names.space`.
+
+        Raises:
+            ProblemError: 403, positions of the space are hashes of values.
+        """
+        _check_space(text)
+        return super().space(text)
+
+    def find(self, address: str, graph: FlowGraph) -> dict[str, Region]:
+        """As :meth:`Names.find`.
+
+        Raises:
+            ProblemError: 403, the address is the hash of a value.
+        """
+        found = super().find(address, graph)
+        for space in found:
+            _check_space(space)
+        return found
+
+
+class SeenTracer(Tracer):
+    """Traces over all of an application, for who does not see all of it."""
+
+    def __init__(self, tracer: Tracer, look: Look) -> None:
+        # What it keeps is the other tracer's.
+        self._tracer = tracer
+        self._look = look
+
+    def trace(
+        self,
+        direction: Direction,
+        start: Mapping[str, Region],
+        *,
+        until: str = "ends",
+        steps: int | None = None,
+        exact_only: bool = False,
+    ) -> TraceResult:
+        """As :meth:`Tracer.trace`.
+
+        Raises:
+            ProblemError: 403, it would tell what is hidden.
+        """
+        if not (self._look.traceable and self._look.of_records):
+            raise partly()
+        for space in start:
+            _check_space(space)
+        found = self._tracer.trace(
+            direction, start, until=until, steps=steps, exact_only=exact_only
+        )
+        if not self._look.hides:
+            return found
+        return replace(found, reasons=(WITHHELD_REASON,) if found.reasons else ())
+
+
+class SeenOpener(Opener):
+    """Opens the one application of a store by an opener that all callers share."""
+
+    def __init__(self, shared: Opener, store: SeenStore, reader: SeenReader) -> None:
+        super().__init__(store, reader)
+        self._shared = shared
+        self._seen = store
+        self._kept: tuple[Opened, Opened] | None = None
+
+    def open(self, app: str) -> Opened:
+        """As :meth:`Opener.open`; raises KeyError for others, too."""
+        graph = self._seen.graph(app)
+        opened = self._shared.open(app)
+        kept = self._kept
+        if kept is None or kept[0] is not opened:
+            kept = self._kept = opened, self._shown(opened, graph)
+        return kept[1]
+
+    def forget(self, app: str) -> None:
+        """As :meth:`Opener.forget`, for all callers."""
+        self._shared.forget(app)
+
+    def _shown(self, opened: Opened, graph: SeenGraph) -> Opened:
+        verdict = self._seen.verdict_of(opened.app, opened.verdict)
+        nodes = with_reasons(graph.nodes(), verdict.superset)
+        return replace(
+            opened,
+            graph=graph,
+            nodes=nodes,
+            names=SeenNames(nodes),
+            locations=Locations(graph, self.reader),
+            tracer=SeenTracer(opened.tracer, self._seen.look),
+            verdict=verdict,
+        )
+
+
+class SeenListing(Listing):
+    """Items of nodes, which are not looked for by what they say."""
+
+    def page(self, *args: Any, contains: str = "", **options: Any) -> Page:
+        """As :meth:`Listing.page`.
+
+        Raises:
+            ProblemError: 403, what is found tells what is masked.
+        """
+        if contains:
+            raise partly()
+        return super().page(*args, **options)
+
+
+class _Same:
+    """Equal where it is of the very same object."""
+
+    def __init__(self, of: object) -> None:
+        self._of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._of is other._of
+
+    def __hash__(self) -> int:
+        return id(self._of)
+
+
+def _check_space(text: str) -> None:
+    if parse_space(text).kind in _BY_VALUE:
+        raise partly()
+
+
+def _withheld(reason: str) -> str:
+    return WITHHELD_REASON if reason else ""
