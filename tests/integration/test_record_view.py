@@ -28,7 +28,8 @@ from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.locations import Locations
 from lineage_store.names import Names
 from lineage_store.neo4j import record_view
-from lineage_store.neo4j.record_view import Progress, view_of
+from lineage_store.neo4j.opening_view import view_of
+from lineage_store.neo4j.record_view import Progress
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.opening import open_store
 from lineage_store.record_flows import (

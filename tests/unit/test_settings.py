@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from lineage_emitter.dispatch.driver_kafka import target_of
+from lineage_emitter.dispatch.target_settings import target_of
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.settings import SPARK_PREFIX, Settings, read_settings, setting_names
 

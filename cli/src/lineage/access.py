@@ -348,7 +348,7 @@ class StoredAccess:
     def create_view(
         self, name: str, wanted: ViewWanted, report: Callable[[int, int], None] | None
     ) -> ViewMade:
-        from lineage_store.neo4j.record_view import view_of
+        from lineage_store.neo4j.opening_view import view_of
         from lineage_store.record_views import ViewMade, flows_wanted
 
         app = self.find(name)
@@ -361,7 +361,7 @@ class StoredAccess:
         return ViewMade.of(flows, warnings)
 
     def remove_view(self, name: str) -> tuple[str, int]:
-        from lineage_store.neo4j.record_view import view_of
+        from lineage_store.neo4j.opening_view import view_of
 
         app = self.find(name)
         return app, view_of(self.store, app).remove()

@@ -14,60 +14,61 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from lineage_emitter import segment as segments
-
 Run = tuple[str, int, int]
 """Positions of a space: first, last."""
+AtWork = Callable[[int], Sequence[Run]]
+"""What a worker is working on, of the attempt at a task that Spark says is running."""
 RUNS_MAX = 1_000
 _NOTE = "lineage: while working on "
 _LINE = re.compile(re.escape(_NOTE) + r"([^\n]*)")
 _RUN = re.compile(r"(\S+)#(\d+)(?:-(\d+))?")
 
 
-def name_culprits() -> None:
+def name_culprits(at_work: AtWork) -> None:
     """From now on errors that end a task of this worker name the items it was working on."""
     for name in ("pyspark.worker", "__main__"):
         worker = sys.modules.get(name)
         stock = getattr(worker, "handle_worker_exception", None)
         if stock is not None and not hasattr(stock, "lineage_stock"):
-            worker.handle_worker_exception = _handler(stock)  # type: ignore[union-attr]
+            worker.handle_worker_exception = _handler(stock, at_work)  # type: ignore[union-attr]
         elif stock is None and hasattr(worker, "read_udfs"):
             # Spark 3.5 writes the error by itself.
-            worker.traceback = _Traceback()  # type: ignore[union-attr]
+            worker.traceback = _Traceback(at_work)  # type: ignore[union-attr]
 
 
 class _Traceback:
     """Stands for the module in PySpark's worker: notes the error at hand before it is written."""
 
+    def __init__(self, at_work: AtWork) -> None:
+        self._at_work = at_work
+
     def __getattr__(self, name: str) -> Any:
         with suppress(Exception):
             problem = sys.exc_info()[1]
             if problem is not None and name.startswith("format_exc"):
-                _note(problem)
+                _note(problem, self._at_work)
         return getattr(traceback, name)
 
 
-def _handler(stock: Callable[..., None]) -> Callable[..., None]:
+def _handler(stock: Callable[..., None], at_work: AtWork) -> Callable[..., None]:
     def handle(problem: BaseException, *arguments: Any, **named: Any) -> None:
         with suppress(Exception):
-            _note(problem)
+            _note(problem, at_work)
         stock(problem, *arguments, **named)
 
     handle.lineage_stock = stock  # type: ignore[attr-defined]
     return handle
 
 
-def _note(problem: BaseException) -> None:
+def _note(problem: BaseException, at_work: AtWork) -> None:
     from pyspark import TaskContext
 
-    segment, context = segments.running(), TaskContext.get()
-    if segment is None or context is None or not isinstance(problem, Exception):
+    context = TaskContext.get()
+    if context is None or not isinstance(problem, Exception):
         return
-    # A worker runs task after task, and not all are captured.
-    if context.taskAttemptId() == segment.attempt:
-        runs = segment.frame.current()
-        if runs:
-            problem.add_note(_NOTE + as_text(runs))
+    runs = at_work(context.taskAttemptId())
+    if runs:
+        problem.add_note(_NOTE + as_text(runs))
 
 
 def as_text(runs: Sequence[Run]) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_core.address import SpaceKind, kept_name, parse_space
 from lineage_core.private_files import private_folder, private_opener
 from lineage_emitter import segment as segments
+from lineage_emitter.errors import UnkeptError
 from lineage_emitter.failures import in_words
 from lineage_emitter.operators import Collect, Records
 
@@ -34,10 +35,6 @@ ROWS_MAX = 16_384
 GROUP_BYTES = 4 << 20
 UNFINISHED = ".part"
 """Ends the name of a file that is being written."""
-
-
-class UnkeptError(ValueError):
-    """Rows can't be kept; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

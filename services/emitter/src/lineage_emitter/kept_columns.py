@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from lineage_emitter.keeping import UnkeptError
+from lineage_emitter.errors import UnkeptError
 
 Array: TypeAlias = "pa.Array[Any]"
 _Leaf = tuple[frozenset[type], pa.DataType, pa.DataType]

@@ -18,6 +18,7 @@ import numpy as np
 
 from lineage_core.address import INCARNATION_MAX, ORDINAL_BITS
 from lineage_core.block import BlockId
+from lineage_emitter.culprits import name_culprits
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.failures import in_words
 
@@ -412,15 +413,13 @@ def begin(config: TaskConfig, node: str, partition: int) -> Segment:
     """Begin a segment in this worker process; it stays current until the next one begins."""
     from pyspark import TaskContext
 
-    from lineage_emitter.culprits import name_culprits
-
     global _current, _ending_in  # noqa: PLW0603  a worker process runs one segment at a time
     context = TaskContext.get()
     attempt = context.taskAttemptId() if context is not None else 0
     _current = Segment(config, node, partition, attempt)
     if _ending_in:
         _current.end_node, _ending_in = _ending_in, ""
-    name_culprits()
+    name_culprits(_at_work)
     if config.kafka is not None:
         from lineage_emitter.dispatch.kafka import warm
 
@@ -428,9 +427,14 @@ def begin(config: TaskConfig, node: str, partition: int) -> Segment:
     return _current
 
 
-def running() -> Segment | None:
-    """The segment that began last in this worker, if any did."""
-    return _current
+def _at_work(attempt: int) -> list[tuple[str, int, int]]:
+    """The items at work in the segment that began last; none where that was another attempt's.
+
+    A worker runs task after task, and not all are captured.
+    """
+    if _current is None or _current.attempt != attempt:
+        return []
+    return _current.frame.current()
 
 
 def current() -> Segment:

@@ -19,9 +19,10 @@ from pyspark.sql.types import StructType
 from lineage_emitter import scope
 from lineage_emitter.by_record import Map
 from lineage_emitter.dataframes import REASON
+from lineage_emitter.errors import UnkeptError
 from lineage_emitter.frames import kept
 from lineage_emitter.frames.kept import KeptRows, keeping_of
-from lineage_emitter.keeping import Keep, UnkeptError
+from lineage_emitter.keeping import Keep
 from lineage_emitter.operators import Collect
 from lineage_emitter.rdd import LineagePipelinedRDD, LineageRDD
 from lineage_emitter.session import Node

@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
-from lineage_store.errors import UnfitStoreError
 from lineage_store.neo4j.connection import Connection
 from lineage_store.parts import in_parts
-from lineage_store.port import GraphStore
 from lineage_store.record_flows import RecordFlow, RecordFlows
 
 ROWS_AT_ONCE = 5_000
@@ -147,22 +145,6 @@ class RecordView:
         self._connection.write(
             lambda transaction: transaction.run(statement, app=self._app, rows=list(rows)).consume()
         )
-
-
-def view_of(store: GraphStore, app: str) -> RecordView:
-    """The record-level view of an application.
-
-    Raises:
-        UnfitStoreError: the store is no Neo4j.
-    """
-    from lineage_store.neo4j.store import Neo4jStore
-
-    if not isinstance(store, Neo4jStore):
-        raise UnfitStoreError(
-            "record-level views are kept in Neo4j: name one by --store neo4j://HOST:PORT or "
-            "LINEAGE_STORE (`lineage stack up` runs one); `lineage export` works with every store"
-        )
-    return store.record_view(app)
 
 
 def _node_rows(flows: RecordFlows) -> Iterator[dict[str, Any]]:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from lineage_core.message import Commit, Message, dump_message
 from lineage_core.private_files import private_folder
 from lineage_emitter.dispatch.addresses import Addresses, ask_kafka
-from lineage_emitter.dispatch.kafka_target import KafkaTarget
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
 from lineage_emitter.dispatch.sending import Sender, locked, send_lines
+from lineage_emitter.dispatch.target_settings import target_of
 from lineage_emitter.errors import DeliveryError
-from lineage_kafka.settings import SECRETS
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -251,23 +250,3 @@ class DriverKafka:
                 "lineage waits in the spool %s (%s); deliver it: lineage send --spool %s",
                 *(self.folder, self._reason or "tasks could not send it", self.folder.parent),
             )
-
-
-def target_of(settings: Settings) -> KafkaTarget:
-    """Where blocks go, as far as the settings say it."""
-    files: dict[str, str] = {}
-    secrets: dict[str, str] = {}
-    for field, name in SECRETS.items():
-        path = getattr(settings, f"{field}_file")
-        if path:
-            files[name] = os.path.abspath(path)
-        elif value := getattr(settings, field).get_secret_value():
-            secrets[name] = value
-    return KafkaTarget(
-        config=settings.public_config(),
-        flow=settings.topics.flow,
-        timeout_s=settings.kafka_timeout_s,
-        retry_s=settings.kafka_retry_s,
-        secret_files=files,
-        secrets=secrets,
-    )

@@ -25,6 +25,7 @@ from lineage_core.message import End
 from lineage_core.private_files import private_opener
 from lineage_emitter.dispatch.addresses import Addresses, ask_kafka
 from lineage_emitter.dispatch.outbox import Outbox
+from lineage_emitter.dispatch.target_settings import target_of
 from lineage_emitter.errors import DeliveryError
 from lineage_store import spool
 
@@ -210,8 +211,6 @@ def send_all(
         DeliveryError: Kafka is away; what it has not acknowledged is still there.
         OSError: the folder, or a secret's file, can't be read.
     """
-    from lineage_emitter.dispatch.driver_kafka import target_of
-
     folders = sorted(path.parent for path in folder.glob(f"*/{spool.DRIVER_FILE}"))
     folders += sorted(path.parent for path in folder.glob(f"*/{spool.BLOCKS_FOLDER}"))
     if not folders:

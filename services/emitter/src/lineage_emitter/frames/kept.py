@@ -15,7 +15,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lineage_core.recipe import File, Source
-from lineage_emitter.keeping import FIRST_ROWS, Keeping, RowsFile, UnkeptError
+from lineage_emitter.errors import UnkeptError
+from lineage_emitter.keeping import FIRST_ROWS, Keeping, RowsFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

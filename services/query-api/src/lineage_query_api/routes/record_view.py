@@ -14,7 +14,8 @@ from lineage_query_api.dependencies import Admin, AppName, Store
 from lineage_query_api.models import ViewRemoved, ViewRequest
 from lineage_query_api.problems import problem_of, request_id_of
 from lineage_store.errors import StoreError
-from lineage_store.neo4j.record_view import RecordView, view_of
+from lineage_store.neo4j.opening_view import view_of
+from lineage_store.neo4j.record_view import RecordView
 from lineage_store.record_flows import RecordFlows
 from lineage_store.record_views import ViewMade, ViewWanted
 
