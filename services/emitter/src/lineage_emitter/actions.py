@@ -10,19 +10,18 @@ from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 
 from lineage_emitter import driver_sinks, scope
-from lineage_emitter.fitness import can_run, uncaptured
 from lineage_emitter.operators import Absorb, Borrow, Collect, Lend, SaveText, Take
 from lineage_emitter.pairs import errors_of_the_driver
 from lineage_emitter.pyspark_parts import _load_from_socket
 
 if TYPE_CHECKING:
-    from lineage_emitter.rdd import LineageRDD
-    from lineage_emitter.session import Node, Session
+    from lineage_emitter.captured import CapturedRDD
+    from lineage_emitter.session import Node
 
 
 @contextmanager
 def under_way(
-    rdd: LineageRDD, name: str, sink: Node, partitions: Sequence[int] | None = None
+    rdd: CapturedRDD, name: str, sink: Node, partitions: Sequence[int] | None = None
 ) -> Iterator[None]:
     """The body runs PySpark's own action, which computes all partitions or some."""
 
@@ -35,7 +34,7 @@ def under_way(
         yield
 
 
-def collect(rdd: LineageRDD, partitions: Sequence[int] | None = None) -> list[Any]:
+def collect(rdd: CapturedRDD, partitions: Sequence[int] | None = None) -> list[Any]:
     """``collect``; just some partitions where ``partitions`` are given."""
     if rdd.checkpointed_locally and partitions is None:
         return driver_sinks.collect(rdd)
@@ -47,7 +46,7 @@ def collect(rdd: LineageRDD, partitions: Sequence[int] | None = None) -> list[An
         return _from_partitions(collected, partitions)
 
 
-def collect_with_job_group(rdd: LineageRDD, *arguments: Any) -> list[Any]:
+def collect_with_job_group(rdd: CapturedRDD, *arguments: Any) -> list[Any]:
     """``collectWithJobGroup``: as ``collect``."""
     name = "collectWithJobGroup"
     sink = rdd.session.register("sink", name, [rdd.node], alias=name)
@@ -56,7 +55,7 @@ def collect_with_job_group(rdd: LineageRDD, *arguments: Any) -> list[Any]:
         return RDD.collectWithJobGroup(collected, *arguments)
 
 
-def foreach(rdd: LineageRDD, function: Callable[[Any], Any]) -> None:
+def foreach(rdd: CapturedRDD, function: Callable[[Any], Any]) -> None:
     """``foreach``."""
     sink = rdd.session.register("sink", "foreach", [rdd.node], alias="foreach")
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
@@ -64,7 +63,7 @@ def foreach(rdd: LineageRDD, function: Callable[[Any], Any]) -> None:
         RDD.foreach(collected, function)
 
 
-def foreach_partition(rdd: LineageRDD, function: Callable[[Iterable[Any]], Any]) -> None:
+def foreach_partition(rdd: CapturedRDD, function: Callable[[Iterable[Any]], Any]) -> None:
     """``foreachPartition``."""
     name = "foreachPartition"
     sink = rdd.session.register("sink", name, [rdd.node], alias=name)
@@ -74,7 +73,7 @@ def foreach_partition(rdd: LineageRDD, function: Callable[[Iterable[Any]], Any])
 
 
 def absorb(
-    rdd: LineageRDD, name: str, method: Callable[..., Any], /, *arguments: Any, **named: Any
+    rdd: CapturedRDD, name: str, method: Callable[..., Any], /, *arguments: Any, **named: Any
 ) -> Any:
     """An action whose one result depends on every record."""
     sink = rdd.session.register("sink", name, [rdd.node], alias=name)
@@ -83,37 +82,7 @@ def absorb(
         return method(absorbed, *arguments, **named)
 
 
-def run_job(
-    session: Session,
-    /,
-    rdd: RDD[Any],
-    partitionFunc: Callable[[Iterable[Any]], Iterable[Any]],
-    partitions: Sequence[int] | None = None,
-    allowLocal: bool = False,
-) -> list[Any]:
-    """``SparkContext.runJob``: each record that the function takes is an item of the sink."""
-    from lineage_emitter.rdd import adopt
-    from lineage_emitter.sources import stock
-
-    if not can_run(session):
-        return list(
-            stock("runJob")(session.sc, uncaptured(rdd), partitionFunc, partitions, allowLocal)
-        )
-    with scope.operator("runJob"):
-        captured = adopt(rdd, session)
-        sink = session.register("sink", "runJob", [captured.node], alias="runJob")
-        if isinstance(partitions, Iterable):
-            partitions = list(partitions)
-        several = partitions is not None and len(set(partitions)) < len(partitions)
-        lend = Lend(sink.detail, each_run=several)
-        lent = captured.pipe_function(lend, True, sink).ending(session.sc.serializer)
-        with under_way(captured, "runJob", sink, partitions):
-            run = stock("runJob")
-            found = run(session.sc, lent, Borrow(partitionFunc), partitions, allowLocal)
-            return list(found)
-
-
-def _from_partitions(rdd: LineageRDD, partitions: Sequence[int]) -> list[Any]:
+def _from_partitions(rdd: CapturedRDD, partitions: Sequence[int]) -> list[Any]:
     """The records of some partitions, as PySpark's ``runJob`` fetches them."""
     sc = rdd.ctx
     assert sc._jvm is not None
@@ -121,7 +90,7 @@ def _from_partitions(rdd: LineageRDD, partitions: Sequence[int]) -> list[Any]:
     return list(_load_from_socket(socket, sc.serializer))
 
 
-def save_text(rdd: LineageRDD, path: str, codec: str | None) -> None:
+def save_text(rdd: CapturedRDD, path: str, codec: str | None) -> None:
     """``saveAsTextFile``."""
     sink = rdd.session.register("sink", "saveAsTextFile", [rdd.node], alias="write", path=path)
     keyed = rdd.pipe_function(SaveText(sink.name), False, sink).ending(NoOpSerializer())
@@ -136,7 +105,7 @@ def save_text(rdd: LineageRDD, path: str, codec: str | None) -> None:
         rdd.session.note_sink_files(sink, path)
 
 
-def take(rdd: LineageRDD, num: int) -> list[Any]:
+def take(rdd: CapturedRDD, num: int) -> list[Any]:
     """``take`` and ``first``: PySpark's rounds over ever more partitions."""
     session, sc = rdd.session, rdd.ctx
     sink = session.register("sink", "take", [rdd.node], alias="take")

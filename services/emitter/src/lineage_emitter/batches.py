@@ -12,7 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark import RDD
-from pyspark.serializers import BatchedSerializer, NoOpSerializer, Serializer
+from pyspark.serializers import (
+    BatchedSerializer,
+    CPickleSerializer,
+    NoOpSerializer,
+    Serializer,
+)
 
 from lineage_emitter import segment as segments
 from lineage_emitter.by_record import same
@@ -24,7 +29,7 @@ from lineage_emitter.spaces import EACH_RUN, space_of_split
 from lineage_emitter.stamps import TracedSerializer, positioned, read_positioned, write_frame
 
 if TYPE_CHECKING:
-    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.captured import CapturedRDD
     from lineage_emitter.segment import Frame, Segment
     from lineage_emitter.session import Node
 
@@ -47,13 +52,18 @@ class NamedBatch(NamedTuple):
     items: list[Any]
 
 
-def batching(rdd: LineageRDD) -> int:
+def batching(rdd: CapturedRDD) -> int:
     """Records a batch where PySpark's own RDD would hold this one's, or one of the names above."""
     if rdd.spaces is not None:
         return _size_of(rdd._jrdd_deserializer)
     if rdd.batched:
         return rdd.batched
     return _size_of(rdd.ctx.serializer) if rdd.batching is None else rdd.batching
+
+
+def batch_of_ten(sc: Any) -> BatchedSerializer:
+    """The serializer of PySpark's own repartition."""
+    return BatchedSerializer(CPickleSerializer(), min(10, sc._batchSize or 1024))
 
 
 def _size_of(serializer: Any) -> int:
@@ -211,7 +221,7 @@ class PairedBatches(Serializer):
         return NamedBatch(space, base, self.serializer.loads(pickled))
 
 
-def is_bare(rdd: LineageRDD) -> bool:
+def is_bare(rdd: CapturedRDD) -> bool:
     """Whether the records in the JVM have their names, with nothing to be noted where they are read."""
     if rdd.spaces is None:
         return True
@@ -220,7 +230,7 @@ def is_bare(rdd: LineageRDD) -> bool:
     return not shown and not any(space.endswith(EACH_RUN) for space in spaces)
 
 
-def named_batches(rdd: LineageRDD, op: str, side: str, size: int | None) -> tuple[RDD[Any], Node]:
+def named_batches(rdd: CapturedRDD, op: str, side: str, size: int | None) -> tuple[RDD[Any], Node]:
     """The RDD in named batches of ``size`` records (None: PySpark's own), and the node that names."""
     serializer = rdd.ctx._unbatched_serializer
     if size is None and rdd.batched and isinstance(rdd._jrdd_deserializer, TracedSerializer):
@@ -234,9 +244,7 @@ def named_batches(rdd: LineageRDD, op: str, side: str, size: int | None) -> tupl
         read: Any = ReadBatches(rdd.session.config, node.name, rdd.spaces)
         if rdd.named_by_node:
             read = rdd.node.detail.around(read)
-        from lineage_emitter.rdd import LineagePipelinedRDD
-
-        named = LineagePipelinedRDD(_batches_of(rdd), read, True, rdd.session, node)
+        named = rdd.piped(_batches_of(rdd), read, True, node)
         cutting = NamedBatches(serializer, AS_READ if size is None else size, anew=False)
         return named.ending(cutting), node
     own = batching(rdd) if size is None else size
@@ -248,5 +256,5 @@ def named_batches(rdd: LineageRDD, op: str, side: str, size: int | None) -> tupl
     return named, node
 
 
-def _batches_of(source: LineageRDD) -> RDD[Any]:
+def _batches_of(source: CapturedRDD) -> RDD[Any]:
     return RDD(source._jrdd, source.ctx, BatchesAsRead(source._jrdd_deserializer))

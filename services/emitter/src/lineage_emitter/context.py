@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD, SparkContext
 
-from lineage_emitter import actions, plain_saves, scope, shuffles, sources
+from lineage_emitter import plain_saves, sources
 from lineage_emitter.connect import notice_connect
 from lineage_emitter.drawing import ProgramGraph
 from lineage_emitter.errors import TracingError
@@ -17,10 +17,10 @@ from lineage_emitter.fitness import uncaptured
 from lineage_emitter.frame_records import frame_rows
 from lineage_emitter.frames import hooks
 from lineage_emitter.lookups import looking
-from lineage_emitter.rdd import LineageRDD, adopt
-from lineage_emitter.recipes import Call, note
+from lineage_emitter.of_rdds import OF_RDDS, union
+from lineage_emitter.rdd import LineageRDD
 from lineage_emitter.session import Session, forget, latest_app, open_session_of, session_of
-from lineage_emitter.sources import SOURCES, stock
+from lineage_emitter.sources import SOURCES
 from lineage_emitter.tracing import TracedItems, lineage_at
 from lineage_emitter.waiting import LINKED_S
 
@@ -135,27 +135,6 @@ def _open_session() -> Session | None:
     return None if sc is None else open_session_of(sc)
 
 
-def union(session: Session, /, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
-    """A captured ``SparkContext.union``."""
-    if session.unfit:
-        return stock("union")(session.sc, uncaptured(list(rdds)))  # type: ignore[no-any-return]
-    with scope.operator("union"):
-        captured = [adopt(rdd, session) for rdd in rdds]
-        united = captured[0] if len(captured) == 1 else shuffles.union(captured)
-    note(united, Call("union", _unite, (list(rdds),)))
-    return united
-
-
-def _unite(rdds: list[RDD[Any]]) -> RDD[Any]:
-    captured = [rdd for rdd in rdds if isinstance(rdd, LineageRDD)]
-    if captured:
-        return union(captured[0].session, rdds)
-    with scope.suspended():
-        return rdds[0].ctx.union(rdds)
-
-
-OF_RDDS: dict[str, Callable[..., Any]] = {"union": union, "runJob": actions.run_job}
-"""Methods of SparkContext that take RDDs."""
 CAPTURED = SOURCES | OF_RDDS
 
 

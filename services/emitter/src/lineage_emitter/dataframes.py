@@ -16,16 +16,17 @@ from pyspark import RDD
 
 from lineage_core.recipe import TO_RDD
 from lineage_emitter import scope
+from lineage_emitter.captured import nodes_of
 from lineage_emitter.frames import hooks
 from lineage_emitter.frames.in_program import is_of_an_answer
+from lineage_emitter.frames.kept import NOT_KEPT
 from lineage_emitter.pyspark_parts import frame_class
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from lineage_emitter.session import Node, Session
+    from lineage_emitter.session import Session
 
-REASON = "its rows are an RDD's, which are not kept"
 _KEPT = "_lineage_rdd"
 READER_SOURCES = ("load", "csv", "json", "parquet", "orc", "text", "jdbc", "table", "xml")
 
@@ -77,13 +78,13 @@ def _noticing(stock: Any, what: str, active_session: Callable[[], Session | None
             with scope.suspended():
                 return stock(self, *arguments, **named)
         given = (*arguments, *named.values())
-        if what.endswith("createDataFrame") and _nodes(session, given):
+        if what.endswith("createDataFrame") and nodes_of(session, given):
             return stock(self, *arguments, **named)
         streams = what.startswith("DataStreamWriter")
         if streams:
             session.unknown(what, "this version does not capture streams", ())
         elif any(isinstance(one, RDD) for one in given):
-            session.unknown(what, REASON, _nodes(session, given))
+            session.unknown(what, NOT_KEPT, nodes_of(session, given))
         try:
             with session.recorded(writes=streams, lasting=True), scope.suspended():
                 return stock(self, *arguments, **named)
@@ -91,12 +92,6 @@ def _noticing(stock: Any, what: str, active_session: Callable[[], Session | None
             session.note_lazy()
 
     return method
-
-
-def _nodes(session: Session, given: tuple[Any, ...]) -> list[Node]:
-    from lineage_emitter.rdd import nodes_of
-
-    return nodes_of(session, given)
 
 
 def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
@@ -117,6 +112,7 @@ def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
             return plain
         kept = self.__dict__.get(_KEPT)
         if kept is None or kept.session is not session:
+            # What RDDs need is loaded by programs that use them.
             from lineage_emitter.frame_records import frame_rows
 
             kept = self.__dict__[_KEPT] = frame_rows(session, self, stock.__get__)

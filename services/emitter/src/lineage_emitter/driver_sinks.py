@@ -26,7 +26,7 @@ from lineage_emitter.shuffles import named
 from lineage_emitter.stamps import Pieces, TracedRecords, TracedSerializer
 
 if TYPE_CHECKING:
-    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.captured import CapturedRDD
     from lineage_emitter.session import Node, Session
 
 Numbered = tuple[Any, int]
@@ -86,7 +86,7 @@ class _Keeping(TracedSerializer):
         return records
 
 
-def _fetch(rdd: LineageRDD) -> Fetched:
+def _fetch(rdd: CapturedRDD) -> Fetched:
     """All records of an RDD whose streams have names, as PySpark collects them."""
     keeping = _Keeping(rdd.ctx._unbatched_serializer)
     streams: RDD[Any] = RDD(rdd._jrdd, rdd.ctx, keeping)
@@ -130,7 +130,7 @@ def _tell(
 
 
 def _give(
-    rdd: LineageRDD, name: str, choose: Choose, decide: Callable[[Fetched], list[Numbered]]
+    rdd: CapturedRDD, name: str, choose: Choose, decide: Callable[[Fetched], list[Numbered]]
 ) -> list[Any]:
     """The records that the driver decides for among the candidates of all partitions."""
     session = rdd.session
@@ -151,7 +151,7 @@ def _of(key: Callable[[Any], Any] | None) -> Callable[[Numbered], Any]:
     return lambda numbered: key(numbered[0])
 
 
-def extreme(rdd: LineageRDD, pick: Callable[..., Any], key: Callable[[Any], Any] | None) -> Any:
+def extreme(rdd: CapturedRDD, pick: Callable[..., Any], key: Callable[[Any], Any] | None) -> Any:
     """``max`` and ``min`` (``pick``): the one record that won."""
     of = _of(key)
     better = fail_on_stopiteration(lambda a, b: pick(a, b, key=of))
@@ -169,7 +169,7 @@ def extreme(rdd: LineageRDD, pick: Callable[..., Any], key: Callable[[Any], Any]
     return _give(rdd, pick.__name__, best, decide)[0]
 
 
-def top(rdd: LineageRDD, num: int, key: Callable[[Any], Any] | None) -> list[Any]:
+def top(rdd: CapturedRDD, num: int, key: Callable[[Any], Any] | None) -> list[Any]:
     """``top``: the largest, from the largest on."""
     of = _of(key)
 
@@ -188,7 +188,7 @@ def top(rdd: LineageRDD, num: int, key: Callable[[Any], Any] | None) -> list[Any
     return _give(rdd, "top", largest, decide)
 
 
-def take_ordered(rdd: LineageRDD, num: int, key: Callable[[Any], Any] | None) -> list[Any]:
+def take_ordered(rdd: CapturedRDD, num: int, key: Callable[[Any], Any] | None) -> list[Any]:
     """``takeOrdered``: the smallest, from the smallest on."""
     of = _of(key)
 
@@ -211,7 +211,7 @@ def take_ordered(rdd: LineageRDD, num: int, key: Callable[[Any], Any] | None) ->
 class _Sampled:
     """What PySpark's ``takeSample`` asks of an RDD; its records come with their numbers."""
 
-    def __init__(self, rdd: LineageRDD, sink: Node, kept: list[Fetched]) -> None:
+    def __init__(self, rdd: CapturedRDD, sink: Node, kept: list[Fetched]) -> None:
         self.rdd = rdd
         self.sink = sink
         self.kept = kept
@@ -234,7 +234,7 @@ class _Sampled:
         return self.kept[0].numbered
 
 
-def take_sample(rdd: LineageRDD, with_replacement: bool, num: int, seed: int | None) -> list[Any]:
+def take_sample(rdd: CapturedRDD, with_replacement: bool, num: int, seed: int | None) -> list[Any]:
     """``takeSample``: PySpark's own, over records with their numbers."""
     session = rdd.session
     sink = session.register("sink", "takeSample", alias="takeSample")
@@ -248,7 +248,7 @@ def take_sample(rdd: LineageRDD, with_replacement: bool, num: int, seed: int | N
     return [record for record, _ in chosen]
 
 
-def collect(rdd: LineageRDD) -> list[Any]:
+def collect(rdd: CapturedRDD) -> list[Any]:
     """``collect`` of the RDD's own streams, which a local checkpoint keeps."""
     session = rdd.session
     sink = session.register("sink", "collect", [rdd.node], alias="collect")

@@ -19,7 +19,7 @@ from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.recipes import Source, recipe_of, replaced, upstream
 
 if TYPE_CHECKING:
-    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.captured import CapturedRDD
     from lineage_emitter.session import Session
 
 WITHOUT_JOBS = frozenset(
@@ -38,7 +38,7 @@ def where_it_can_run(name: str, method: Callable[..., Any]) -> Callable[..., Any
     """A public method of captured RDDs; where executors can't run it, the same without capture."""
 
     @functools.wraps(method)
-    def call(self: LineageRDD, /, *arguments: Any, **named: Any) -> Any:
+    def call(self: CapturedRDD, /, *arguments: Any, **named: Any) -> Any:
         inside = scope.is_suspended() or scope.outermost() is not None
         if inside or can_run(self.session, name):
             return method(self, *arguments, **named)

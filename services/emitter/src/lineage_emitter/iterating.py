@@ -17,12 +17,12 @@ from lineage_emitter.spaces import space_of_split
 from lineage_emitter.stamps import Pieces
 
 if TYPE_CHECKING:
-    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.captured import CapturedRDD
 
 NAME = "toLocalIterator"
 
 
-def iterate(rdd: LineageRDD, prefetch: bool) -> Iterator[Any]:
+def iterate(rdd: CapturedRDD, prefetch: bool) -> Iterator[Any]:
     """PySpark's own iterator over the RDD's own streams."""
     given = Given(rdd if is_bare(rdd) else named(rdd))
     streams: RDD[Any] = RDD(given.rdd._jrdd, rdd.ctx, given)
@@ -32,7 +32,7 @@ def iterate(rdd: LineageRDD, prefetch: bool) -> Iterator[Any]:
 class Given(Serializer):
     """Reads partition by partition on the driver, and counts what the user took."""
 
-    def __init__(self, rdd: LineageRDD) -> None:
+    def __init__(self, rdd: CapturedRDD) -> None:
         self.rdd = rdd
         self.count = 0
         self._streams: list[tuple[int, Pieces]] = []

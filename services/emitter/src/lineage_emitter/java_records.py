@@ -19,7 +19,7 @@ from lineage_emitter.by_record import same
 from lineage_emitter.stamps import Frames, Pieces, TracedSerializer, payload_of
 
 if TYPE_CHECKING:
-    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.captured import CapturedRDD
 
 WHAT = "RDD._jrdd"
 REASON = "the JVM reads the RDD by itself"
@@ -37,13 +37,13 @@ def is_inside(depth: int) -> bool:
     return str(sys._getframe(depth + 1).f_globals.get("__name__", "")).startswith(_INSIDE)
 
 
-def end_of_lineage(rdd: LineageRDD, what: str) -> None:
+def end_of_lineage(rdd: CapturedRDD, what: str) -> None:
     """The verdict names that the JVM reads the RDD by itself, if there is to be one."""
     if not rdd.session.closed:
         rdd.session.unknown(what, REASON, [rdd.node])
 
 
-def plain_java(rdd: LineageRDD, own: Any) -> Any:
+def plain_java(rdd: CapturedRDD, own: Any) -> Any:
     """The Java RDD of the plain records."""
     if not isinstance(rdd._jrdd_deserializer, TracedSerializer):
         return own
@@ -69,7 +69,7 @@ def bare_batches(split: int, frames: Iterable[bytes]) -> Iterator[bytes]:
 class JavaRecords(JavaObject):  # type: ignore[misc]
     """A Java RDD in the program's hands: the captured one until its records are read, then the plain one."""
 
-    def __init__(self, rdd: LineageRDD, own: Any) -> None:
+    def __init__(self, rdd: CapturedRDD, own: Any) -> None:
         # Not the base's own: the Java object is another's, to be let go with that.
         self._rdd = rdd
         self._own = own

@@ -11,20 +11,18 @@ from lineage_emitter.join_by_key import JoinSidesByKey
 from lineage_emitter.operators import JoinSides, SubtractSides, TagSide
 
 if TYPE_CHECKING:
-    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.captured import CapturedRDD
     from lineage_emitter.session import Node
 
 
 def join(
-    left: LineageRDD,
-    right: LineageRDD,
+    left: CapturedRDD,
+    right: CapturedRDD,
     num_partitions: int | None,
     left_outer: bool,
     right_outer: bool,
 ) -> RDD[Any]:
     """Tag both sides, unite, group by key, pair up (``pyspark.join``)."""
-    from lineage_emitter.rdd import LineagePipelinedRDD
-
     session = left.session
     grouped, left_node, right_node = _tagged(left, right, num_partitions, "join")
     node = session.register("operator", "join", [left_node, right_node])
@@ -32,22 +30,20 @@ def join(
     read = sides(
         session.config, node.name, left_node.name, right_node.name, left_outer, right_outer
     )
-    return LineagePipelinedRDD(grouped, node.detail.around(read), True, session, node)
+    return left.piped(grouped, node.detail.around(read), True, node)
 
 
-def subtract_by_key(left: LineageRDD, right: LineageRDD, num_partitions: int | None) -> RDD[Any]:
+def subtract_by_key(left: CapturedRDD, right: CapturedRDD, num_partitions: int | None) -> RDD[Any]:
     """``subtractByKey``: as a join, of which the left rows without a partner stay."""
-    from lineage_emitter.rdd import LineagePipelinedRDD
-
     session = left.session
     grouped, left_node, right_node = _tagged(left, right, num_partitions, "subtractByKey")
     node = session.register("operator", "subtractByKey", [left_node, right_node])
     read = SubtractSides(session.config, node.name, left_node.name)
-    return LineagePipelinedRDD(grouped, node.detail.around(read), True, session, node)
+    return left.piped(grouped, node.detail.around(read), True, node)
 
 
 def _tagged(
-    left: LineageRDD, right: LineageRDD, num_partitions: int | None, op: str
+    left: CapturedRDD, right: CapturedRDD, num_partitions: int | None, op: str
 ) -> tuple[RDD[Any], Node, Node]:
     """Both sides' records by key, each with its side and position; the sides' nodes."""
     session, sc = left.session, left.ctx

@@ -23,7 +23,7 @@ from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.recipes import Source
 
 if TYPE_CHECKING:
-    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.captured import CapturedRDD
     from lineage_emitter.session import Node, Session
 
 OPERATOR = "getLineage"
@@ -93,7 +93,7 @@ class SourceRows:
         return _chosen(self.source.plain, kept, function, None)
 
 
-def numbered(rdd: LineageRDD) -> Numbered:
+def numbered(rdd: CapturedRDD) -> Numbered:
     """The numbered records of an RDD; an action numbers them when it is asked for the first time.
 
     Raises:
@@ -105,7 +105,7 @@ def numbered(rdd: LineageRDD) -> Numbered:
     return rdd.numbered
 
 
-def _number(rdd: LineageRDD, session: Session) -> Numbered:
+def _number(rdd: CapturedRDD, session: Session) -> Numbered:
     session.look_at_executors()
     if session.closed:
         raise TracingError(
@@ -127,7 +127,7 @@ def _number(rdd: LineageRDD, session: Session) -> Numbered:
     )
 
 
-def _kept(rdd: LineageRDD) -> LineageRDD:
+def _kept(rdd: CapturedRDD) -> CapturedRDD:
     """The RDD's records with their names, on the disks of the executors when they are read."""
     node = rdd.session.register("operator", OPERATOR, [rdd.node])
     named = rdd.pipe_function(same, True, node)

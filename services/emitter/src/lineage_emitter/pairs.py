@@ -30,7 +30,7 @@ from lineage_emitter.task_config import TaskConfig
 
 if TYPE_CHECKING:
     from lineage_core.block import U64
-    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.captured import CapturedRDD
     from lineage_emitter.session import Node
 
 NamedPairs = Iterable[tuple[NamedBatch, NamedBatch]]
@@ -184,7 +184,7 @@ def _zipped(
             yield pair
 
 
-def cartesian(rdd: LineageRDD, other: LineageRDD) -> RDD[Any]:
+def cartesian(rdd: CapturedRDD, other: CapturedRDD) -> RDD[Any]:
     """``cartesian``: PySpark's own batches, paired by the JVM."""
     left, left_node = named_batches(rdd, "cartesian", "left", None)
     right, right_node = named_batches(other, "cartesian", "right", None)
@@ -192,7 +192,7 @@ def cartesian(rdd: LineageRDD, other: LineageRDD) -> RDD[Any]:
     return _read(rdd, "cartesian", paired, (left_node, right_node), both=False)
 
 
-def zip_with(rdd: LineageRDD, other: LineageRDD) -> RDD[Any]:
+def zip_with(rdd: CapturedRDD, other: CapturedRDD) -> RDD[Any]:
     """``zip``: batches of the sizes that PySpark makes equal."""
     sizes = [1 if size == AS_PAIRED else size for size in (batching(rdd), batching(other))]
     size: int | None = None
@@ -206,27 +206,25 @@ def zip_with(rdd: LineageRDD, other: LineageRDD) -> RDD[Any]:
     return _read(rdd, "zip", paired, (left_node, right_node), both=True)
 
 
-def _zip_side(rdd: LineageRDD, side: str, size: int | None) -> tuple[RDD[Any], Node]:
+def _zip_side(rdd: CapturedRDD, side: str, size: int | None) -> tuple[RDD[Any], Node]:
     """PySpark leaves a side as it is that has batches of the size already."""
     return named_batches(rdd, "zip", side, None if batching(rdd) == size else size)
 
 
 def _read(
-    rdd: LineageRDD, op: str, paired: Any, sides: tuple[Node, Node], *, both: bool
+    rdd: CapturedRDD, op: str, paired: Any, sides: tuple[Node, Node], *, both: bool
 ) -> RDD[Any]:
-    from lineage_emitter.rdd import LineagePipelinedRDD
-
     session = rdd.session
     node = session.register("operator", op, sides)
     pairs: RDD[Any] = RDD(paired, rdd.ctx, PairedBatches(rdd.ctx._unbatched_serializer))
     read = ReadPairs(session.config, node.name, both)
-    found = LineagePipelinedRDD(pairs, node.detail.around(read), False, session, node)
+    found = rdd.piped(pairs, node.detail.around(read), False, node)
     found.batching = AS_PAIRED
     return found
 
 
 @contextmanager
-def errors_of_the_driver(rdd: LineageRDD) -> Iterator[None]:
+def errors_of_the_driver(rdd: CapturedRDD) -> Iterator[None]:
     """PySpark itself pairs up on the driver what is collected right behind a ``zip``."""
     try:
         yield

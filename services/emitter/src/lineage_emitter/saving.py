@@ -17,19 +17,20 @@ from pyspark.serializers import (
 from lineage_emitter import hadoop
 from lineage_emitter.actions import under_way
 from lineage_emitter.operators import Collect, Read
-from lineage_emitter.session import Node
+from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.stamps import Frames, TracedSerializer
 from lineage_emitter.whole_batches import PassBatches
 
 if TYPE_CHECKING:
-    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.captured import CapturedRDD
+    from lineage_emitter.session import Node
 
 SAVES = ("saveAsPickleFile", "saveAsSequenceFile", "saveAsHadoopFile", "saveAsHadoopDataset",
          "saveAsNewAPIHadoopFile", "saveAsNewAPIHadoopDataset")  # fmt: skip
 
 
 def save(
-    rdd: LineageRDD, name: str, method: Callable[..., Any], /, *arguments: Any, **named: Any
+    rdd: CapturedRDD, name: str, method: Callable[..., Any], /, *arguments: Any, **named: Any
 ) -> None:
     """One of ``SAVES``: PySpark's own ``method``. Each record written is an item of the sink."""
     try:
@@ -54,10 +55,8 @@ def _batches_of(size: int) -> BatchedSerializer:
     return BatchedSerializer(CPickleSerializer(), size)
 
 
-def _handed(rdd: LineageRDD, sink: Node, serializer: BatchedSerializer) -> RDD[Any]:
+def _handed(rdd: CapturedRDD, sink: Node, serializer: BatchedSerializer) -> RDD[Any]:
     """The records in the batches in which PySpark hands them to the JVM."""
-    from lineage_emitter.rdd import LineagePipelinedRDD
-
     sinking = Collect(sink.detail)
     if not _fit_already(rdd, serializer):
         return rdd.pipe_function(sinking, True, sink).ending(serializer)
@@ -67,15 +66,13 @@ def _handed(rdd: LineageRDD, sink: Node, serializer: BatchedSerializer) -> RDD[A
         read = rdd.node.detail.around(read)
     frames: RDD[Any] = RDD(rdd._jrdd, rdd.ctx, Frames())
     passing = PassBatches(read, sinking, inner)
-    passed = LineagePipelinedRDD(frames, passing, True, rdd.session, sink)
+    passed = rdd.piped(frames, passing, True, sink)
     return RDD(passed.ending(NoOpSerializer())._jrdd, rdd.ctx, serializer)
 
 
-def _fit_already(rdd: LineageRDD, serializer: BatchedSerializer) -> bool:
+def _fit_already(rdd: CapturedRDD, serializer: BatchedSerializer) -> bool:
     """Whether PySpark would save the batches of its own RDD as they are."""
-    from lineage_emitter.rdd import LineagePipelinedRDD
-
-    if isinstance(rdd, LineagePipelinedRDD):
+    if isinstance(rdd, PipelinedRDD):
         return False
     own: Any = rdd._jrdd_deserializer
     if isinstance(own, TracedSerializer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from pyspark.traceback_utils import SCCallSiteSync
 
 from lineage_emitter import scope
 from lineage_emitter.attempts import AttemptReader
-from lineage_emitter.batches import AS_READ, batching
+from lineage_emitter.batches import AS_READ, batch_of_ten, batching
 from lineage_emitter.buckets import Buckets
 from lineage_emitter.by_record import same
 from lineage_emitter.combiner import CombineMapSide, Combiners, ReadKeys
@@ -25,7 +25,7 @@ from lineage_emitter.spaces import space_of_split
 from lineage_emitter.stamps import PositionedSerializer, TracedSerializer
 
 if TYPE_CHECKING:
-    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.captured import CapturedRDD
     from lineage_emitter.session import Node
 
 
@@ -61,7 +61,7 @@ class MergeGroups(MergeCombiners):
 
 
 def combine_by_key(
-    rdd: LineageRDD,
+    rdd: CapturedRDD,
     create: Callable[[Any], Any],
     merge_value: Callable[[Any, Any], Any],
     merge_combiners: Callable[[Any, Any], Any],
@@ -75,7 +75,7 @@ def combine_by_key(
 
 
 def group_by_key(
-    rdd: LineageRDD, num_partitions: int | None, partition_function: Callable[[Any], int]
+    rdd: CapturedRDD, num_partitions: int | None, partition_function: Callable[[Any], int]
 ) -> RDD[Any]:
     """``groupByKey``: as :func:`combine_by_key`."""
 
@@ -96,7 +96,7 @@ def group_by_key(
 
 
 def _combine(
-    rdd: LineageRDD,
+    rdd: CapturedRDD,
     combiners: Combiners,
     merge: MergeCombiners,
     num_partitions: int | None,
@@ -125,13 +125,13 @@ def _combine(
     return _behind(rdd, shuffled, read, reduced)
 
 
-def _reduce_side(node: Node, rdd: LineageRDD, op: str) -> Node:
+def _reduce_side(node: Node, rdd: CapturedRDD, op: str) -> Node:
     """A node of its own for what the reduce tasks put out: its commits are not the map side's."""
     return rdd.session.register("operator", op, [node], description="reduce side")
 
 
 def _shuffled(
-    rdd: LineageRDD, node: Node, num_partitions: int, partition_function: Callable[[Any], int]
+    rdd: CapturedRDD, node: Node, num_partitions: int, partition_function: Callable[[Any], int]
 ) -> RDD[Any]:
     """``partitionBy`` of records whose lineage is already noted."""
     serializer = rdd.ctx._unbatched_serializer
@@ -157,18 +157,16 @@ def _by_partition(keyed: RDD[Any], serializer: Any, partitioner: Partitioner) ->
     return shuffled
 
 
-def _behind(rdd: LineageRDD, shuffled: RDD[Any], read: Any, node: Node) -> LineageRDD:
+def _behind(rdd: CapturedRDD, shuffled: RDD[Any], read: Any, node: Node) -> CapturedRDD:
     """The reduce side: the first Python function behind a shuffle."""
-    from lineage_emitter.rdd import LineagePipelinedRDD
-
-    return LineagePipelinedRDD(shuffled, node.detail.around(read), True, rdd.session, node)
+    return rdd.piped(shuffled, node.detail.around(read), True, node)
 
 
 # -- shuffles of whole records -------------------------------------------------------------------
 
 
 def partition_by(
-    rdd: LineageRDD, num_partitions: int, partition_function: Callable[[Any], int]
+    rdd: CapturedRDD, num_partitions: int, partition_function: Callable[[Any], int]
 ) -> RDD[Any]:
     """``partitionBy`` with addresses beside the records."""
     node = rdd.session.register("shuffle", "partitionBy", [rdd.node], description="map side")
@@ -181,7 +179,7 @@ def partition_by(
 
 
 def _exchanged(
-    rdd: LineageRDD, node: Node, num_partitions: int, partition_function: Callable[[Any], int]
+    rdd: CapturedRDD, node: Node, num_partitions: int, partition_function: Callable[[Any], int]
 ) -> RDD[Any]:
     """``partitionBy`` whose map side sends addresses along."""
     serializer = rdd.ctx._unbatched_serializer
@@ -194,7 +192,7 @@ def _exchanged(
 
 
 def sort_by_key(
-    rdd: LineageRDD,
+    rdd: CapturedRDD,
     ascending: bool,
     num_partitions: int | None,
     key_function: Callable[[Any], Any],
@@ -218,7 +216,7 @@ def sort_by_key(
 
 
 def repartition_and_sort(
-    rdd: LineageRDD,
+    rdd: CapturedRDD,
     num_partitions: int | None,
     partition_function: Callable[[Any], int],
     ascending: bool,
@@ -233,7 +231,7 @@ def repartition_and_sort(
     return _sorted_behind(rdd, name, num_partitions, partition_function, sort)
 
 
-def _sort(rdd: LineageRDD, ascending: bool, key_function: Callable[[Any], Any]) -> dict[str, Any]:
+def _sort(rdd: CapturedRDD, ascending: bool, key_function: Callable[[Any], Any]) -> dict[str, Any]:
     """What a sort needs to know, but for its node."""
     return {
         "ascending": ascending,
@@ -243,13 +241,13 @@ def _sort(rdd: LineageRDD, ascending: bool, key_function: Callable[[Any], Any]) 
     }
 
 
-def _sorted_in_place(rdd: LineageRDD, name: str, sort: dict[str, Any]) -> RDD[Any]:
+def _sorted_in_place(rdd: CapturedRDD, name: str, sort: dict[str, Any]) -> RDD[Any]:
     node = rdd.session.register("operator", name, [rdd.node])
     return rdd.pipe_function(node.detail.around(SortInPlace(node=node.name, **sort)), True, node)
 
 
 def _sorted_behind(
-    rdd: LineageRDD,
+    rdd: CapturedRDD,
     name: str,
     num_partitions: int,
     partition_function: Callable[[Any], int],
@@ -262,7 +260,7 @@ def _sorted_behind(
 
 
 def _bounds(
-    rdd: LineageRDD, num_partitions: int, key_function: Callable[[Any], Any]
+    rdd: CapturedRDD, num_partitions: int, key_function: Callable[[Any], Any]
 ) -> list[Any] | None:
     """PySpark's range bounds (its jobs stay out of the graph); None when there are no records."""
     with scope.suspended():
@@ -280,7 +278,7 @@ def _bounds(
 # -- what the JVM does between Python workers ----------------------------------------------------
 
 
-def named(rdd: LineageRDD) -> LineageRDD:
+def named(rdd: CapturedRDD) -> CapturedRDD:
     """The RDD with records that name themselves, through one more Python function if need be."""
     if rdd.spaces is None:
         return rdd
@@ -288,10 +286,8 @@ def named(rdd: LineageRDD) -> LineageRDD:
     return rdd.pipe_function(same, True, node)
 
 
-def in_batches(rdd: LineageRDD, batch_size: int) -> LineageRDD:
+def in_batches(rdd: CapturedRDD, batch_size: int) -> CapturedRDD:
     """The RDD in the batches that PySpark would move, each with its first record's position."""
-    from lineage_emitter.rdd import LineageRDD as Captured
-
     if rdd.batched and isinstance(rdd._jrdd_deserializer, TracedSerializer):
         return rdd
     node = rdd.node if rdd.batched else rdd.session.register("shuffle", "repartition", [rdd.node])
@@ -299,14 +295,11 @@ def in_batches(rdd: LineageRDD, batch_size: int) -> LineageRDD:
     numbered = rdd.pipe_function(same, True, node).ending(ser)
     node.map_side = numbered
     traced = TracedSerializer(rdd.ctx._unbatched_serializer)
-    return Captured.wrap(numbered, rdd.session, node, None, batched=batch_size, deserializer=traced)
+    return rdd.wrapped(numbered, node, None, batched=batch_size, deserializer=traced)
 
 
-def coalesce(rdd: LineageRDD, num_partitions: int, shuffle: bool) -> LineageRDD:
+def coalesce(rdd: CapturedRDD, num_partitions: int, shuffle: bool) -> CapturedRDD:
     """``coalesce`` and ``repartition``."""
-    from lineage_emitter.rdd import LineageRDD as Captured
-    from lineage_emitter.rdd import batch_of_ten
-
     if shuffle:
         moved = in_batches(rdd, batch_of_ten(rdd.ctx).batchSize)
     else:
@@ -315,15 +308,13 @@ def coalesce(rdd: LineageRDD, num_partitions: int, shuffle: bool) -> LineageRDD:
     jrdd = moved._jrdd.coalesce(num_partitions, shuffle)
     plain: RDD[Any] = RDD(jrdd, rdd.ctx, moved._jrdd_deserializer)
     batched = moved.batched
-    found = Captured.wrap(plain, rdd.session, node, None, batched=batched)
+    found = rdd.wrapped(plain, node, None, batched=batched)
     found.batching = batching(rdd)
     return found
 
 
-def union(rdds: list[LineageRDD]) -> LineageRDD:
+def union(rdds: Sequence[CapturedRDD]) -> CapturedRDD:
     """``union``: sources keep their splits, all else names itself."""
-    from lineage_emitter.rdd import LineageRDD as Captured
-
     first = rdds[0]
     sc, session = first.ctx, first.session
     alike = all(rdd._jrdd_deserializer == first._jrdd_deserializer for rdd in rdds)
@@ -347,17 +338,17 @@ def union(rdds: list[LineageRDD]) -> LineageRDD:
     alike = len(rdds) == 2 and first.partitioner == rdds[1].partitioner
     if alike and first.getNumPartitions() == joined.getNumPartitions():
         joined.partitioner = first.partitioner
-    found = Captured.wrap(joined, session, node, spaces, batched=batched)
+    found = first.wrapped(joined, node, spaces, batched=batched)
     sizes = {batching(rdd) for rdd in rdds}
     found.batching = sizes.pop() if len(sizes) == 1 else None
     return found
 
 
-def _as_plain(rdd: LineageRDD) -> RDD[Any]:
+def _as_plain(rdd: CapturedRDD) -> RDD[Any]:
     return RDD(rdd._jrdd, rdd.ctx, rdd._jrdd_deserializer)
 
 
-def split_spaces(rdd: LineageRDD) -> list[str]:
+def split_spaces(rdd: CapturedRDD) -> list[str]:
     """The source space of each split."""
     assert rdd.spaces is not None
     return [space_of_split(rdd.spaces, split) for split in range(rdd.getNumPartitions())]

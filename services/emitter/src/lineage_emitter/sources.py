@@ -16,9 +16,10 @@ from pyspark.serializers import BatchedSerializer
 
 from lineage_core.graph import Unit
 from lineage_emitter import hadoop, scope
+from lineage_emitter.batches import batch_of_ten
 from lineage_emitter.hadoop import FileSource
 from lineage_emitter.lines import LineDeserializer
-from lineage_emitter.rdd import LineageRDD, batch_of_ten
+from lineage_emitter.rdd import LineageRDD
 from lineage_emitter.session import Session
 from lineage_emitter.spaces import EACH_RUN
 

@@ -18,17 +18,16 @@ from pyspark.sql.types import StructType
 
 from lineage_emitter import scope
 from lineage_emitter.by_record import Map
-from lineage_emitter.dataframes import REASON
+from lineage_emitter.captured import PipedRDD
 from lineage_emitter.errors import UnkeptError
 from lineage_emitter.frames import kept
-from lineage_emitter.frames.kept import KeptRows, keeping_of
+from lineage_emitter.frames.kept import NOT_KEPT, KeptRows, keeping_of
 from lineage_emitter.keeping import Keep
 from lineage_emitter.operators import Collect
-from lineage_emitter.rdd import LineagePipelinedRDD, LineageRDD
 from lineage_emitter.session import Node
 
 
-class FrameInput(LineagePipelinedRDD):
+class RowSteps(PipedRDD):
     """Rows on their way into a DataFrame. PySpark's own looks at them stay out of the graph."""
 
     struct: StructType | None = None
@@ -36,7 +35,7 @@ class FrameInput(LineagePipelinedRDD):
 
     def map(self, f: Callable[[Any], Any], preservesPartitioning: bool = False) -> RDD[Any]:
         """One more step; the last one puts rows into the form that their type has within Spark."""
-        step = begin(self, f, preservesPartitioning)
+        step = type(self)(self, Map(f), preservesPartitioning, self.session, self.node)
         of = getattr(f, "__self__", None)
         step.struct = of if isinstance(of, StructType) else None
         return step
@@ -51,7 +50,7 @@ class FrameInput(LineagePipelinedRDD):
             try:
                 rows = self._kept(sink)
             except UnkeptError as problem:
-                unkept = f"{REASON}: {problem}"
+                unkept = f"{NOT_KEPT}: {problem}"
             else:
                 take = Keep(sink.detail, rows.keeping)
                 session.keep(rows)
@@ -78,13 +77,8 @@ class FrameInput(LineagePipelinedRDD):
         return KeptRows(sink, sink.name, keeping, partitions)
 
 
-def begin(rdd: LineageRDD, f: Callable[[Any], Any], preserves: bool) -> FrameInput:
-    """A step to a DataFrame's rows."""
-    return FrameInput(rdd, Map(f), preserves, rdd.session, rdd.node)
-
-
 def _plainly(name: str) -> Callable[..., Any]:
-    def method(self: FrameInput, *arguments: Any, **named: Any) -> Any:
+    def method(self: RowSteps, *arguments: Any, **named: Any) -> Any:
         with scope.suspended():
             return getattr(RDD, name)(self, *arguments, **named)
 
@@ -93,4 +87,4 @@ def _plainly(name: str) -> Callable[..., Any]:
 
 
 for _name in ("first", "take", "sample", "reduce"):
-    setattr(FrameInput, _name, _plainly(_name))
+    setattr(RowSteps, _name, _plainly(_name))

@@ -41,8 +41,8 @@ from lineage_emitter.selecting import Records, at_ordinals, counted, in_order, o
 from lineage_emitter.showing import Showing, Shown, html_of, print_text
 
 if TYPE_CHECKING:
+    from lineage_emitter.captured import CapturedRDD
     from lineage_emitter.frames.in_program import FrameRows
-    from lineage_emitter.rdd import LineageRDD
     from lineage_emitter.session import Session
 
 Chosen: TypeAlias = "TracedItems | Callable[[Any], Any] | SupportsIndex | Iterable[int]"
@@ -424,7 +424,7 @@ class TracedItems:
         )
 
 
-def lineage_of(rdd: LineageRDD, timeout_s: float) -> TracedItems:
+def lineage_of(rdd: CapturedRDD, timeout_s: float) -> TracedItems:
     """The records of a captured RDD as items; see ``LineageRDD.getLineage``.
 
     Raises:

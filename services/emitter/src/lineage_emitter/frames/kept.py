@@ -32,6 +32,8 @@ Fact = dict[str, Any]
 _KEPT = "_lineage_kept_rows"
 _local = threading.local()
 
+NOT_KEPT = "its rows are an RDD's, which are not kept"
+"""Of a DataFrame."""
 NOT_READ = "rows of an RDD that may not all have been read"
 DIFFERED = "rows of an RDD that gave others, or in another order, when it was computed again"
 
