@@ -383,7 +383,7 @@ def test_records_that_were_made_again_in_the_meantime_are_not_passed_off(
 def test_rows_that_come_in_another_order_each_time_are_not_read_again(program: Program) -> None:
     session = program.lc.session
     assert session is not None
-    node = session.register("source", "table", alias="table")
+    node = session.nodes.register("source", "table", alias="table")
     plain = program.lc.sc.parallelize([("ann", 1), ("bob", 2)], 2)
     table: Any = LineageRDD.wrap(plain, session, node, node.name + EACH_RUN)
     assert values(table.getLineage()) == [("ann", 1), ("bob", 2)]

@@ -16,8 +16,7 @@ from lineage_core.message import Commit, parse_message
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction
 from lineage_core.tracing import trace
-from lineage_emitter import LineageContext, actions
-from lineage_emitter import session as sessions
+from lineage_emitter import LineageContext, actions, commit_thread
 from lineage_store.opening import open_store
 from tests.job_runs import STORE, judged, traced_items
 
@@ -171,7 +170,7 @@ def test_the_end_in_the_middle_of_an_action_commits_what_it_read(
 def test_linking_and_heartbeats_go_on_while_commits_are_held_back(
     capture: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "LINK_BYTES", 1)
+    monkeypatch.setattr(commit_thread, "LINK_BYTES", 1)
     gate = tmp_path / "gate"
     with capture(heartbeat_s=0.2) as lc:
         (driver,) = tmp_path.rglob(f"{lc.app}/driver.jsonl")

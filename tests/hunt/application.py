@@ -126,7 +126,7 @@ class Application:
     def begin(self, attempt: Attempt) -> Path:
         """A folder for the next program."""
         settings = self.session.settings.model_copy(update={"detailed": attempt.detailed})
-        self.session.details = Details(settings)
+        self.session.nodes.details = Details(settings)
         self.count += 1
         home = self.folder / f"program-{self.count}"
         home.mkdir()
@@ -144,7 +144,7 @@ class Application:
 
     def settle(self) -> None:
         """Wait until all that was captured is in the spool."""
-        self.session.drain()
+        self.session.commits.drain()
         self.session.api.dispatcher.sync()
 
     def close(self) -> None:

@@ -47,7 +47,7 @@ class Capture:
     def run(self, program: Program, home: Path, *, detailed: bool) -> tuple[Lineage, list[Outcome]]:
         """Run all actions of a program; what capture noted of them."""
         settings = self.session.settings.model_copy(update={"detailed": detailed})
-        self.session.details = Details(settings)
+        self.session.nodes.details = Details(settings)
         self.reader.messages()
         rdds = build(program, self.lc, write_sources(program, home))
         outcomes = [
@@ -57,7 +57,7 @@ class Capture:
         for step, rdd in zip(program.steps, rdds, strict=True):
             if step.op == "cache":
                 rdd.unpersist(blocking=True)
-        self.session.drain()
+        self.session.commits.drain()
         self.session.api.dispatcher.sync()
         messages = self.reader.messages()
         return Lineage(program, messages, self.reader.blocks(messages)), outcomes

@@ -17,6 +17,7 @@ class Told:
 
     def __init__(self) -> None:
         self.unknowns: list[tuple[str, str]] = []
+        self.nodes = self
 
     def unknown(self, what: str, reason: str, parents: Any) -> None:
         self.unknowns.append((what, reason))

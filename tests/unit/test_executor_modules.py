@@ -31,7 +31,7 @@ RUN_BY_TASKS = (
     "stamps",
     "whole_batches",
 )
-OF_THE_DRIVER = ("captured", "context", "rdd", "session", "settings")
+OF_THE_DRIVER = ("captured", "commit_thread", "context", "jobs", "rdd", "session", "settings")
 PROGRAM = """
 import importlib, json, sys
 

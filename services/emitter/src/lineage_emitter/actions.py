@@ -16,7 +16,7 @@ from lineage_emitter.pyspark_parts import _load_from_socket
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD
-    from lineage_emitter.session import Node
+    from lineage_emitter.nodes import Node
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def under_way(
 
     writes = name.startswith("save")
     recorded = rdd.session.recorded(writes=writes)
-    with rdd.session.action(name, sink, computed), recorded, scope.suspended():
+    with rdd.session.jobs.action(name, sink, computed), recorded, scope.suspended():
         yield
 
 
@@ -38,7 +38,7 @@ def collect(rdd: CapturedRDD, partitions: Sequence[int] | None = None) -> list[A
     """``collect``; just some partitions where ``partitions`` are given."""
     if rdd.checkpointed_locally and partitions is None:
         return driver_sinks.collect(rdd)
-    sink = rdd.session.register("sink", "collect", [rdd.node], alias="collect")
+    sink = rdd.session.nodes.register("sink", "collect", [rdd.node], alias="collect")
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
     with under_way(rdd, "collect", sink, partitions), errors_of_the_driver(rdd):
         if partitions is None:
@@ -49,7 +49,7 @@ def collect(rdd: CapturedRDD, partitions: Sequence[int] | None = None) -> list[A
 def collect_with_job_group(rdd: CapturedRDD, *arguments: Any) -> list[Any]:
     """``collectWithJobGroup``: as ``collect``."""
     name = "collectWithJobGroup"
-    sink = rdd.session.register("sink", name, [rdd.node], alias=name)
+    sink = rdd.session.nodes.register("sink", name, [rdd.node], alias=name)
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
     with under_way(rdd, name, sink), errors_of_the_driver(rdd):
         return RDD.collectWithJobGroup(collected, *arguments)
@@ -57,7 +57,7 @@ def collect_with_job_group(rdd: CapturedRDD, *arguments: Any) -> list[Any]:
 
 def foreach(rdd: CapturedRDD, function: Callable[[Any], Any]) -> None:
     """``foreach``."""
-    sink = rdd.session.register("sink", "foreach", [rdd.node], alias="foreach")
+    sink = rdd.session.nodes.register("sink", "foreach", [rdd.node], alias="foreach")
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
     with under_way(rdd, "foreach", sink):
         RDD.foreach(collected, function)
@@ -66,7 +66,7 @@ def foreach(rdd: CapturedRDD, function: Callable[[Any], Any]) -> None:
 def foreach_partition(rdd: CapturedRDD, function: Callable[[Iterable[Any]], Any]) -> None:
     """``foreachPartition``."""
     name = "foreachPartition"
-    sink = rdd.session.register("sink", name, [rdd.node], alias=name)
+    sink = rdd.session.nodes.register("sink", name, [rdd.node], alias=name)
     lent = rdd.pipe_function(Lend(sink.detail), True, sink).ending(rdd.ctx.serializer)
     with under_way(rdd, name, sink):
         RDD.foreachPartition(lent, Borrow(function))
@@ -76,7 +76,7 @@ def absorb(
     rdd: CapturedRDD, name: str, method: Callable[..., Any], /, *arguments: Any, **named: Any
 ) -> Any:
     """An action whose one result depends on every record."""
-    sink = rdd.session.register("sink", name, [rdd.node], alias=name)
+    sink = rdd.session.nodes.register("sink", name, [rdd.node], alias=name)
     absorbed = rdd.pipe_function(Absorb(sink.name), True, sink).ending(rdd.ctx.serializer)
     with under_way(rdd, name, sink):
         return method(absorbed, *arguments, **named)
@@ -92,7 +92,9 @@ def _from_partitions(rdd: CapturedRDD, partitions: Sequence[int]) -> list[Any]:
 
 def save_text(rdd: CapturedRDD, path: str, codec: str | None) -> None:
     """``saveAsTextFile``."""
-    sink = rdd.session.register("sink", "saveAsTextFile", [rdd.node], alias="write", path=path)
+    sink = rdd.session.nodes.register(
+        "sink", "saveAsTextFile", [rdd.node], alias="write", path=path
+    )
     keyed = rdd.pipe_function(SaveText(sink.name), False, sink).ending(NoOpSerializer())
     with under_way(rdd, "saveAsTextFile", sink):
         jvm = rdd.ctx._jvm
@@ -102,18 +104,18 @@ def save_text(rdd: CapturedRDD, path: str, codec: str | None) -> None:
             lines.saveAsTextFile(path, getattr(jvm, "java.lang.Class").forName(codec))
         else:
             lines.saveAsTextFile(path)
-        rdd.session.note_sink_files(sink, path)
+        rdd.session.files.note_sink(sink, path)
 
 
 def take(rdd: CapturedRDD, num: int) -> list[Any]:
     """``take`` and ``first``: PySpark's rounds over ever more partitions."""
     session, sc = rdd.session, rdd.ctx
-    sink = session.register("sink", "take", [rdd.node], alias="take")
+    sink = session.nodes.register("sink", "take", [rdd.node], alias="take")
     items: list[Any] = []
     rounds: list[list[int]] = []
     total = rdd.getNumPartitions()
     scanned = 0
-    with session.action("take", sink, lambda: [p for ps in rounds for p in ps], limit=num):
+    with session.jobs.action("take", sink, lambda: [p for ps in rounds for p in ps], limit=num):
         while len(items) < num and scanned < total:
             partitions = list(range(scanned, min(scanned + _tries(items, num, scanned), total)))
             taken = rdd.pipe_function(Take(sink.detail, num - len(items)), True, sink)

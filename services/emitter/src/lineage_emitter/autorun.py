@@ -154,7 +154,7 @@ def _source(name: str) -> Callable[..., Any]:
             from lineage_emitter.pyspark_parts import is_rdd_api
 
             if not is_rdd_api(caller):
-                session.unknown(
+                session.nodes.unknown(
                     f"{caller} ({stock.__name__})", "PySpark makes an RDD by itself", ()
                 )
             return stock(sc, *arguments, **named)

@@ -30,8 +30,8 @@ from lineage_emitter.stamps import TracedSerializer, positioned, read_positioned
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD
+    from lineage_emitter.nodes import Node
     from lineage_emitter.segment import Frame, Segment
-    from lineage_emitter.session import Node
 
 AUTO = BatchedSerializer.UNKNOWN_BATCH_SIZE
 """PySpark makes larger batches until one has :data:`AUTO_BYTES`."""
@@ -239,7 +239,7 @@ def named_batches(rdd: CapturedRDD, op: str, side: str, size: int | None) -> tup
         found = _batches_of(rdd).mapPartitionsWithIndex(NameSource(rdd.spaces, serializer, size))
         found._bypass_serializer = True  # type: ignore[attr-defined]
         return found, rdd.node
-    node = rdd.session.register("operator", op, [rdd.node], description=f"{side} side")
+    node = rdd.session.nodes.register("operator", op, [rdd.node], description=f"{side} side")
     if rdd.spaces is not None:
         read: Any = ReadBatches(rdd.session.config, node.name, rdd.spaces)
         if rdd.named_by_node:

@@ -25,8 +25,9 @@ from lineage_emitter.spaces import EACH_RUN, Spaces
 from lineage_emitter.stamps import TracedSerializer
 
 if TYPE_CHECKING:
+    from lineage_emitter.nodes import Node
     from lineage_emitter.numbering import Numbered
-    from lineage_emitter.session import Node, Session
+    from lineage_emitter.session import Session
 
 T = TypeVar("T")
 
@@ -98,7 +99,7 @@ class CapturedRDD(RDD[Any]):
     @property
     def _jrdd(self) -> Any:
         """The Java RDD; what the program gets of it is :class:`JavaRecords`."""
-        if scope.is_suspended() or (is_inside(1) and not self.session.unfit):
+        if scope.is_suspended() or (is_inside(1) and not self.session.executors.unfit):
             return self._java()
         return JavaRecords(self, self._java()) if can_run(self.session) else uncaptured(self)._jrdd
 
@@ -123,7 +124,7 @@ class CapturedRDD(RDD[Any]):
             return super().mapPartitionsWithIndex(Plainly(f), preservesPartitioning)
         with scope.operator("mapPartitionsWithIndex"):
             if scope.works_by_record():
-                node = self.session.register("operator", _innermost("map"), [self.node])
+                node = self.session.nodes.register("operator", _innermost("map"), [self.node])
                 return self.pipe_function(node.detail.behind(f), preservesPartitioning, node)
             return self._whole_partitions(f, preservesPartitioning)
 
@@ -132,7 +133,7 @@ class CapturedRDD(RDD[Any]):
     ) -> PipedRDD:
         rule = one_record_rule(function)
         if rule.holds:
-            node = self.session.register(
+            node = self.session.nodes.register(
                 "operator", "mapPartitions", [self.node], description=rule.reason
             )
             runs = OneRecord(
@@ -142,7 +143,7 @@ class CapturedRDD(RDD[Any]):
             )
             return self.pipe_function(node.detail.behind(runs), preserves, node)
         reason = f"{PREFIX_REASON} ({rule.reason})"
-        node = self.session.register(
+        node = self.session.nodes.register(
             "operator", "mapPartitions", [self.node], exact=False, reason=reason
         )
         return self.pipe_function(node.detail.behind(Opaque(function)), preserves, node)
@@ -151,12 +152,12 @@ class CapturedRDD(RDD[Any]):
 
     def checkpoint(self) -> None:
         """As a cache: records keep their names."""
-        self.session.pin_files(self.node)
+        self.session.files.pin(self.node)
         RDD.checkpoint(self)
 
     def localCheckpoint(self) -> None:
         """As a cache: records keep their names."""
-        self.session.pin_files(self.node)
+        self.session.files.pin(self.node)
         self.checkpointed_locally = isinstance(self, PipelinedRDD)
         RDD.localCheckpoint(self)
 
@@ -230,15 +231,17 @@ def unknown_source(session: Session, rdd: RDD[Any]) -> Node:
     Raises:
         UnsupportedOperatorError: settings say to refuse.
     """
-    session.refuse(
+    session.nodes.refuse(
         "an RDD without lineage as input",
         "its records have no lineage",
         "make it from a captured source (textFile, parallelize)",
     )
-    node = session.register("unknown", "unknown", exact=False, reason="its records have no lineage")
+    node = session.nodes.register(
+        "unknown", "unknown", exact=False, reason="its records have no lineage"
+    )
     above = _unknown_above(rdd)
     if above is not None:
-        session.link(above, node)
+        session.nodes.link(above, node)
     return node
 
 
@@ -267,7 +270,7 @@ def is_stock_call(rdd: CapturedRDD, name: str) -> bool:
         caller = scope.called_from_pyspark(3)
         if caller and not is_rdd_api(caller):
             what = f"{caller} ({name})"
-            rdd.session.unknown(what, "PySpark reads the RDD by itself", [rdd.node])
+            rdd.session.nodes.unknown(what, "PySpark reads the RDD by itself", [rdd.node])
             return True
     return False
 

@@ -82,4 +82,4 @@ def notice_connect(sessions: Callable[[], Session | None]) -> None:
 def tell(session: Session) -> None:
     """Have the verdict say so, where the program has made such a session."""
     if _used:
-        session.unknown(WHAT, REASON, ())
+        session.nodes.unknown(WHAT, REASON, ())

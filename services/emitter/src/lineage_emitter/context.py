@@ -18,8 +18,9 @@ from lineage_emitter.frame_records import frame_rows
 from lineage_emitter.frames import hooks
 from lineage_emitter.lookups import looking
 from lineage_emitter.of_rdds import OF_RDDS, union
+from lineage_emitter.open_sessions import forget, latest_app, open_session_of
 from lineage_emitter.rdd import LineageRDD
-from lineage_emitter.session import Session, forget, latest_app, open_session_of, session_of
+from lineage_emitter.session import Session, session_of
 from lineage_emitter.sources import SOURCES
 from lineage_emitter.tracing import TracedItems, lineage_at
 from lineage_emitter.waiting import LINKED_S
@@ -50,7 +51,7 @@ class LineageContext:
     @property
     def _session(self) -> Session | None:
         """The session, if anything can be captured."""
-        return None if self.session is None or self.session.unfit else self.session
+        return None if self.session is None or self.session.executors.unfit else self.session
 
     def textFile(
         self, name: str, minPartitions: int | None = None, use_unicode: bool = True

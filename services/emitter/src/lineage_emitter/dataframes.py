@@ -61,7 +61,9 @@ def notice_streams(session_of: Callable[[SparkContext], Session | None]) -> None
     def start(self: StreamingContext) -> None:
         session = session_of(self.sparkContext)
         if session is not None:
-            session.unknown("StreamingContext.start", "this version does not capture streams", ())
+            session.nodes.unknown(
+                "StreamingContext.start", "this version does not capture streams", ()
+            )
         with contextlib.nullcontext() if session is None else session.recorded(lasting=True):
             stock(self)
 
@@ -82,14 +84,14 @@ def _noticing(stock: Any, what: str, active_session: Callable[[], Session | None
             return stock(self, *arguments, **named)
         streams = what.startswith("DataStreamWriter")
         if streams:
-            session.unknown(what, "this version does not capture streams", ())
+            session.nodes.unknown(what, "this version does not capture streams", ())
         elif any(isinstance(one, RDD) for one in given):
-            session.unknown(what, NOT_KEPT, nodes_of(session, given))
+            session.nodes.unknown(what, NOT_KEPT, nodes_of(session, given))
         try:
             with session.recorded(writes=streams, lasting=True), scope.suspended():
                 return stock(self, *arguments, **named)
         finally:
-            session.note_lazy()
+            session.jobs.note_lazy()
 
     return method
 
@@ -107,8 +109,8 @@ def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
             with scope.suspended():
                 plain = stock.__get__(self)
             if session is not None:
-                session.note_lazy()
-                session.unknown(TO_RDD, "PySpark reads the rows by itself", ())
+                session.jobs.note_lazy()
+                session.nodes.unknown(TO_RDD, "PySpark reads the rows by itself", ())
             return plain
         kept = self.__dict__.get(_KEPT)
         if kept is None or kept.session is not session:
@@ -116,7 +118,7 @@ def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
             from lineage_emitter.frame_records import frame_rows
 
             kept = self.__dict__[_KEPT] = frame_rows(session, self, stock.__get__)
-        session.note_lazy()
+        session.jobs.note_lazy()
         return kept
 
     return property(rdd)

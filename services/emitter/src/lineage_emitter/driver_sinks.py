@@ -27,7 +27,8 @@ from lineage_emitter.stamps import Pieces, TracedRecords, TracedSerializer
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD
-    from lineage_emitter.session import Node, Session
+    from lineage_emitter.nodes import Node
+    from lineage_emitter.session import Session
 
 Numbered = tuple[Any, int]
 """A record and its number among those that were read."""
@@ -126,7 +127,7 @@ def _tell(
             pass
         filled.finish(pieces, [number for _, number in given])
 
-    session.tell(tell)
+    session.jobs.tell(tell)
 
 
 def _give(
@@ -134,10 +135,10 @@ def _give(
 ) -> list[Any]:
     """The records that the driver decides for among the candidates of all partitions."""
     session = rdd.session
-    node = session.register("operator", name, [rdd.node], description="candidates")
+    node = session.nodes.register("operator", name, [rdd.node], description="candidates")
     candidates = rdd.pipe_function(node.detail.behind(Candidates(choose)), True, node)
-    sink = session.register("sink", name, [node], alias=name)
-    with session.action(name, sink, lambda: (0,)):
+    sink = session.nodes.register("sink", name, [node], alias=name)
+    with session.jobs.action(name, sink, lambda: (0,)):
         found = _fetch(candidates)
         chosen = decide(found)
         _tell(session, sink, found.pieces, chosen)
@@ -202,8 +203,8 @@ def take_ordered(rdd: CapturedRDD, num: int, key: Callable[[Any], Any] | None) -
     if num < 0:
         raise ValueError("top N cannot be negative.")
     if num == 0 or rdd.getNumPartitions() == 0:
-        sink = rdd.session.register("sink", "takeOrdered", [rdd.node], alias="takeOrdered")
-        with rdd.session.action("takeOrdered", sink, lambda: ()):
+        sink = rdd.session.nodes.register("sink", "takeOrdered", [rdd.node], alias="takeOrdered")
+        with rdd.session.jobs.action("takeOrdered", sink, lambda: ()):
             return []
     return _give(rdd, "takeOrdered", smallest, lambda found: reduce(merge, found.by_partition()))
 
@@ -237,13 +238,13 @@ class _Sampled:
 def take_sample(rdd: CapturedRDD, with_replacement: bool, num: int, seed: int | None) -> list[Any]:
     """``takeSample``: PySpark's own, over records with their numbers."""
     session = rdd.session
-    sink = session.register("sink", "takeSample", alias="takeSample")
+    sink = session.nodes.register("sink", "takeSample", alias="takeSample")
     kept: list[Fetched] = []
-    with session.action("takeSample", sink, lambda: (0,)):
+    with session.jobs.action("takeSample", sink, lambda: (0,)):
         asked: Any = _Sampled(rdd, sink, kept)
         chosen: list[Any] = RDD.takeSample(asked, with_replacement, num, seed)
         for parent in sink.parents or (rdd.node,):
-            session.link(parent, sink)
+            session.nodes.link(parent, sink)
         _tell(session, sink, kept[0].pieces if kept else Pieces(), chosen)
     return [record for record, _ in chosen]
 
@@ -251,8 +252,8 @@ def take_sample(rdd: CapturedRDD, with_replacement: bool, num: int, seed: int | 
 def collect(rdd: CapturedRDD) -> list[Any]:
     """``collect`` of the RDD's own streams, which a local checkpoint keeps."""
     session = rdd.session
-    sink = session.register("sink", "collect", [rdd.node], alias="collect")
-    with session.action("collect", sink, lambda: range(rdd.getNumPartitions())):
+    sink = session.nodes.register("sink", "collect", [rdd.node], alias="collect")
+    with session.jobs.action("collect", sink, lambda: range(rdd.getNumPartitions())):
         found = _fetch(rdd)
         for partition, given in enumerate(found.by_partition()):
             _tell(session, sink, found.pieces, given, partition)

@@ -50,9 +50,9 @@ def where_it_can_run(name: str, method: Callable[..., Any]) -> Callable[..., Any
 
 def can_run(session: Session, name: str = "") -> bool:
     """Whether a method of a captured RDD is captured; the first that runs a job looks at the executors."""
-    if name not in WITHOUT_JOBS or (not session.looked and scope.called_from_pyspark()):
-        session.look_at_executors()
-    return not session.unfit
+    if name not in WITHOUT_JOBS or (not session.executors.looked and scope.called_from_pyspark()):
+        session.executors.look()
+    return not session.executors.unfit
 
 
 def uncaptured(value: Any) -> Any:
@@ -66,7 +66,7 @@ def uncaptured(value: Any) -> Any:
 
 def _twin(goal: RDD[Any]) -> RDD[Any]:
     session = getattr(goal, "session", None)
-    if session is None or not session.unfit:
+    if session is None or not session.executors.unfit:
         return goal
     with scope.suspended():
         for rdd in upstream(goal):

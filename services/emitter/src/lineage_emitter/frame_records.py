@@ -20,8 +20,8 @@ from lineage_emitter.frames.jvm import explicit_settings
 from lineage_emitter.frames.naming import named_rows
 from lineage_emitter.frames.outputs import Target
 from lineage_emitter.named_rows import NamedRowsSerializer
+from lineage_emitter.nodes import Node
 from lineage_emitter.rdd import LineageRDD
-from lineage_emitter.session import Node
 from lineage_emitter.spaces import EACH_RUN
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def frame_rows(session: Session, frame: DataFrame, stock: Callable[[Any], RDD[An
     with scope.operator(TO_RDD) as running:
         plain, above = _rows(session, running, frame, stock)
     with scope.operator("df.rdd"):
-        node = session.register("source", TO_RDD, alias="df.rdd")
+        node = session.nodes.register("source", TO_RDD, alias="df.rdd")
         if above is not None:
-            session.link(above, node)
+            session.nodes.link(above, node)
         return LineageRDD.wrap(plain, session, node, node.name + EACH_RUN)
 
 
@@ -60,7 +60,7 @@ def _rows(
         reason = f"its rows can't be traced: {in_words(problem)}"
         with scope.suspended():
             plain = stock(frame)
-        return plain, session.unknown(TO_RDD, reason, ())
+        return plain, session.nodes.unknown(TO_RDD, reason, ())
     noted = note(session, running, Called(named, Target("driver", TO_RDD), settings, listed))
     plain = RDD(rows._jrdd, rows.ctx, NamedRowsSerializer())
     return plain, None if noted is None else Node(noted)

@@ -36,10 +36,10 @@ class Given(Serializer):
         self.rdd = rdd
         self.count = 0
         self._streams: list[tuple[int, Pieces]] = []
-        self._sink = rdd.session.register("sink", NAME, [rdd.node], alias=NAME)
+        self._sink = rdd.session.nodes.register("sink", NAME, [rdd.node], alias=NAME)
         self._filled = DriverSink(rdd.session, self._sink)
         self._call_site = scope.call_site()
-        rdd.session.open_ends.append(self.tell)
+        rdd.session.jobs.open_ends.append(self.tell)
 
     def load_stream(self, stream: Any) -> Iterable[Any]:
         """The next partition's records; those of the ones before have all been given."""
@@ -64,19 +64,19 @@ class Given(Serializer):
             self.tell()
             raise
         except Exception as problem:
-            session.note_failure(NAME, self._sink, problem)
+            session.jobs.note_failure(NAME, self._sink, problem)
             raise
         self.tell()
-        session.drain()
+        session.commits.drain()
 
     def tell(self) -> None:
         """Tell what has been given; once, and not behind the end of the session."""
         session = self.rdd.session
-        if self.tell in session.open_ends:
-            session.open_ends.remove(self.tell)
+        if self.tell in session.jobs.open_ends:
+            session.jobs.open_ends.remove(self.tell)
             pieces = self._pieces()
-            session.tell(lambda: self._filled.finish(pieces, range(self.count)))
-            session.note_later(NAME, self._sink, self._call_site)
+            session.jobs.tell(lambda: self._filled.finish(pieces, range(self.count)))
+            session.jobs.note_later(NAME, self._sink, self._call_site)
 
     def _pieces(self) -> Pieces:
         found = Pieces()

@@ -40,7 +40,7 @@ def is_inside(depth: int) -> bool:
 def end_of_lineage(rdd: CapturedRDD, what: str) -> None:
     """The verdict names that the JVM reads the RDD by itself, if there is to be one."""
     if not rdd.session.closed:
-        rdd.session.unknown(what, REASON, [rdd.node])
+        rdd.session.nodes.unknown(what, REASON, [rdd.node])
 
 
 def plain_java(rdd: CapturedRDD, own: Any) -> Any:

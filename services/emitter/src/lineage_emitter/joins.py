@@ -12,7 +12,7 @@ from lineage_emitter.operators import JoinSides, SubtractSides, TagSide
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD
-    from lineage_emitter.session import Node
+    from lineage_emitter.nodes import Node
 
 
 def join(
@@ -25,7 +25,7 @@ def join(
     """Tag both sides, unite, group by key, pair up (``pyspark.join``)."""
     session = left.session
     grouped, left_node, right_node = _tagged(left, right, num_partitions, "join")
-    node = session.register("operator", "join", [left_node, right_node])
+    node = session.nodes.register("operator", "join", [left_node, right_node])
     sides = JoinSidesByKey if node.detail.by_key else JoinSides
     read = sides(
         session.config, node.name, left_node.name, right_node.name, left_outer, right_outer
@@ -37,7 +37,7 @@ def subtract_by_key(left: CapturedRDD, right: CapturedRDD, num_partitions: int |
     """``subtractByKey``: as a join, of which the left rows without a partner stay."""
     session = left.session
     grouped, left_node, right_node = _tagged(left, right, num_partitions, "subtractByKey")
-    node = session.register("operator", "subtractByKey", [left_node, right_node])
+    node = session.nodes.register("operator", "subtractByKey", [left_node, right_node])
     read = SubtractSides(session.config, node.name, left_node.name)
     return left.piped(grouped, node.detail.around(read), True, node)
 
@@ -49,7 +49,7 @@ def _tagged(
     session, sc = left.session, left.ctx
     sides = []
     for number, (name, rdd) in enumerate((("left", left), ("right", right)), start=1):
-        node = session.register("shuffle", op, [rdd.node], description=f"{name} side")
+        node = session.nodes.register("shuffle", op, [rdd.node], description=f"{name} side")
         tagged = rdd.pipe_function(TagSide(node.name, number), True, node).ending(sc.serializer)
         node.map_side = tagged
         sides.append((node, tagged))

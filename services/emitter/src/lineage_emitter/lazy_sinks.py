@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lineage_core.message import Expected
-    from lineage_emitter.session import Node
+    from lineage_emitter.nodes import Node
 
 HELD_MAX = 100
 """Sinks that were never read and are held with the RDDs above them. Spark cleans up behind RDDs that

@@ -24,7 +24,8 @@ from lineage_emitter.recipes import Source
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD
-    from lineage_emitter.session import Node, Session
+    from lineage_emitter.nodes import Node
+    from lineage_emitter.session import Session
 
 OPERATOR = "getLineage"
 """The operator of the nodes that numbering adds to the graph."""
@@ -106,7 +107,7 @@ def numbered(rdd: CapturedRDD) -> Numbered:
 
 
 def _number(rdd: CapturedRDD, session: Session) -> Numbered:
-    session.look_at_executors()
+    session.executors.look()
     if session.closed:
         raise TracingError(
             f"capture of {session.app} has ended: call getLineage before, or ask for a row of a file"
@@ -114,10 +115,10 @@ def _number(rdd: CapturedRDD, session: Session) -> Numbered:
     with scope.operator(OPERATOR):
         # What a JVM operator made carries many names a partition, a chain of functions just one.
         kept = rdd if rdd.is_cached and isinstance(rdd, PipelinedRDD) else _kept(rdd)
-        sink = session.register("sink", OPERATOR, [kept.node], alias=OPERATOR)
+        sink = session.nodes.register("sink", OPERATOR, [kept.node], alias=OPERATOR)
         counting = kept.pipe_function(Number(sink.name), True, sink).ending(rdd.ctx.serializer)
         splits = range(rdd.getNumPartitions())
-        with session.action(OPERATOR, sink, lambda: splits), scope.suspended():
+        with session.jobs.action(OPERATOR, sink, lambda: splits), scope.suspended():
             found = RDD.collect(counting)
     return Numbered(
         sink,
@@ -129,7 +130,7 @@ def _number(rdd: CapturedRDD, session: Session) -> Numbered:
 
 def _kept(rdd: CapturedRDD) -> CapturedRDD:
     """The RDD's records with their names, on the disks of the executors when they are read."""
-    node = rdd.session.register("operator", OPERATOR, [rdd.node])
+    node = rdd.session.nodes.register("operator", OPERATOR, [rdd.node])
     named = rdd.pipe_function(same, True, node)
     with scope.suspended():
         named.persist(StorageLevel.DISK_ONLY)

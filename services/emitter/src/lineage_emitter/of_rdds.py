@@ -32,7 +32,7 @@ def run_job(
         )
     with scope.operator("runJob"):
         captured = adopt(rdd, session)
-        sink = session.register("sink", "runJob", [captured.node], alias="runJob")
+        sink = session.nodes.register("sink", "runJob", [captured.node], alias="runJob")
         if isinstance(partitions, Iterable):
             partitions = list(partitions)
         several = partitions is not None and len(set(partitions)) < len(partitions)
@@ -46,7 +46,7 @@ def run_job(
 
 def union(session: Session, /, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
     """A captured ``SparkContext.union``."""
-    if session.unfit:
+    if session.executors.unfit:
         return stock("union")(session.sc, uncaptured(list(rdds)))  # type: ignore[no-any-return]
     with scope.operator("union"):
         captured = [adopt(rdd, session) for rdd in rdds]

@@ -31,7 +31,7 @@ from lineage_emitter.task_config import TaskConfig
 if TYPE_CHECKING:
     from lineage_core.block import U64
     from lineage_emitter.captured import CapturedRDD
-    from lineage_emitter.session import Node
+    from lineage_emitter.nodes import Node
 
 NamedPairs = Iterable[tuple[NamedBatch, NamedBatch]]
 ZIP_BATCH = 100
@@ -215,7 +215,7 @@ def _read(
     rdd: CapturedRDD, op: str, paired: Any, sides: tuple[Node, Node], *, both: bool
 ) -> RDD[Any]:
     session = rdd.session
-    node = session.register("operator", op, sides)
+    node = session.nodes.register("operator", op, sides)
     pairs: RDD[Any] = RDD(paired, rdd.ctx, PairedBatches(rdd.ctx._unbatched_serializer))
     read = ReadPairs(session.config, node.name, both)
     found = rdd.piped(pairs, node.detail.around(read), False, node)

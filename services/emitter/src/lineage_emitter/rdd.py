@@ -25,10 +25,11 @@ from lineage_emitter.captured import (
     unknown_source,
 )
 from lineage_emitter.fitness import where_it_can_run
+from lineage_emitter.nodes import Node
 from lineage_emitter.operators import Read
 from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.recipes import noted
-from lineage_emitter.session import Node, Session
+from lineage_emitter.session import Session
 from lineage_emitter.spaces import Spaces
 from lineage_emitter.to_frame import RowSteps
 from lineage_emitter.tracing import TracedItems, lineage_of
@@ -60,7 +61,7 @@ class LineageRDD(WithinPartitions, BetweenPartitions, WithActions):
         """
         if isinstance(rdd, PipelinedRDD) and rdd._is_pipelinable() and spaces is not None:
             read = node.detail.around(Read(session.config, node.name, spaces))
-            renamed = session.register("operator", "named", [node])
+            renamed = session.nodes.register("operator", "named", [node])
             piped = LineagePipelinedRDD(rdd, read, True, session, renamed)
             return piped.of_source(rdd, spaces)
         found = cls(rdd._jrdd, rdd.ctx, deserializer or rdd._jrdd_deserializer)
@@ -200,7 +201,7 @@ def _saving(name: str) -> Callable[..., Any]:
 
 def _refused(name: str) -> Callable[..., Any]:
     def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-        node = rdd.session.refuse(
+        node = rdd.session.nodes.refuse(
             f"RDD.{name}",
             "this version does not capture it",
             "compose it of captured operators, or set "

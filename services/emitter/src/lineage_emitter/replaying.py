@@ -69,7 +69,7 @@ def _captured(whole: Any, cut: Source) -> RDD[Any]:
     assert cut.kept is not None
     _refuse_unlasting(cut)
     with scope.operator("replay"):
-        node = whole.session.register("operator", "replay", [whole.node])
+        node = whole.session.nodes.register("operator", "replay", [whole.node])
         rdd: RDD[Any] = whole.pipe_function(KeepRows(cut.kept), True, node)
         rdd.recipe = cut  # type: ignore[attr-defined]
         return rdd

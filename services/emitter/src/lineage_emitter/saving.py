@@ -23,7 +23,7 @@ from lineage_emitter.whole_batches import PassBatches
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD
-    from lineage_emitter.session import Node
+    from lineage_emitter.nodes import Node
 
 SAVES = ("saveAsPickleFile", "saveAsSequenceFile", "saveAsHadoopFile", "saveAsHadoopDataset",
          "saveAsNewAPIHadoopFile", "saveAsNewAPIHadoopDataset")  # fmt: skip
@@ -40,12 +40,12 @@ def save(
         return
     given.apply_defaults()
     path = given.arguments.get("path") or hadoop.folder_out(given.arguments.get("conf"))
-    sink = rdd.session.register("sink", name, [rdd.node], alias="write", path=path)
+    sink = rdd.session.nodes.register("sink", name, [rdd.node], alias="write", path=path)
     with under_way(rdd, name, sink):
         handed = _handed(rdd, sink, _batches_of(given.arguments.get("batchSize", 0)))
         method(handed, *arguments, **named)
         if path is not None:
-            rdd.session.note_sink_files(sink, path, "record")
+            rdd.session.files.note_sink(sink, path, "record")
 
 
 def _batches_of(size: int) -> BatchedSerializer:

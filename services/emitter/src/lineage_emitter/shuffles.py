@@ -26,7 +26,7 @@ from lineage_emitter.stamps import PositionedSerializer, TracedSerializer
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD
-    from lineage_emitter.session import Node
+    from lineage_emitter.nodes import Node
 
 
 # -- combining shuffles ------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def _combine(
     if num_partitions is None:
         num_partitions = rdd._defaultReducePartitions()
     in_place = rdd.partitioner == Partitioner(num_partitions, partition_function)
-    node = rdd.session.register("shuffle", "combineByKey", [rdd.node], description="map side")
+    node = rdd.session.nodes.register("shuffle", "combineByKey", [rdd.node], description="map side")
     map_side = CombineMapSide(
         node.name,
         combiners,
@@ -127,7 +127,7 @@ def _combine(
 
 def _reduce_side(node: Node, rdd: CapturedRDD, op: str) -> Node:
     """A node of its own for what the reduce tasks put out: its commits are not the map side's."""
-    return rdd.session.register("operator", op, [node], description="reduce side")
+    return rdd.session.nodes.register("operator", op, [node], description="reduce side")
 
 
 def _shuffled(
@@ -169,7 +169,7 @@ def partition_by(
     rdd: CapturedRDD, num_partitions: int, partition_function: Callable[[Any], int]
 ) -> RDD[Any]:
     """``partitionBy`` with addresses beside the records."""
-    node = rdd.session.register("shuffle", "partitionBy", [rdd.node], description="map side")
+    node = rdd.session.nodes.register("shuffle", "partitionBy", [rdd.node], description="map side")
     shuffled = _exchanged(rdd, node, num_partitions, partition_function)
     reduced = _reduce_side(node, rdd, "partitionBy")
     read = ReadExchange(rdd.session.config, reduced.name, node.name)
@@ -242,7 +242,7 @@ def _sort(rdd: CapturedRDD, ascending: bool, key_function: Callable[[Any], Any])
 
 
 def _sorted_in_place(rdd: CapturedRDD, name: str, sort: dict[str, Any]) -> RDD[Any]:
-    node = rdd.session.register("operator", name, [rdd.node])
+    node = rdd.session.nodes.register("operator", name, [rdd.node])
     return rdd.pipe_function(node.detail.around(SortInPlace(node=node.name, **sort)), True, node)
 
 
@@ -253,7 +253,7 @@ def _sorted_behind(
     partition_function: Callable[[Any], int],
     sort: dict[str, Any],
 ) -> RDD[Any]:
-    node = rdd.session.register("shuffle", name, [rdd.node])
+    node = rdd.session.nodes.register("shuffle", name, [rdd.node])
     shuffled = _exchanged(rdd, node, num_partitions, partition_function)
     read = SortExchanged(rdd.session.config, node.name, node=node.name, **sort)
     return _behind(rdd, shuffled, read, node)
@@ -282,7 +282,7 @@ def named(rdd: CapturedRDD) -> CapturedRDD:
     """The RDD with records that name themselves, through one more Python function if need be."""
     if rdd.spaces is None:
         return rdd
-    node = rdd.session.register("operator", "named", [rdd.node])
+    node = rdd.session.nodes.register("operator", "named", [rdd.node])
     return rdd.pipe_function(same, True, node)
 
 
@@ -290,7 +290,11 @@ def in_batches(rdd: CapturedRDD, batch_size: int) -> CapturedRDD:
     """The RDD in the batches that PySpark would move, each with its first record's position."""
     if rdd.batched and isinstance(rdd._jrdd_deserializer, TracedSerializer):
         return rdd
-    node = rdd.node if rdd.batched else rdd.session.register("shuffle", "repartition", [rdd.node])
+    node = (
+        rdd.node
+        if rdd.batched
+        else rdd.session.nodes.register("shuffle", "repartition", [rdd.node])
+    )
     ser = PositionedSerializer(rdd.ctx._unbatched_serializer, batch_size, node.name)
     numbered = rdd.pipe_function(same, True, node).ending(ser)
     node.map_side = numbered
@@ -304,7 +308,7 @@ def coalesce(rdd: CapturedRDD, num_partitions: int, shuffle: bool) -> CapturedRD
         moved = in_batches(rdd, batch_of_ten(rdd.ctx).batchSize)
     else:
         moved = in_batches(rdd, rdd.batched) if rdd.batched else named(rdd)
-    node = rdd.session.register("operator", "coalesce", [moved.node])
+    node = rdd.session.nodes.register("operator", "coalesce", [moved.node])
     jrdd = moved._jrdd.coalesce(num_partitions, shuffle)
     plain: RDD[Any] = RDD(jrdd, rdd.ctx, moved._jrdd_deserializer)
     batched = moved.batched
@@ -328,7 +332,7 @@ def union(rdds: Sequence[CapturedRDD]) -> CapturedRDD:
         sides = [in_batches(rdd, batched) for rdd in rdds]
     else:
         sides = [named(rdd) for rdd in rdds]
-    node = session.register("operator", "union", [side.node for side in sides])
+    node = session.nodes.register("operator", "union", [side.node for side in sides])
     with scope.suspended():
         joined = (
             RDD(sides[0]._jrdd.union(sides[1]._jrdd), sc, sides[0]._jrdd_deserializer)

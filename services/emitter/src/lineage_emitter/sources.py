@@ -40,7 +40,7 @@ def text_file(
     """``textFile``: an item is a line."""
     with scope.operator("textFile"):
         plain = stock("textFile")(session.sc, name, minPartitions, use_unicode)
-        node = session.register("source", "textFile", path=name, alias="read")
+        node = session.nodes.register("source", "textFile", path=name, alias="read")
         node.files = FileSource(plain._jrdd)
         lines = LineDeserializer(use_unicode)
         return LineageRDD.wrap(plain, session, node, node.name, deserializer=lines)
@@ -66,7 +66,7 @@ def _from_files(source: str, session: Session, /, *arguments: Any, **named: Any)
         plain = stock(source)(session.sc, *arguments, **named)
         given = inspect.signature(stock(source)).bind(session.sc, *arguments, **named).arguments
         path = given.get("path") or given.get("name") or hadoop.folder_in(given.get("conf"))
-        node = session.register("source", source, path=path, alias="read")
+        node = session.nodes.register("source", source, path=path, alias="read")
         node.files = FileSource(plain._jrdd, FILE_SOURCES[source], given.get("recordLength", 0))
         lasting = _is_lasting(session, given.get("inputFormatClass"))
         return LineageRDD.wrap(plain, session, node, node.name + ("" if lasting else EACH_RUN))
@@ -111,7 +111,7 @@ def _dealt_out(
 ) -> RDD[Any]:
     with scope.suspended():
         plain = stock("parallelize")(session.sc, elements, slices)
-    node = session.register("source", name, alias=name)
+    node = session.nodes.register("source", name, alias=name)
     batch = batch_of_ten(session.sc)
     deserializer = plain._jrdd_deserializer
     whole = isinstance(deserializer, BatchedSerializer) and deserializer == batch
@@ -123,7 +123,7 @@ def _empty(session: Session, /) -> RDD[Any]:
     """``emptyRDD``: no item, and no partition."""
     with scope.operator("emptyRDD"):
         plain = stock("emptyRDD")(session.sc)
-        node = session.register("source", "emptyRDD", alias="emptyRDD")
+        node = session.nodes.register("source", "emptyRDD", alias="emptyRDD")
         return LineageRDD.wrap(plain, session, node, node.name)
 
 

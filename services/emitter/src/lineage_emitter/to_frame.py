@@ -23,8 +23,8 @@ from lineage_emitter.errors import UnkeptError
 from lineage_emitter.frames import kept
 from lineage_emitter.frames.kept import NOT_KEPT, KeptRows, keeping_of
 from lineage_emitter.keeping import Keep
+from lineage_emitter.nodes import Node
 from lineage_emitter.operators import Collect
-from lineage_emitter.session import Node
 
 
 class RowSteps(PipedRDD):
@@ -44,7 +44,7 @@ class RowSteps(PipedRDD):
         """The last step: each row that the JVM takes is an item of the sink."""
         session = self.session
         with scope.operator("toDF"):
-            sink = session.register("sink", "toDF", [self.node], alias="toDF")
+            sink = session.nodes.register("sink", "toDF", [self.node], alias="toDF")
             take: Collect = Collect(sink.detail, each_run=True)
             unkept = ""
             try:
@@ -53,15 +53,15 @@ class RowSteps(PipedRDD):
                 unkept = f"{NOT_KEPT}: {problem}"
             else:
                 take = Keep(sink.detail, rows.keeping)
-                session.keep(rows)
+                session.kept.keep(rows)
                 kept.begin(rows)
             taken = self.pipe_function(take, True, sink)
             taken.ending(AutoBatchedSerializer(CPickleSerializer()))
-            session.begin_lazy("toDF", sink)
+            session.jobs.begin_lazy("toDF", sink)
             with scope.suspended():
                 handed = RDD._to_java_object_rdd(taken)
         if unkept:
-            session.unknown("DataFrame", unkept, [sink])
+            session.nodes.unknown("DataFrame", unkept, [sink])
         return handed
 
     def _kept(self, sink: Node) -> KeptRows:

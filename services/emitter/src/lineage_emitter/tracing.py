@@ -432,7 +432,7 @@ def lineage_of(rdd: CapturedRDD, timeout_s: float) -> TracedItems:
     """
     source = rdd.recipe
     if isinstance(source, Source) and source.lasting and source.whole is None:
-        rdd.session.note_sources([rdd.node])
+        rdd.session.files.note_sources([rdd.node])
         rows = SourceRows(source)
         return TracedItems(rdd.session, None, origin=rdd, timeout_s=timeout_s, whole=rows)
     items = numbered(rdd).items()

@@ -52,17 +52,17 @@ def settle(session: Session, timeout_s: float) -> None:
         OSError: the spool can't be read or written.
     """
     url = store_url(session)
-    session.drain()
+    session.commits.drain()
     session.api.dispatcher.sync()
     if session.settings.dispatcher == "spool":
         with progress_bar("linking") as show:
             session.api.linker.catch_up(lambda at: show(at.bytes_done, at.bytes_total))
         return
     jobs = session.api.jobs
-    if session.settled_jobs < jobs:
+    if session.jobs.settled < jobs:
         with progress_bar("waiting for the lineage") as show, open_store(url) as store:
             wait_for(store, session.app, jobs, timeout_s, show)
-        session.settled_jobs = jobs
+        session.jobs.settled = jobs
 
 
 def wait_for(

@@ -80,7 +80,7 @@ class WithinPartitions(CapturedRDD):
         if is_stock_call(self, "glom"):
             return stock_call(RDD.glom, self)
         with scope.operator("glom"):
-            node = self.session.register("operator", "glom", [self.node])
+            node = self.session.nodes.register("operator", "glom", [self.node])
             return self.pipe_function(node.detail.around(Glom(node.name)), False, node)
 
 

@@ -133,13 +133,13 @@ def _noting(
                     with session.recorded(writes=writes), scope.suspended():
                         result = stock(self, *given, **named)
                 except Exception as problem:
-                    session.note_failed(what, problem)
+                    session.jobs.note_failed(what, problem)
                     raise
                 finally:
-                    session.note_lazy()
+                    session.jobs.note_lazy()
                 if called is not None:
                     note(session, running, called)
-                session.check()
+                session.problems.check()
             return result
 
         return method
@@ -164,7 +164,7 @@ def _called(
 
 
 def _not_noted(session: Session, running: scope.Operator, problem: Exception) -> None:
-    session.unknown(running.name, f"what it does could not be noted: {in_words(problem)}", ())
+    session.nodes.unknown(running.name, f"what it does could not be noted: {in_words(problem)}", ())
 
 
 def note(session: Session, running: scope.Operator, called: Called) -> str | None:
@@ -186,7 +186,7 @@ def note(session: Session, running: scope.Operator, called: Called) -> str | Non
         whole = called.target.with_files(output)
         return plans.recipe_of(frame, whole, site, called.settings, tables)
 
-    node = session.next_id()
+    node = session.nodes.next_id()
     session.frames.note(Done(node, running, recipe))
     return node
 
@@ -318,12 +318,12 @@ def _naming(what: str, sessions: Sessions) -> Callable[[Any], Any]:
             if session is None:
                 with scope.suspended():
                     return stock(self, *given, **named)
-            session.unknown(what, REASON, ())
+            session.nodes.unknown(what, REASON, ())
             try:
                 with session.recorded(), scope.suspended():
                     return stock(self, *given, **named)
             finally:
-                session.note_lazy()
+                session.jobs.note_lazy()
 
         return method
 
@@ -351,7 +351,7 @@ def _running(sessions: Sessions) -> Callable[[Any], Any]:
                     settings = _settings(self)
                     with session.recorded():
                         result = stock(self, *given, **named)
-                session.note_lazy()
+                session.jobs.note_lazy()
                 _note_command(session, running, result, before, settings)
             return result
 
@@ -385,10 +385,10 @@ def _note_command(
         _not_noted(session, running, problem)
         return
     if isinstance(found, str):
-        session.unknown(running.name, f"{found}: {REASON}", ())
+        session.nodes.unknown(running.name, f"{found}: {REASON}", ())
     elif called is not None:
         note(session, running, called)
-        session.check()
+        session.problems.check()
 
 
 def _command(

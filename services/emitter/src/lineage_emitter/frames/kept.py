@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from lineage_emitter.session import Node, Session
+    from lineage_emitter.nodes import Node
+    from lineage_emitter.session import Session
 
 Fact = dict[str, Any]
 """What is said of a file of rows: see `RowsFile.fact`."""
@@ -171,7 +172,7 @@ def keep_list(session: Session, frame: DataFrame, rows: Iterable[Any]) -> None:
         wanted = file.write(held)
     file.end()
     kept = KeptList(name, keeping, file.fact())
-    session.keep(kept)
+    session.kept.keep(kept)
     _known(frame.sparkSession.sparkContext)[number] = kept
 
 

@@ -19,6 +19,7 @@ from pyspark import RDD
 from lineage_core.recipe_plan import Literal
 from lineage_emitter import scope
 from lineage_emitter.frames import kept
+from lineage_emitter.open_sessions import open_session_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -83,8 +84,6 @@ def keep(frame: DataFrame, data: Sequence[Any], schema: Any) -> None:
 
     if len(data) <= ROWS_MAX and _keep_literals(frame, map(internal, data)):
         return
-    from lineage_emitter.session import open_session_of
-
     session = open_session_of(frame.sparkSession.sparkContext)
     if session is not None:
         kept.keep_list(session, frame, map(internal, data))

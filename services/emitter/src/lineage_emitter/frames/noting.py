@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from lineage_core.message import Message
     from lineage_core.recipe import Output, Recipe, Source
-    from lineage_emitter.session import Node, Session
+    from lineage_emitter.nodes import Node
+    from lineage_emitter.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +149,7 @@ class FrameNotes:
             self._changed.notify_all()
         for running, reason in lost:
             with scope.resumed(running), contextlib.suppress(CaptureFailedError):
-                self._session.unknown(running.name, reason, ())
+                self._session.nodes.unknown(running.name, reason, ())
 
     def _run(self) -> None:
         linked_at, behind = 0.0, False
@@ -172,7 +173,7 @@ class FrameNotes:
                 # Each is out of this process at once; the disk and the store see some together.
                 durably = time.monotonic() - linked_at >= LINK_EVERY_S
                 with contextlib.suppress(CaptureFailedError):
-                    self._session.push(durably=durably)
+                    self._session.commits.push(durably=durably)
                 if durably:
                     linked_at, behind = time.monotonic(), False
 
@@ -185,7 +186,7 @@ class FrameNotes:
     def _note(self, done: Done) -> None:
         # Where it is to fail the job, the program's next action raises: see Session.check.
         with contextlib.suppress(CaptureFailedError):
-            self._session.guard("note a DataFrame", lambda: self._noted(done))
+            self._session.problems.guard("note a DataFrame", lambda: self._noted(done))
 
     def _noted(self, done: Done) -> None:
         what = done.operator.name
@@ -196,7 +197,9 @@ class FrameNotes:
             if size > RECIPE_BYTES_MAX:
                 raise ValueError(f"its recipe has {size:,} bytes")
         except Exception as problem:
-            self._session.unknown(what, f"its plan could not be noted: {in_words(problem)}", ())
+            self._session.nodes.unknown(
+                what, f"its plan could not be noted: {in_words(problem)}", ()
+            )
             return
         with self._changed:
             # The end has named it: it may have been written by now.
@@ -209,7 +212,7 @@ class FrameNotes:
         what = done.operator.name
         parents = [self._source(done.node, source) for source in recipe.reads()]
         words, blind = _opaque(recipe)
-        node = session.register_as(
+        node = session.nodes.register_as(
             done.node,
             what,
             "unknown" if blind else "frame",
@@ -224,7 +227,7 @@ class FrameNotes:
         if output.files:
             session.api.send(_written(session.app, node.name, output, self._checksums))
         if blind:
-            session.unknown(what, words)
+            session.nodes.unknown(what, words)
 
     def _source(self, reader: str, source: Source) -> Node:
         """The node of a source: one for all outputs that read the same, as it was."""
@@ -232,9 +235,9 @@ class FrameNotes:
         key = source.format, source.paths, source.table, source.version, source.files
         known = self._sources.get(key)
         if known is None:
-            kept = self._session.kept_in(source)
+            kept = self._session.kept.of(source)
             name = source.format if kept is None else kept.what
-            known = self._session.register_as(
+            known = self._session.nodes.register_as(
                 f"{reader}.{len(self._sources)}",
                 name,
                 "frame-source",
