@@ -16,9 +16,9 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from lineage import background_process as process
 from lineage.access import StoredAccess
-from lineage.background import process
-from lineage.background.process import Server, StartedSpark, _gone
+from lineage.background_process import Server, StartedSpark, _gone
 from lineage_core.trace_result import Direction
 from lineage_frames.errors import RowError
 from lineage_frames.pyspark_parts import SPARK_ERRORS

@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lineage.background import asking, process, sessions
+from lineage import background_process as process
+from lineage.background import asking, sessions
 from lineage.background.asking import SessionRefusalError, answered
-from lineage.background.process import Server, StartedSpark, listening
 from lineage.background.sessions import (
     running,
     session_for,
@@ -42,6 +42,7 @@ from lineage.background.wire import (
     encoded,
     receive,
 )
+from lineage.background_process import Server, StartedSpark, listening
 from lineage.main import app
 from lineage_core.private_files import ForeignOwnerError
 from lineage_core.trace_result import Direction, TraceError

@@ -13,7 +13,7 @@ from typing import IO, Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from lineage import linking, options, running
+from lineage import options, running, spools
 from lineage.access import StoredAccess
 from lineage.dlq import _show_table
 from lineage.main import app
@@ -437,9 +437,9 @@ def test_the_spool_is_beside_the_store_or_where_the_environment_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("LINEAGE_SPOOL", raising=False)
-    assert linking.spool_of("sqlite:////a/b.db") == Path("/a/spool")
+    assert spools.spool_of("sqlite:////a/b.db") == Path("/a/spool")
     monkeypatch.setenv("LINEAGE_SPOOL", "file:///c/d")
-    assert linking.spool_of("sqlite:////a/b.db") == Path("/c/d")
+    assert spools.spool_of("sqlite:////a/b.db") == Path("/c/d")
     assert running.FORWARDED
 
 

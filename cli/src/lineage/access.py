@@ -9,12 +9,13 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from lineage.background.asking import answered
-from lineage.options import SERVER_SCHEMES, asker
+from lineage.servers import SERVER_SCHEMES
+from lineage.spools import remove_spool
 from lineage_core.graph import LinkRecord, NodeRecord
 from lineage_core.trace_result import TraceError
 from lineage_core.verdict import Verdict
 from lineage_store.answers import Answer
-from lineage_store.asking import Question, goes_on
+from lineage_store.asking import Asker, Question, goes_on
 from lineage_store.composing import answer_all
 from lineage_store.finding import find_application
 from lineage_store.materialised_flows import LookedUp, MaterialisedFlows, best
@@ -292,8 +293,6 @@ class StoredAccess:
         return iter(dump_application(self.store, self.find(name)))
 
     def delete(self, app: str) -> None:
-        from lineage.linking import remove_spool
-
         self.store.delete(app)
         remove_spool(self._url, app)
 
@@ -387,3 +386,8 @@ def open_access(url: str) -> Access:
 
         return ServedAccess(url)
     return StoredAccess(open_store(url), url)
+
+
+def asker(store: GraphStore, url: str) -> Asker:
+    """Answers questions over a store."""
+    return Asker(store, RowReader(index_folder(url)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,14 +10,9 @@ import typer
 from lineage.openlineage_events import tell_linked
 from lineage.options import print_json
 from lineage.progress import spool_progress
+from lineage.spools import spool_of
 from lineage_store.ingest import IngestReport, ingest, ingest_all
-from lineage_store.opening import open_embedded, rows_folder, spool_folder
-
-
-def spool_of(url: str, spool: str = "") -> Path:
-    """The spool that is named, or else the one beside the store."""
-    named = spool or os.environ.get("LINEAGE_SPOOL", "")
-    return Path(named.removeprefix("file://")) if named else spool_folder(url)
+from lineage_store.opening import open_embedded
 
 
 def link_spool(url: str, spool: str, *, as_json: bool) -> None:
@@ -67,19 +60,6 @@ def link_folders(url: str, folders: Iterable[Path]) -> None:
                 app = ingest(store, folder, progress=progress).app
                 if app:
                     tell_linked(store, app)
-
-
-def remove_spool(url: str, app: str) -> None:
-    """Remove what an application left in the spool, and the rows that it kept."""
-    for folder in (spool_of(url) / app, rows_of(url) / app):
-        if app and folder.is_dir():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def rows_of(url: str) -> Path:
-    """The folder for rows of RDDs that is named, or else the one beside the store."""
-    named = os.environ.get("LINEAGE_ROWS_FOLDER", "")
-    return Path(named.removeprefix("file://")) if named else rows_folder(url)
 
 
 def _report_json(report: IngestReport) -> dict[str, object]:

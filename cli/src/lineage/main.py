@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from lineage.background.commands import app as session_app
+from lineage.background_commands import app as session_app
 from lineage.dlq import app as dlq_app
 from lineage.options import (
     EXIT_INCOMPLETE,

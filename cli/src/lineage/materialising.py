@@ -22,7 +22,8 @@ import typer
 from numpy.typing import NDArray
 
 from lineage.frame_traces import spark_session
-from lineage.options import SERVER_SCHEMES, print_json
+from lineage.options import print_json
+from lineage.servers import SERVER_SCHEMES
 from lineage_core.graph import FlowGraph, NodeRecord
 from lineage_core.message import NodeKind, RecordFiles, RecordSplits, SinkFiles, Splits
 from lineage_core.recipe import LINES, Recipe, Source

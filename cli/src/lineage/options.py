@@ -18,12 +18,9 @@ from lineage_core.errors import LineageError
 
 if TYPE_CHECKING:
     from lineage.access import Access
-    from lineage_store.asking import Asker
-    from lineage_store.port import GraphStore
 
 P = ParamSpec("P")
 
-SERVER_SCHEMES = ("http://", "https://")
 DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
 EXIT_INCOMPLETE = 1
 EXIT_ERROR = 2
@@ -158,12 +155,3 @@ def opened(url: str) -> Access:
     from lineage.access import open_access
 
     return open_access(url)
-
-
-def asker(store: GraphStore, url: str) -> Asker:
-    """Answers questions over a store."""
-    from lineage_store.asking import Asker
-    from lineage_store.opening import index_folder
-    from lineage_store.rows import RowReader
-
-    return Asker(store, RowReader(index_folder(url)))

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from lineage.options import DEFAULT_STORE, SERVER_SCHEMES, StoreOption, chosen_store, reported
+from lineage.options import DEFAULT_STORE, StoreOption, chosen_store, reported
+from lineage.servers import SERVER_SCHEMES
 from lineage_service.local_servers import LocalServer, leading_page, running_at
 from lineage_store.errors import StoreError
 

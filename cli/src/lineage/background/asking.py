@@ -41,7 +41,7 @@ from lineage_store.asking import Question
 from lineage_store.errors import NoSuchRowError
 from lineage_store.opening import store_path
 
-PROCESS = "lineage.background.process"
+PROCESS = "lineage.background_process"
 LISTENS_S = 30.0
 """Seconds until a session that was started must listen; its Spark takes longer."""
 KEPT_S = 86_400.0

@@ -1,4 +1,4 @@
-"""The process of a background session: python -m lineage.background.process NAME STORE IDLE_S [warm].
+"""The process of a background session: python -m lineage.background_process NAME STORE IDLE_S [warm].
 
 It listens before its Spark is there, answers one question after the other, and ends where none came for a while, where a
 signal says so, and where its Spark is not as it should be. Whatever it was busy with, it ends: at the latest some

@@ -1,0 +1,28 @@
+"""Folders beside a store: the spool, and rows that are kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from lineage_store.opening import rows_folder, spool_folder
+
+
+def spool_of(url: str, spool: str = "") -> Path:
+    """The spool that is named, or else the one beside the store."""
+    named = spool or os.environ.get("LINEAGE_SPOOL", "")
+    return Path(named.removeprefix("file://")) if named else spool_folder(url)
+
+
+def remove_spool(url: str, app: str) -> None:
+    """Remove what an application left in the spool, and the rows that it kept."""
+    for folder in (spool_of(url) / app, rows_of(url) / app):
+        if app and folder.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def rows_of(url: str) -> Path:
+    """The folder for rows of RDDs that is named, or else the one beside the store."""
+    named = os.environ.get("LINEAGE_ROWS_FOLDER", "")
+    return Path(named.removeprefix("file://")) if named else rows_folder(url)
