@@ -14,7 +14,7 @@ from lineage_core.message import Commit
 from lineage_core.trace_result import Direction
 from lineage_emitter import LineageContext
 from lineage_emitter.errors import SettingsError
-from lineage_emitter.join_by_key import KEY_REASON
+from lineage_emitter.worker.join_by_key import KEY_REASON
 from lineage_store.answers import Answer
 from lineage_store.asking import Asker, Question
 from lineage_store.opening import open_store

@@ -18,7 +18,7 @@ from lineage_core.errors import AddressError
 from lineage_core.trace_result import Direction
 from lineage_emitter import LineageContext, LineageRDD, TracedItems
 from lineage_emitter.errors import ChoiceError, TracingError
-from lineage_emitter.spaces import EACH_RUN
+from lineage_emitter.worker.spaces import EACH_RUN
 from lineage_store.asking import Asker, Question
 from lineage_store.opening import open_store
 from lineage_store.places import LocationError

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pyspark import RDD
 from pyspark.serializers import CPickleSerializer
 
-from lineage_emitter import buckets
-from lineage_emitter.buckets import Buckets, hashing
 from lineage_emitter.pyspark_parts import portable_hash
+from lineage_emitter.worker import buckets
+from lineage_emitter.worker.buckets import Buckets, hashing
 
 SERIALIZER = CPickleSerializer()
 plain_keys = st.one_of(

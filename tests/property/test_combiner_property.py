@@ -17,11 +17,11 @@ from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 
 from lineage_core.block import FlowBlock
 from lineage_core.positions import key_position
-from lineage_emitter import combiner
-from lineage_emitter.combiner import KeyFlows, LineageMerger
 from lineage_emitter.pyspark_parts import portable_hash
-from lineage_emitter.segment import Frame, Segment
-from lineage_emitter.task_config import TaskConfig
+from lineage_emitter.worker import combiner
+from lineage_emitter.worker.combiner import KeyFlows, LineageMerger
+from lineage_emitter.worker.segment import Frame, Segment
+from lineage_emitter.worker.task_config import TaskConfig
 from tests.memory_graph import associations
 
 pytestmark = pytest.mark.property

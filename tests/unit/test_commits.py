@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_emitter.commits import HeldMarkers, Hold, Marker, Release, kept_rows
+from lineage_emitter.worker.commits import HeldMarkers, Hold, Marker, Release, kept_rows
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lineage_core.positions import key_position
-from lineage_emitter.equal_keys import CHUNK, EqualKeys, all_canonical
+from lineage_emitter.worker.equal_keys import CHUNK, EqualKeys, all_canonical
 from tests.case_blind import CaseBlind
 
 pytestmark = pytest.mark.unit

@@ -5,32 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from lineage_emitter import worker
+
 pytestmark = pytest.mark.unit
 
-# Classes of these are in the functions that tasks run.
-RUN_BY_TASKS = (
-    "attempts",
-    "batches",
-    "buckets",
-    "by_record",
-    "combiner",
-    "detail",
-    "driver_sinks",
-    "equal_keys",
-    "join_by_key",
-    "keeping",
-    "lines",
-    "named_rows",
-    "operators",
-    "pairs",
-    "segment",
-    "shuffles",
-    "stamps",
-    "whole_batches",
+WORKER = sorted(
+    f"worker.{file.stem}"
+    for file in Path(worker.__path__[0]).glob("*.py")
+    if file.stem != "__init__"
 )
+# Classes of these are in the functions that tasks run, too.
+BESIDE = ("daemon", "driver_sinks", "pairs", "shuffles")
 OF_THE_DRIVER = ("captured", "commit_thread", "context", "jobs", "rdd", "session", "settings")
 PROGRAM = """
 import importlib, json, sys
@@ -45,7 +34,7 @@ for name in names:
 
 
 def test_a_task_loads_nothing_of_the_driver() -> None:
-    given = json.dumps([OF_THE_DRIVER, [*RUN_BY_TASKS, "daemon"]])
+    given = json.dumps([OF_THE_DRIVER, [*WORKER, *BESIDE]])
     words = [sys.executable, "-c", PROGRAM, given]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ import pytest
 
 from lineage_core.positions import key_position, positions_of
 from lineage_emitter.code.key_parts import hash_fields, parts_of
-from lineage_emitter.equal_keys import EqualKeys
+from lineage_emitter.worker.equal_keys import EqualKeys
 from tests.own_keys import NOT_SURE, SURE, Colour, HashesLess, Inherits, Place, Point, Slotted, User
 
 pytestmark = pytest.mark.unit

@@ -12,8 +12,8 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from lineage_core.recipe import ROW_NAME
-from lineage_emitter import named_rows
-from lineage_emitter.named_rows import NamedBatch, NamedRowsSerializer
+from lineage_emitter.worker import named_rows
+from lineage_emitter.worker.named_rows import NamedBatch, NamedRowsSerializer
 
 pytestmark = pytest.mark.unit
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 from pyspark import cloudpickle
 
-from lineage_emitter.operators import OneRecord, Opaque
 from lineage_emitter.partition_rule import exact, one_record_rule
+from lineage_emitter.worker.operators import OneRecord, Opaque
 
 pytestmark = pytest.mark.unit
 

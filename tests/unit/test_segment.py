@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 
-from lineage_emitter import segment as segments
-from lineage_emitter.combiner import KeyFlows, LineageMerger
-from lineage_emitter.detail import Detail
 from lineage_emitter.dispatch.kafka import reserve_run
 from lineage_emitter.dispatch.spool import TaskSpool
 from lineage_emitter.errors import CaptureFailedError
-from lineage_emitter.operators import Absorb, Chain, Collect, Opaque, Read, SaveText
-from lineage_emitter.recorders import FLOWS_MAX
-from lineage_emitter.segment import Frame, Segment
-from lineage_emitter.task_config import TaskConfig
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.combiner import KeyFlows, LineageMerger
+from lineage_emitter.worker.detail import Detail
+from lineage_emitter.worker.operators import Absorb, Chain, Collect, Opaque, Read, SaveText
+from lineage_emitter.worker.recorders import FLOWS_MAX
+from lineage_emitter.worker.segment import Frame, Segment
+from lineage_emitter.worker.task_config import TaskConfig
 
 pytestmark = [pytest.mark.unit, pytest.mark.timeout(60)]
 

@@ -306,7 +306,7 @@ def flows_of(
     Gives ``out``, ``ptr`` (int64[n + 1]), ``first`` and ``last`` (uint64[ptr[n]]). An output of more runs than
     a block holds is there several times.
     """
-    from lineage_emitter.recorders import in_pieces, runs_of
+    from lineage_emitter.worker.recorders import in_pieces, runs_of
 
     out, place = _ranked(made)
     bits = int(used.max(initial=0)).bit_length()

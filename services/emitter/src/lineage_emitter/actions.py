@@ -10,9 +10,9 @@ from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 
 from lineage_emitter import driver_sinks, scope
-from lineage_emitter.operators import Absorb, Borrow, Collect, Lend, SaveText, Take
 from lineage_emitter.pairs import errors_of_the_driver
 from lineage_emitter.pyspark_parts import _load_from_socket
+from lineage_emitter.worker.operators import Absorb, Borrow, Collect, Lend, SaveText, Take
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD

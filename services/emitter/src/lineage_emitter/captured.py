@@ -16,13 +16,13 @@ from pyspark.serializers import NoOpSerializer
 from lineage_emitter import scope
 from lineage_emitter.fitness import can_run, uncaptured
 from lineage_emitter.java_records import JavaRecords, end_of_lineage, is_inside
-from lineage_emitter.operators import Chain, EndsIn, OneRecord, Opaque, Plainly, Read
 from lineage_emitter.partition_rule import one_record_rule
 from lineage_emitter.pyspark_parts import PipelinedRDD, is_rdd_api
 from lineage_emitter.recipes import Recipe, Source
-from lineage_emitter.recorders import PREFIX_REASON
-from lineage_emitter.spaces import EACH_RUN, Spaces
-from lineage_emitter.stamps import TracedSerializer
+from lineage_emitter.worker.operators import Chain, EndsIn, OneRecord, Opaque, Plainly, Read
+from lineage_emitter.worker.recorders import PREFIX_REASON
+from lineage_emitter.worker.spaces import EACH_RUN, Spaces
+from lineage_emitter.worker.stamps import TracedSerializer
 
 if TYPE_CHECKING:
     from lineage_emitter.nodes import Node
@@ -49,7 +49,7 @@ class CapturedRDD(RDD[Any]):
     numbered: Numbered | None = None
     """Its records as :meth:`getLineage` numbered them."""
     batching: int | None = None
-    """As :func:`lineage_emitter.batches.batching`; None: as the context's serializer."""
+    """As :func:`lineage_emitter.worker.batches.batching`; None: as the context's serializer."""
     checkpointed_locally = False
 
     # -- other captured RDDs -------------------------------------------------------------------

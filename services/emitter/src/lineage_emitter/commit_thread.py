@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from lineage_core.message import Heartbeat, Message
-from lineage_emitter.commits import HeldMarkers, Hold, Marker, Release
+from lineage_emitter.worker.commits import HeldMarkers, Hold, Marker, Release
 
 if TYPE_CHECKING:
     from lineage_emitter.api import LineageApi

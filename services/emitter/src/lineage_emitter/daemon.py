@@ -18,13 +18,13 @@ from pyspark.daemon import manager
 
 # Loaded before the fork, used by tasks.
 import lineage_core.positions
-import lineage_emitter.combiner
-import lineage_emitter.commits
-import lineage_emitter.culprits
 import lineage_emitter.dispatch.opening
 import lineage_emitter.dispatch.spool
-import lineage_emitter.operators
-import lineage_emitter.shuffles  # noqa: F401
+import lineage_emitter.shuffles
+import lineage_emitter.worker.combiner
+import lineage_emitter.worker.commits
+import lineage_emitter.worker.culprits
+import lineage_emitter.worker.operators  # noqa: F401
 from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.csv_codec import encode_csv
 from lineage_core.frame import compress

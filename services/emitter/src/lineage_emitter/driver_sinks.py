@@ -18,12 +18,12 @@ from pyspark import RDD
 from pyspark.util import fail_on_stopiteration
 
 from lineage_emitter import scope
-from lineage_emitter import segment as segments
-from lineage_emitter.handing import has_length
-from lineage_emitter.recorders import FLOWS_MAX, DenseRecorder
-from lineage_emitter.segment import Frame, Segment
 from lineage_emitter.shuffles import named
-from lineage_emitter.stamps import Pieces, TracedRecords, TracedSerializer
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.handing import has_length
+from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder
+from lineage_emitter.worker.segment import Frame, Segment
+from lineage_emitter.worker.stamps import Pieces, TracedRecords, TracedSerializer
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lineage_emitter.api import LineageApi
     from lineage_emitter.problems import Problems
     from lineage_emitter.settings import Settings
-    from lineage_emitter.task_config import TaskConfig
+    from lineage_emitter.worker.task_config import TaskConfig
 
 logger = logging.getLogger(__name__)
 

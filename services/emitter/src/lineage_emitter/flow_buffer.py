@@ -15,8 +15,8 @@ from lineage_core.errors import ConflictError, RegionError
 from lineage_core.region import Region
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.flow_columns import Content, Flows, Runs, Told, by_space, joined
-from lineage_emitter.recorders import FLOWS_MAX
 from lineage_emitter.told_flows import ToldFlows
+from lineage_emitter.worker.recorders import FLOWS_MAX
 
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64

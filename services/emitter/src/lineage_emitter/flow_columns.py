@@ -15,7 +15,7 @@ from lineage_core.block import Section
 from lineage_core.csv_codec import clean_value
 from lineage_core.positions import text_positions
 from lineage_core.runs import spread
-from lineage_emitter.recorders import FLOWS_MAX, RUNS_MAX
+from lineage_emitter.worker.recorders import FLOWS_MAX, RUNS_MAX
 
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64

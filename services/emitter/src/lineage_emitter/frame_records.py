@@ -19,10 +19,10 @@ from lineage_emitter.frames.hooks import Called, note
 from lineage_emitter.frames.jvm import explicit_settings
 from lineage_emitter.frames.naming import named_rows
 from lineage_emitter.frames.outputs import Target
-from lineage_emitter.named_rows import NamedRowsSerializer
 from lineage_emitter.nodes import Node
 from lineage_emitter.rdd import LineageRDD
-from lineage_emitter.spaces import EACH_RUN
+from lineage_emitter.worker.named_rows import NamedRowsSerializer
+from lineage_emitter.worker.spaces import EACH_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,12 +9,12 @@ from pyspark import RDD
 from pyspark.serializers import Serializer
 
 from lineage_emitter import scope
-from lineage_emitter.batches import is_bare
 from lineage_emitter.driver_sinks import DriverSink
 from lineage_emitter.pairs import errors_of_the_driver
 from lineage_emitter.shuffles import named
-from lineage_emitter.spaces import space_of_split
-from lineage_emitter.stamps import Pieces
+from lineage_emitter.worker.batches import is_bare
+from lineage_emitter.worker.spaces import space_of_split
+from lineage_emitter.worker.stamps import Pieces
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD

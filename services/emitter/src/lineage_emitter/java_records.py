@@ -15,8 +15,8 @@ from py4j.java_gateway import JavaObject
 from pyspark import RDD
 
 from lineage_emitter import scope
-from lineage_emitter.by_record import same
-from lineage_emitter.stamps import Frames, Pieces, TracedSerializer, payload_of
+from lineage_emitter.worker.by_record import same
+from lineage_emitter.worker.stamps import Frames, Pieces, TracedSerializer, payload_of
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD

@@ -14,12 +14,12 @@ import numpy as np
 from lineage_core.address import parse_space
 from lineage_core.message import Expected
 from lineage_emitter import scope
-from lineage_emitter.commits import Hold, Release
-from lineage_emitter.culprits import Run, as_text, culprits_in
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.failures import error_type
 from lineage_emitter.lazy_sinks import LazySink, LazySinks
 from lineage_emitter.nodes import upstream
+from lineage_emitter.worker.commits import Hold, Release
+from lineage_emitter.worker.culprits import Run, as_text, culprits_in
 
 if TYPE_CHECKING:
     from lineage_core.block import U64

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD
 
 from lineage_emitter import scope
-from lineage_emitter.join_by_key import JoinSidesByKey
-from lineage_emitter.operators import JoinSides, SubtractSides, TagSide
+from lineage_emitter.worker.join_by_key import JoinSidesByKey
+from lineage_emitter.worker.operators import JoinSides, SubtractSides, TagSide
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD

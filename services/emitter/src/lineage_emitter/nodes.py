@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lineage_emitter import scope
-from lineage_emitter.detail import Detail
 from lineage_emitter.errors import UnsupportedOperatorError
+from lineage_emitter.worker.detail import Detail
 
 if TYPE_CHECKING:
     from pyspark import RDD

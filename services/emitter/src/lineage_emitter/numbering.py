@@ -16,11 +16,11 @@ from pyspark import RDD, StorageLevel
 from lineage_core.address import ORDINAL_BITS
 from lineage_core.region import Region
 from lineage_emitter import scope
-from lineage_emitter.by_record import same
 from lineage_emitter.errors import TracingError
-from lineage_emitter.picking import Kept, Names, Number, Select, as_they_are, count
 from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.recipes import Source
+from lineage_emitter.worker.by_record import same
+from lineage_emitter.worker.picking import Kept, Names, Number, Select, as_they_are, count
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD

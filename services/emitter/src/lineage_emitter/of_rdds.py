@@ -10,11 +10,11 @@ from pyspark import RDD
 from lineage_emitter import scope, shuffles
 from lineage_emitter.actions import under_way
 from lineage_emitter.fitness import can_run, uncaptured
-from lineage_emitter.operators import Borrow, Lend
 from lineage_emitter.rdd import LineageRDD, adopt
 from lineage_emitter.recipes import Call, note
 from lineage_emitter.session import Session
 from lineage_emitter.sources import stock
+from lineage_emitter.worker.operators import Borrow, Lend
 
 
 def run_job(

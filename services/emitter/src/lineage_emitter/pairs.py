@@ -14,8 +14,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark import RDD
 
 from lineage_core.block import FlowBlock, Relation, Section
-from lineage_emitter import segment as segments
-from lineage_emitter.batches import (
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.batches import (
     AS_PAIRED,
     AUTO,
     NamedBatch,
@@ -23,10 +23,10 @@ from lineage_emitter.batches import (
     batching,
     named_batches,
 )
-from lineage_emitter.handing import Handed
-from lineage_emitter.recorders import FLOWS_MAX
-from lineage_emitter.segment import NOTHING_READ, Frame, Segment
-from lineage_emitter.task_config import TaskConfig
+from lineage_emitter.worker.handing import Handed
+from lineage_emitter.worker.recorders import FLOWS_MAX
+from lineage_emitter.worker.segment import NOTHING_READ, Frame, Segment
+from lineage_emitter.worker.task_config import TaskConfig
 
 if TYPE_CHECKING:
     from lineage_core.block import U64

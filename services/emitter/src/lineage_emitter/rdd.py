@@ -16,7 +16,6 @@ from pyspark import RDD
 
 from lineage_emitter import actions, saving, scope
 from lineage_emitter.between_partitions import BetweenPartitions
-from lineage_emitter.by_record import Map
 from lineage_emitter.captured import (
     PipedRDD,
     is_stock_call,
@@ -26,16 +25,17 @@ from lineage_emitter.captured import (
 )
 from lineage_emitter.fitness import where_it_can_run
 from lineage_emitter.nodes import Node
-from lineage_emitter.operators import Read
 from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.recipes import noted
 from lineage_emitter.session import Session
-from lineage_emitter.spaces import Spaces
 from lineage_emitter.to_frame import RowSteps
 from lineage_emitter.tracing import TracedItems, lineage_of
 from lineage_emitter.waiting import LINKED_S
 from lineage_emitter.with_actions import WithActions
 from lineage_emitter.within_partitions import WithinPartitions
+from lineage_emitter.worker.by_record import Map
+from lineage_emitter.worker.operators import Read
+from lineage_emitter.worker.spaces import Spaces
 
 MAKES_FRAMES = "pyspark.sql.session._create_dataframe"
 """What ``toDF`` and ``createDataFrame`` come to: it maps the RDD first of all."""

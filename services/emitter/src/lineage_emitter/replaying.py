@@ -11,8 +11,8 @@ from pyspark import RDD
 from lineage_core.region import Region
 from lineage_emitter import scope
 from lineage_emitter.errors import TracingError
-from lineage_emitter.picking import KeepRows, Kept
 from lineage_emitter.recipes import Source, made_again
+from lineage_emitter.worker.picking import KeepRows, Kept
 
 Rows = Mapping[str, Kept]
 """Rows by source node."""

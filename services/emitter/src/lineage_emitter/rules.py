@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from lineage_emitter.detail import Detail, Limit
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.hooks import load_hook
 from lineage_emitter.settings import Settings
-from lineage_emitter.values import ReprEncoder, ValueTexts, json_text
+from lineage_emitter.worker.detail import Detail, Limit
+from lineage_emitter.worker.values import ReprEncoder, ValueTexts, json_text
 
 _READ_AGAIN = frozenset(("textFile", "saveAsTextFile"))
 """Their rows stand in files, where a trace reads them."""

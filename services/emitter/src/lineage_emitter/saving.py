@@ -16,10 +16,10 @@ from pyspark.serializers import (
 
 from lineage_emitter import hadoop
 from lineage_emitter.actions import under_way
-from lineage_emitter.operators import Collect, Read
 from lineage_emitter.pyspark_parts import PipelinedRDD
-from lineage_emitter.stamps import Frames, TracedSerializer
-from lineage_emitter.whole_batches import PassBatches
+from lineage_emitter.worker.operators import Collect, Read
+from lineage_emitter.worker.stamps import Frames, TracedSerializer
+from lineage_emitter.worker.whole_batches import PassBatches
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD

@@ -15,9 +15,9 @@ from lineage_emitter import hadoop
 from lineage_emitter.errors import TracingError
 from lineage_emitter.lookups import Items, Look, by_split
 from lineage_emitter.numbering import Numbered, SourceRows
-from lineage_emitter.picking import Kept
 from lineage_emitter.recipes import Source
 from lineage_emitter.showing import Shown, record_text
+from lineage_emitter.worker.picking import Kept
 from lineage_store.answers import Group
 from lineage_store.paths import plain_path
 

@@ -18,7 +18,6 @@ from lineage_core.message import Begin, EndStatus, Message, Unknown
 from lineage_emitter import call_sites, program_end
 from lineage_emitter.api import LineageApi
 from lineage_emitter.commit_thread import CommitThread
-from lineage_emitter.commits import MarkerParam
 from lineage_emitter.dispatch.driver_spool import claim
 from lineage_emitter.dispatch.opening import leave_note
 from lineage_emitter.errors import CaptureFailedError
@@ -35,7 +34,8 @@ from lineage_emitter.rules import Details
 from lineage_emitter.settings import Settings, read_settings
 from lineage_emitter.spark_writes import REASON as NOT_RECORDED
 from lineage_emitter.spark_writes import SparkWrites
-from lineage_emitter.task_config import TaskConfig
+from lineage_emitter.worker.commits import MarkerParam
+from lineage_emitter.worker.task_config import TaskConfig
 from lineage_store.run_notes import note_application, note_uncaptured
 
 if TYPE_CHECKING:

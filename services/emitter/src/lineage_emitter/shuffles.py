@@ -14,15 +14,15 @@ from pyspark.shuffle import Aggregator, ExternalGroupBy, ExternalMerger
 from pyspark.traceback_utils import SCCallSiteSync
 
 from lineage_emitter import scope
-from lineage_emitter.attempts import AttemptReader
-from lineage_emitter.batches import AS_READ, batch_of_ten, batching
-from lineage_emitter.buckets import Buckets
-from lineage_emitter.by_record import same
-from lineage_emitter.combiner import CombineMapSide, Combiners, ReadKeys
-from lineage_emitter.operators import Exchange, ReadExchange, SortExchanged, SortInPlace
 from lineage_emitter.pyspark_parts import Partitioner
-from lineage_emitter.spaces import space_of_split
-from lineage_emitter.stamps import PositionedSerializer, TracedSerializer
+from lineage_emitter.worker.attempts import AttemptReader
+from lineage_emitter.worker.batches import AS_READ, batch_of_ten, batching
+from lineage_emitter.worker.buckets import Buckets
+from lineage_emitter.worker.by_record import same
+from lineage_emitter.worker.combiner import CombineMapSide, Combiners, ReadKeys
+from lineage_emitter.worker.operators import Exchange, ReadExchange, SortExchanged, SortInPlace
+from lineage_emitter.worker.spaces import space_of_split
+from lineage_emitter.worker.stamps import PositionedSerializer, TracedSerializer
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD

@@ -16,12 +16,12 @@ from pyspark.serializers import BatchedSerializer
 
 from lineage_core.graph import Unit
 from lineage_emitter import hadoop, scope
-from lineage_emitter.batches import batch_of_ten
 from lineage_emitter.hadoop import FileSource
-from lineage_emitter.lines import LineDeserializer
 from lineage_emitter.rdd import LineageRDD
 from lineage_emitter.session import Session
-from lineage_emitter.spaces import EACH_RUN
+from lineage_emitter.worker.batches import batch_of_ten
+from lineage_emitter.worker.lines import LineDeserializer
+from lineage_emitter.worker.spaces import EACH_RUN
 
 
 def stock(name: str) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from lineage_emitter.errors import DeliveryError
 from lineage_emitter.failures import in_words
 from lineage_emitter.flow_buffer import FlowBuffer
 from lineage_emitter.flow_columns import Flows
-from lineage_emitter.recorders import RUNS_MAX
+from lineage_emitter.worker.recorders import RUNS_MAX
 
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64

@@ -3,7 +3,7 @@
 PySpark maps the RDD to rows in a few steps, perhaps looks at some records for their types, and
 hands the rows to the JVM, which reads them when an action on the DataFrame does, if ever, and
 however often. So each run's rows are items of their own, and their tasks' commits count whenever
-they come. The rows are kept (:mod:`lineage_emitter.keeping`), so that recipes of the DataFrame can name them;
+they come. The rows are kept (:mod:`lineage_emitter.worker.keeping`), so that recipes of the DataFrame can name them;
 where they can't be, what the DataFrame does with them is unknown.
 """
 
@@ -17,14 +17,14 @@ from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 from pyspark.sql.types import StructType
 
 from lineage_emitter import scope
-from lineage_emitter.by_record import Map
 from lineage_emitter.captured import PipedRDD
 from lineage_emitter.errors import UnkeptError
 from lineage_emitter.frames import kept
 from lineage_emitter.frames.kept import NOT_KEPT, KeptRows, keeping_of
-from lineage_emitter.keeping import Keep
 from lineage_emitter.nodes import Node
-from lineage_emitter.operators import Collect
+from lineage_emitter.worker.by_record import Map
+from lineage_emitter.worker.keeping import Keep
+from lineage_emitter.worker.operators import Collect
 
 
 class RowSteps(PipedRDD):

@@ -8,11 +8,11 @@ from typing import Any
 from pyspark import RDD
 
 from lineage_emitter import scope
-from lineage_emitter.by_record import Filter, FlatMap, MapValues
 from lineage_emitter.captured import CapturedRDD, is_stock_call, stock_call
-from lineage_emitter.operators import Glom
 from lineage_emitter.pyspark_parts import RDDBarrier
 from lineage_emitter.recipes import Call, note
+from lineage_emitter.worker.by_record import Filter, FlatMap, MapValues
+from lineage_emitter.worker.operators import Glom
 
 
 class WithinPartitions(CapturedRDD):

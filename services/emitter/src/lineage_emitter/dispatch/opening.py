@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from lineage_core.message import Message
     from lineage_emitter.dispatch.port import DriverDispatcher, TaskDispatcher
     from lineage_emitter.settings import Settings
-    from lineage_emitter.task_config import TaskConfig
+    from lineage_emitter.worker.task_config import TaskConfig
 
 
 def open_task(config: TaskConfig, name: str, partition: int) -> tuple[TaskDispatcher, int]:

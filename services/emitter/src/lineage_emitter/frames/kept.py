@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_core.recipe import File, Source
 from lineage_emitter.errors import UnkeptError
-from lineage_emitter.keeping import FIRST_ROWS, Keeping, RowsFile
+from lineage_emitter.worker.keeping import FIRST_ROWS, Keeping, RowsFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -150,7 +150,7 @@ def keeping_of(session: Session, name: str, struct: StructType, partitions: int)
     if folder is None:
         raise UnkeptError("with kafka, name a folder for them (rows_folder)")
     # Arrow is loaded when rows are kept, not when a program begins.
-    from lineage_emitter.kept_columns import check_kept
+    from lineage_emitter.worker.kept_columns import check_kept
 
     check_kept(struct)
     bytes_max = (settings.rows_mb << 20) // max(partitions, 1)

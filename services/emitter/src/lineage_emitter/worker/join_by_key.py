@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from lineage_emitter import segment as segments
-from lineage_emitter.handing import Handed
-from lineage_emitter.operators import JoinSides, Records
-from lineage_emitter.recorders import FLOWS_MAX, RUNS_MAX, Regions, emit_csr, runs_of
-from lineage_emitter.segment import Frame, Segment
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.handing import Handed
+from lineage_emitter.worker.operators import JoinSides, Records
+from lineage_emitter.worker.recorders import FLOWS_MAX, RUNS_MAX, Regions, emit_csr, runs_of
+from lineage_emitter.worker.segment import Frame, Segment
 
 KEY_REASON = "key granularity, by choice: every output row from all rows of its key"
 

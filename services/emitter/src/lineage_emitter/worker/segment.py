@@ -18,16 +18,16 @@ import numpy as np
 
 from lineage_core.address import INCARNATION_MAX, ORDINAL_BITS
 from lineage_core.block import BlockId
-from lineage_emitter.culprits import name_culprits
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.failures import in_words
+from lineage_emitter.worker.culprits import name_culprits
 
 if TYPE_CHECKING:
     from lineage_core.block import U64, FlowBlock
     from lineage_core.row_sums import RowSums
     from lineage_emitter.dispatch.port import TaskDispatcher
-    from lineage_emitter.keeping import Run
-    from lineage_emitter.task_config import TaskConfig
+    from lineage_emitter.worker.keeping import Run
+    from lineage_emitter.worker.task_config import TaskConfig
 
 NOTHING_READ = 2**64 - 1
 """What a cell holds before the first record of its frame."""

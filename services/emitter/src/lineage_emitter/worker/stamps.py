@@ -91,8 +91,8 @@ class TracedSerializer(AutoBatchedSerializer):
 
     def dump_stream(self, iterator: Iterable[Any], stream: Any) -> None:
         """Write a stamp, then batches, each after the blocks that tell of its records."""
-        from lineage_emitter import segment as segments
-        from lineage_emitter.recorders import DenseRecorder
+        from lineage_emitter.worker import segment as segments
+        from lineage_emitter.worker.recorders import DenseRecorder
 
         segment = segments.current()
         space = segment.space(segment.end_node)
@@ -161,8 +161,8 @@ class PositionedSerializer(BatchedSerializer):
 
     def dump_stream(self, iterator: Iterable[Any], stream: Any) -> None:
         """Write positioned batches; the segment ends with the last."""
-        from lineage_emitter import segment as segments
-        from lineage_emitter.recorders import DenseRecorder
+        from lineage_emitter.worker import segment as segments
+        from lineage_emitter.worker.recorders import DenseRecorder
 
         segment = segments.current()
         base = segment.exchange_base()

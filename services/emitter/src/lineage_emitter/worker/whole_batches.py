@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from lineage_emitter import segment as segments
-from lineage_emitter.stamps import Pieces, TracedRecords, payload_of
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.stamps import Pieces, TracedRecords, payload_of
 
 Records = Iterable[Any]
 PartitionFunction = Callable[[int, Records], Records]

@@ -18,11 +18,11 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer, FramedSeri
 from lineage_core.address import named_space, parse_space
 from lineage_core.recipe import ROW_NAME
 from lineage_emitter.errors import CaptureFailedError
-from lineage_emitter.recorders import FLOWS_MAX, DenseRecorder
-from lineage_emitter.segment import Frame
+from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder
+from lineage_emitter.worker.segment import Frame
 
 if TYPE_CHECKING:
-    from lineage_emitter.segment import Segment
+    from lineage_emitter.worker.segment import Segment
 
 _CONVERTER = ("pyspark.sql.types", "_create_row_inbound_converter")
 """What the JVM's pickles call to make a row of a type."""

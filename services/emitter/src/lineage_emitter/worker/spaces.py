@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lineage_emitter.segment import Segment
+    from lineage_emitter.worker.segment import Segment
 
 EACH_RUN = "."
 """Ends the name of a source whose records come in another order each time that they are read."""

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from lineage_core.block import FlowBlock, Relation, Section
-from lineage_emitter import segment as segments
-from lineage_emitter.handing import in_place_of, is_uncounted
-from lineage_emitter.recorders import FLOWS_MAX, DenseRecorder, home_space
-from lineage_emitter.segment import LEFT_OUT, Frame, Segment
-from lineage_emitter.values import ValueTexts
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.handing import in_place_of, is_uncounted
+from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder, home_space
+from lineage_emitter.worker.segment import LEFT_OUT, Frame, Segment
+from lineage_emitter.worker.values import ValueTexts
 
 Records = Iterable[Any]
 PartitionFunction = Callable[[int, Records], Records]

@@ -15,9 +15,9 @@ import numpy as np
 from pyspark.serializers import pack_long
 from pyspark.shuffle import get_used_memory
 
-from lineage_emitter import segment as segments
-from lineage_emitter.attempts import head_of
 from lineage_emitter.pyspark_parts import portable_hash
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.attempts import head_of
 
 HASHED_AS_THEY_ARE = frozenset((str, bytes, int, float, bool))
 """Types of which PySpark's ``portable_hash`` is ``hash``, but for its look at the environment."""
@@ -89,7 +89,7 @@ class CalledOnce:
 class Buckets:
     """Writes (key, value) records as PySpark's ``partitionBy`` does: same batches, same order.
 
-    Each batch names the attempt that wrote it (see :mod:`lineage_emitter.attempts`).
+    Each batch names the attempt that wrote it (see :mod:`lineage_emitter.worker.attempts`).
     """
 
     def __init__(

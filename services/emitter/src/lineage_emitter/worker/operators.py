@@ -17,11 +17,11 @@ from typing import Any
 
 from pyspark.shuffle import ExternalSorter, get_used_memory
 
-from lineage_emitter import segment as segments
-from lineage_emitter.buckets import CHECKED, hashing, next_batch, written
 from lineage_emitter.code.values import PLAIN_SCALARS, is_plain
-from lineage_emitter.detail import Detail
-from lineage_emitter.handing import (
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.buckets import CHECKED, hashing, next_batch, written
+from lineage_emitter.worker.detail import Detail
+from lineage_emitter.worker.handing import (
     Handed,
     Held,
     as_pyspark,
@@ -32,13 +32,13 @@ from lineage_emitter.handing import (
     returned,
     shaped,
 )
-from lineage_emitter.lines import Lines
-from lineage_emitter.named_rows import NamedRows
-from lineage_emitter.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, GivenRecorder
-from lineage_emitter.segment import NOTHING_READ, Frame, Segment
-from lineage_emitter.spaces import Spaces, read_split
-from lineage_emitter.stamps import TracedRecords
-from lineage_emitter.task_config import TaskConfig
+from lineage_emitter.worker.lines import Lines
+from lineage_emitter.worker.named_rows import NamedRows
+from lineage_emitter.worker.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, GivenRecorder
+from lineage_emitter.worker.segment import NOTHING_READ, Frame, Segment
+from lineage_emitter.worker.spaces import Spaces, read_split
+from lineage_emitter.worker.stamps import TracedRecords
+from lineage_emitter.worker.task_config import TaskConfig
 
 _END = object()
 Records = Iterable[Any]

@@ -14,12 +14,12 @@ from lineage_core.block import FlowBlock, Relation, Section
 from lineage_core.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
 from lineage_core.limits import LIMITED_REASON
 from lineage_core.runs import each_once
-from lineage_emitter.segment import LEFT_OUT, NOTHING_READ
+from lineage_emitter.worker.segment import LEFT_OUT, NOTHING_READ
 
 if TYPE_CHECKING:
     from lineage_core.block import I64, U64
     from lineage_core.region import Region
-    from lineage_emitter.segment import Frame, Segment
+    from lineage_emitter.worker.segment import Frame, Segment
 
 T = TypeVar("T")
 

@@ -19,19 +19,19 @@ from pyspark.serializers import (
     Serializer,
 )
 
-from lineage_emitter import segment as segments
-from lineage_emitter.by_record import same
-from lineage_emitter.named_rows import NamedRows, NamedRowsSerializer
-from lineage_emitter.operators import Read
 from lineage_emitter.pyspark_parts import PipelinedRDD
-from lineage_emitter.recorders import DenseRecorder
-from lineage_emitter.spaces import EACH_RUN, space_of_split
-from lineage_emitter.stamps import TracedSerializer, positioned, read_positioned, write_frame
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.by_record import same
+from lineage_emitter.worker.named_rows import NamedRows, NamedRowsSerializer
+from lineage_emitter.worker.operators import Read
+from lineage_emitter.worker.recorders import DenseRecorder
+from lineage_emitter.worker.spaces import EACH_RUN, space_of_split
+from lineage_emitter.worker.stamps import TracedSerializer, positioned, read_positioned, write_frame
 
 if TYPE_CHECKING:
     from lineage_emitter.captured import CapturedRDD
     from lineage_emitter.nodes import Node
-    from lineage_emitter.segment import Frame, Segment
+    from lineage_emitter.worker.segment import Frame, Segment
 
 AUTO = BatchedSerializer.UNKNOWN_BATCH_SIZE
 """PySpark makes larger batches until one has :data:`AUTO_BYTES`."""

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from lineage_core.region import Region
-from lineage_emitter import segment as segments
-from lineage_emitter.recorders import DenseRecorder
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.recorders import DenseRecorder
 
 READ_ON = 10_000
 """Records. Spark ends a worker that leaves some of its input, and a new one takes longer to start."""

@@ -15,7 +15,7 @@ from pyspark.serializers import SpecialLengths, UTF8Deserializer
 from lineage_core.row_sums import RowSums
 
 if TYPE_CHECKING:
-    from lineage_emitter.segment import Frame
+    from lineage_emitter.worker.segment import Frame
 
 _LENGTH = struct.Struct("!i")
 

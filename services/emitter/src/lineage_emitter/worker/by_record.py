@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
 
-from lineage_emitter.handing import Handed
+from lineage_emitter.worker.handing import Handed
 
 
 def stop_iteration_error(stop: StopIteration) -> PySparkRuntimeError:

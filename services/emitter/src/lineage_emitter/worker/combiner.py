@@ -24,16 +24,16 @@ from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
 from lineage_core.limits import LIMITED_REASON
 from lineage_core.positions import positions_of
 from lineage_core.region import Region
-from lineage_emitter import segment as segments
-from lineage_emitter.attempts import AttemptsRead
-from lineage_emitter.buckets import CalledOnce, targets_of
-from lineage_emitter.by_record import stop_iteration_error
 from lineage_emitter.code.key_parts import parts_of
-from lineage_emitter.equal_keys import EqualKeys, all_canonical
 from lineage_emitter.errors import CaptureFailedError
-from lineage_emitter.handing import Handed
 from lineage_emitter.pyspark_parts import portable_hash
-from lineage_emitter.recorders import (
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.attempts import AttemptsRead
+from lineage_emitter.worker.buckets import CalledOnce, targets_of
+from lineage_emitter.worker.by_record import stop_iteration_error
+from lineage_emitter.worker.equal_keys import EqualKeys, all_canonical
+from lineage_emitter.worker.handing import Handed
+from lineage_emitter.worker.recorders import (
     FLOWS_MAX,
     PREFIX_REASON,
     GivenRecorder,
@@ -44,8 +44,8 @@ from lineage_emitter.recorders import (
     prefix_runs,
     runs_of,
 )
-from lineage_emitter.segment import LEFT_OUT, NOTHING_READ, Frame, Segment
-from lineage_emitter.task_config import TaskConfig
+from lineage_emitter.worker.segment import LEFT_OUT, NOTHING_READ, Frame, Segment
+from lineage_emitter.worker.task_config import TaskConfig
 
 KEYS_MAX = 100_000
 """Above this many keys in one task their arrays would outgrow the bound: they get numbers."""

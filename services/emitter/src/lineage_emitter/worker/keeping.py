@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_core.address import SpaceKind, kept_name, parse_space
 from lineage_core.private_files import private_folder, private_opener
-from lineage_emitter import segment as segments
 from lineage_emitter.errors import UnkeptError
 from lineage_emitter.failures import in_words
-from lineage_emitter.operators import Collect, Records
+from lineage_emitter.worker import segment as segments
+from lineage_emitter.worker.operators import Collect, Records
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from pyspark.sql.types import StructType
 
     from lineage_core.block import FlowBlock
-    from lineage_emitter.detail import Detail
+    from lineage_emitter.worker.detail import Detail
 
 FIRST_ROWS = 256
 """Rows of the first group; later ones have as many as make `GROUP_BYTES`."""
@@ -170,7 +170,7 @@ class RowsFile:
     def _written(self, held: list[Any]) -> int:
         import pyarrow.parquet as pq
 
-        from lineage_emitter.kept_columns import table_of
+        from lineage_emitter.worker.kept_columns import table_of
 
         table = table_of(held, self._keeping.struct)
         if self._writer is None:

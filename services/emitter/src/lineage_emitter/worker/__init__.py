@@ -1,0 +1,1 @@
+"""What tasks run in the executors' Python workers, and what it sends. It loads nothing of the driver."""
