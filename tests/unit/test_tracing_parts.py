@@ -15,13 +15,13 @@ from lineage_core.message import Begin, Commit, Expected, Job, Message, Register
 from lineage_core.region import Region
 from lineage_core.trace_result import NodeItems
 from lineage_core.verdict import StoreCounts
-from lineage_emitter.drawing import ProgramGraph
 from lineage_emitter.errors import NotLinkedError, TracingError
-from lineage_emitter.progress import SHOWN_AFTER_S, progress_bar
-from lineage_emitter.selecting import at_ordinals
+from lineage_emitter.program.drawing import ProgramGraph
+from lineage_emitter.program.progress import SHOWN_AFTER_S, progress_bar
+from lineage_emitter.program.selecting import at_ordinals
+from lineage_emitter.program.waiting import SETTLED_S, store_url, wait_for
 from lineage_emitter.settings import read_settings
 from lineage_emitter.showing import Showing, Shown, html_of, text_of
-from lineage_emitter.waiting import SETTLED_S, store_url, wait_for
 from lineage_store.errors import StoreUnavailableError
 from tests.memory_graph import node
 

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from lineage_emitter.context import LineageContext
     from lineage_emitter.frames.in_program import FrameLineage, FrameRows, OutputRows, frame_lineage
     from lineage_emitter.partition_rule import exact
+    from lineage_emitter.program.tracing import TracedItem, TracedItems
     from lineage_emitter.rdd import LineageRDD
-    from lineage_emitter.tracing import TracedItem, TracedItems
 
 __all__ = [
     "FrameLineage",
@@ -32,8 +32,8 @@ _HOMES = {
     "LineageContext": "context",
     "LineageRDD": "rdd",
     "OutputRows": "frames.in_program",
-    "TracedItem": "tracing",
-    "TracedItems": "tracing",
+    "TracedItem": "program.tracing",
+    "TracedItems": "program.tracing",
     "exact": "partition_rule",
     "frame_lineage": "frames.in_program",
 }

@@ -26,7 +26,7 @@ from lineage_emitter.worker.stamps import TracedSerializer
 
 if TYPE_CHECKING:
     from lineage_emitter.nodes import Node
-    from lineage_emitter.numbering import Numbered
+    from lineage_emitter.program.numbering import Numbered
     from lineage_emitter.session import Session
 
 T = TypeVar("T")

@@ -25,12 +25,12 @@ from lineage_emitter.captured import (
 )
 from lineage_emitter.fitness import where_it_can_run
 from lineage_emitter.nodes import Node
+from lineage_emitter.program.tracing import TracedItems, lineage_of
+from lineage_emitter.program.waiting import LINKED_S
 from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.recipes import noted
 from lineage_emitter.session import Session
 from lineage_emitter.to_frame import RowSteps
-from lineage_emitter.tracing import TracedItems, lineage_of
-from lineage_emitter.waiting import LINKED_S
 from lineage_emitter.with_actions import WithActions
 from lineage_emitter.within_partitions import WithinPartitions
 from lineage_emitter.worker.by_record import Map

@@ -11,7 +11,7 @@ from lineage_emitter.errors import ChoiceError, TracingError
 from lineage_emitter.recipes import Source, recipe_of
 
 if TYPE_CHECKING:
-    from lineage_emitter.lookups import Look
+    from lineage_emitter.program.lookups import Look
     from lineage_emitter.session import Session
 
 Which: TypeAlias = "RDD[Any] | str"

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 from pyspark import RDD
 
 from lineage_core.region import Region
-from lineage_emitter.choosing import Which, one_of, step_to, way_to
-from lineage_emitter.drawing import ProgramGraph
 from lineage_emitter.errors import TracingError
-from lineage_emitter.lookups import (
+from lineage_emitter.program.choosing import Which, one_of, step_to, way_to
+from lineage_emitter.program.drawing import ProgramGraph
+from lineage_emitter.program.lookups import (
     Items,
     Look,
     by_node,
@@ -27,17 +27,17 @@ from lineage_emitter.lookups import (
     looking,
     said_to_go_on,
 )
-from lineage_emitter.moving import Moved, Mover
-from lineage_emitter.numbering import SourceRows, numbered
-from lineage_emitter.recipes import Source, recipe_of, upstream
-from lineage_emitter.replaying import (
+from lineage_emitter.program.moving import Moved, Mover
+from lineage_emitter.program.numbering import SourceRows, numbered
+from lineage_emitter.program.replaying import (
     Rows,
     replayed,
     replayed_with_lineage,
     rows_alone,
     without,
 )
-from lineage_emitter.selecting import Records, at_ordinals, counted, in_order, ordinals_of
+from lineage_emitter.program.selecting import Records, at_ordinals, counted, in_order, ordinals_of
+from lineage_emitter.recipes import Source, recipe_of, upstream
 from lineage_emitter.showing import Showing, Shown, html_of, print_text
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ class TracedItems:
         all questions do, ``RefusedError`` where the plan allows no sound trace, and
         ``ChangedSourceError`` where a source is not what it was.
         """
-        from lineage_emitter.frames.behind import rows_behind
+        from lineage_emitter.program.behind import rows_behind
 
         self._session.frames.settle()
         records = self.goBackAll()

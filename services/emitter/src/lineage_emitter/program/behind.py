@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lineage_emitter import scope
-from lineage_emitter.choosing import Which, one_of
 from lineage_emitter.errors import TracingError
 from lineage_emitter.frames.in_program import FrameRows
-from lineage_emitter.lookups import Items, Look, named_records
+from lineage_emitter.program.choosing import Which, one_of
+from lineage_emitter.program.lookups import Items, Look, named_records
 from lineage_store.recipes import read_recipe
 
 if TYPE_CHECKING:

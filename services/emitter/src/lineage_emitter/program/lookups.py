@@ -13,8 +13,8 @@ from lineage_core.address import named_space, parse_space
 from lineage_core.errors import AddressError
 from lineage_core.region import Region
 from lineage_core.tracing import Tracer
-from lineage_emitter.numbering import OPERATOR
-from lineage_emitter.waiting import settle, so_far, store_url
+from lineage_emitter.program.numbering import OPERATOR
+from lineage_emitter.program.waiting import settle, so_far, store_url
 from lineage_store.answers import Composer
 from lineage_store.locations import Locations
 from lineage_store.names import Names, looks_like_address

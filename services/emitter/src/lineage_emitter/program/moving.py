@@ -19,7 +19,7 @@ from lineage_core.address import SpaceKind, parse_space
 from lineage_core.region import Region
 from lineage_core.trace_result import Direction, TraceResult
 from lineage_emitter.errors import TracingError
-from lineage_emitter.lookups import Items, Look, by_node, joined
+from lineage_emitter.program.lookups import Items, Look, by_node, joined
 
 BACK, FORTH = Direction.BACKWARD, Direction.FORWARD
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lineage_core.message import End, Job, Message
 from lineage_core.verdict import StoreCounts, Verdict, judge
 from lineage_emitter.errors import NotLinkedError, TracingError
-from lineage_emitter.progress import Show, progress_bar
+from lineage_emitter.program.progress import Show, progress_bar
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.opening import is_embedded, open_store
 

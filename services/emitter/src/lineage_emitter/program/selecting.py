@@ -13,8 +13,8 @@ from lineage_core.region import Region
 from lineage_core.trace_result import NodeItems
 from lineage_emitter import hadoop
 from lineage_emitter.errors import TracingError
-from lineage_emitter.lookups import Items, Look, by_split
-from lineage_emitter.numbering import Numbered, SourceRows
+from lineage_emitter.program.lookups import Items, Look, by_split
+from lineage_emitter.program.numbering import Numbered, SourceRows
 from lineage_emitter.recipes import Source
 from lineage_emitter.showing import Shown, record_text
 from lineage_emitter.worker.picking import Kept
