@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -116,6 +117,9 @@ def _changes(
 def _change(kind: str, file: File, path: Path) -> Change | None:
     try:
         now = path.stat()
+        if not stat.S_ISREG(now.st_mode):
+            # Spark would read whatever lies below a folder, and wait for who writes to a pipe.
+            return Change(file, False, f"{plain_path(file.path)} is no file")
         if not file.checksum or kind in IMMUTABLE:
             return _by_state(kind, file, now.st_size, now.st_mtime_ns // 1_000_000)
         if now.st_size == file.size and _READER.checksum(str(path)) == file.checksum:

@@ -19,6 +19,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from lineage_core.recipe import HIVE_TEXT, Source
 from lineage_frames.errors import RefusedError
 from lineage_frames.pyspark_parts import SINCE_4
+from lineage_frames.schemas import schema_of_text
 
 LINE = "__lineage_line"
 
@@ -81,7 +82,7 @@ def rows(spark: SparkSession, source: Source, paths: list[str]) -> DataFrame:
     fields = [StructField(LINE, StringType())]
     reader = spark.read.format("text")
     if source.partitions:
-        fields += StructType.fromJson(json.loads(source.partitions)).fields
+        fields += schema_of_text(source.partitions).fields
         reader = reader.option("basePath", source.paths[0])
     # Bytes that are no UTF-8 would be split as others.
     lines = reader.schema(StructType(fields)).load(paths)

@@ -6,16 +6,14 @@ trace needs no catalog. Iceberg tells file and place of each row, whatever rows 
 
 from __future__ import annotations
 
-import json
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from lineage_core.recipe import ICEBERG, Source
 from lineage_frames import literals
 from lineage_frames.changed import reading_version
 from lineage_frames.errors import ChangedSourceError, RefusedError
+from lineage_frames.schemas import schema_of_text
 
 
 def rows(spark: SparkSession, source: Source, file: str, row: str) -> DataFrame:
@@ -27,7 +25,7 @@ def rows(spark: SparkSession, source: Source, file: str, row: str) -> DataFrame:
     """
     if spark.version.startswith("3."):
         raise RefusedError(f"{source.name} is a table of Iceberg: it takes Spark 4.1 to read it")
-    schema: StructType = StructType.fromJson(json.loads(source.schema))
+    schema = schema_of_text(source.schema)
     columns = [F.col(literals.quoted(one.name)) for one in schema]
     needs = f"{source.name} is a table of Iceberg: Spark needs Iceberg's jar to read it"
     with reading_version(spark, f"snapshot {source.version} of {source.name}", needs):

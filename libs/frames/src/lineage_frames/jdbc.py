@@ -29,6 +29,7 @@ from lineage_frames import literals
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import SPARK_ERRORS, connected, reason_of
 from lineage_frames.sandbox.starting import explained
+from lineage_frames.schemas import schema_of_text
 from lineage_store.places import ValuedPlace
 
 URL, USER = "LINEAGE_JDBC_URL", "LINEAGE_JDBC_USER"
@@ -184,7 +185,7 @@ def shared_names(recipe: Recipe) -> tuple[str, ...]:
 
 
 def _check_columns(source: Source, now: StructType) -> None:
-    then: StructType = StructType.fromJson(json.loads(source.schema))
+    then = schema_of_text(source.schema)
     if [(one.name, one.dataType) for one in then] != [(one.name, one.dataType) for one in now]:
         raise ChangedSourceError(f"{source.name} has other columns than when the job ran")
 

@@ -33,7 +33,7 @@ from lineage_frames.unknown import UNKNOWN
 from lineage_frames.values import Named, Values, chosen, condition
 from lineage_frames.written import as_written, loses
 from lineage_store.parquet_rows import values_of
-from lineage_store.paths import canonical
+from lineage_store.paths import canonical, open_file
 from lineage_store.places import Location
 from lineage_store.typed_values import UnsureError
 
@@ -142,7 +142,7 @@ def _plain_values(
     if recipe.settings.get("spark.sql.parquet.binaryAsString", "false") != "false":
         return None
     try:
-        with path.open("rb") as stream:
+        with open_file(str(path)) as stream:
             return values_of(stream, ordinal, [(one.name, one.type) for one in recipe.columns])
     except (UnsureError, OSError, OverflowError, pa.ArrowException, UnicodeError, ValueError):
         return None

@@ -17,7 +17,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from lineage_core.recipe import DELTA, HIVE_TEXT, ICEBERG, JDBC, Source
 from lineage_frames import hive_text, iceberg, jdbc, literals
@@ -25,6 +24,7 @@ from lineage_frames.changed import literal_path, reading_version
 from lineage_frames.errors import ChangedSourceError, RefusedError
 from lineage_frames.pyspark_parts import connected
 from lineage_frames.sandbox.starting import check_reach
+from lineage_frames.schemas import schema_of_text
 from lineage_frames.splits import NUMBERED, SPLIT_SETTING, WHOLE, ordinal
 
 FILE = "__lineage_file"
@@ -106,7 +106,7 @@ def _rows(spark: SparkSession, source: Source) -> tuple[DataFrame, DataFrame]:
         names = _named(source, _numbered(spark, source))
         return frame.selectExpr("*", *names).drop("_metadata"), frame
     reader = spark.read.format(source.format).options(**_options(source))
-    frame = reader.schema(_schema(source)).load(paths)
+    frame = reader.schema(schema_of_text(source.schema, source.partitions)).load(paths)
     row = "_metadata.row_index" if source.format == "parquet" else _numbered(spark, source)
     return frame.selectExpr("*", *_named(source, row)), frame
 
@@ -163,14 +163,6 @@ def _table(spark: SparkSession, source: Source) -> DataFrame:
     named = [f"`{one['name'].replace('`', '``')}`" for one in json.loads(source.schema)["fields"]]
     rows = frame.selectExpr(*named, *_named(source, row))
     return rows if noted == files else rows.where(F.col(FILE).isin(sorted(noted)))
-
-
-def _schema(source: Source) -> StructType:
-    fields = json.loads(source.schema)["fields"]
-    if source.partitions:
-        fields = fields + json.loads(source.partitions)["fields"]
-    schema: StructType = StructType.fromJson({"type": "struct", "fields": fields})
-    return schema
 
 
 def _options(source: Source) -> Mapping[str, Any]:

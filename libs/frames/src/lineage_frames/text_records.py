@@ -16,12 +16,16 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from lineage_core.budget import current
 from lineage_core.recipe import LINES, Source
 from lineage_frames.changed import local_path
 from lineage_frames.errors import RefusedError
 from lineage_store.line_index import NEWLINE, RETURN, ends_in
+from lineage_store.paths import open_file
 
 BLOCK_BYTES = 8 << 20
+LINE_BYTES_MAX = 64 << 20
+"""Longer lines are not looked at: their file may be a hole of any size."""
 BOM = b"\xef\xbb\xbf"
 BLANKS = {"csv": bytes(range(0x21)), "json": b" \t\r\n"}
 """By format, what a line is made of that is no record; of other formats each line is one."""
@@ -130,8 +134,13 @@ class TextFile:
     def _rows(self) -> Iterator[tuple[bytes, int, NDArray[np.int64], NDArray[np.int64]]]:
         """Some bytes at a time, where they begin in the file, and where the rows in them start and stop."""
         begun, rest = 0, b""
-        with self.path.open("rb") as stream:
+        with open_file(str(self.path)) as stream:
             while block := _read(stream):
+                current().check()
+                if len(rest) > LINE_BYTES_MAX:
+                    raise RefusedError(
+                        f"{self.path} has a line of more than {LINE_BYTES_MAX >> 20} MiB"
+                    )
                 content = rest + block
                 ends = ends_in(content, -1, rows=True)
                 if not len(ends):

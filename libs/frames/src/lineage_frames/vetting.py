@@ -6,12 +6,11 @@ it is (functions' names, types, bare constants) must be what it says, and functi
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from pyspark.sql.types import StructType, _parse_datatype_string
+from pyspark.sql.types import _parse_datatype_string
 
 from lineage_core.recipe import Recipe
 from lineage_core.recipe_plan import (
@@ -29,6 +28,7 @@ from lineage_core.recipe_plan import (
 from lineage_frames.errors import RefusedError
 from lineage_frames.known import CALLED
 from lineage_frames.pyspark_parts import SPARK_ERRORS
+from lineage_frames.schemas import schema_of_text
 from lineage_frames.settings import replayed
 from lineage_frames.sources import VERSIONED
 from lineage_store.rows import ForbiddenRowsError, RowReader
@@ -46,10 +46,6 @@ ELSEWHERE = {
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPE = re.compile(r"(?:[A-Za-z0-9_<>(),: ]|`[^`]*`)*")
 _WORDS = re.compile(r"[A-Za-z0-9_ ]*(\(\d+(, ?\d+)?\))?")
-_NO_SCHEMA = (
-    *SPARK_ERRORS, ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError,
-)  # fmt: skip
-"""What PySpark raises where it is given something else than a schema."""
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
 _NUMBER = re.compile(r"-?\d+")
 _PATTERN = set("*?[]{}\\")
@@ -157,10 +153,7 @@ def _types(recipe: Recipe) -> Iterator[str]:
 @lru_cache(1_000)
 def _vet_schema(text: str) -> None:
     """See that columns of a source are what Spark reads as such."""
-    try:
-        StructType.fromJson(json.loads(text))
-    except _NO_SCHEMA as problem:
-        raise RefusedError("a source's schema can't be read") from problem
+    schema_of_text(text)
 
 
 @lru_cache(1_000)

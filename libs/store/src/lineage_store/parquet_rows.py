@@ -39,11 +39,7 @@ def texts_of(file: IO[bytes], rows: U64) -> list[str | None]:
         OSError, pa.ArrowException: the file can't be read.
         BudgetError: as :meth:`lineage_core.budget.Budget.read`.
     """
-    opened, texts = _opened(file), list[str | None]()
-    schema = opened.schema_arrow
-    # Values that a file has once are not copied for each row.
-    once = [one.name for one in schema if pa.types.is_string(one.type) or pa.types.is_binary(one.type)]  # fmt: skip
-    opened = _opened(file, once)
+    opened, texts = open_parquet(file), list[str | None]()
     for group, places in _by_group(opened, rows):
         for batch in _batches(opened, group, places):
             for begin in range(0, len(batch), TEXT_ROWS):
@@ -75,11 +71,23 @@ def values_of(file: IO[bytes], row: int, columns: Sequence[tuple[str, str]]) -> 
     raise UnsureError
 
 
-def _opened(file: IO[bytes], once: Sequence[str] = ()) -> pq.ParquetFile:
-    """A file that is read piece by piece; ``once``: columns whose values are kept apart from their rows."""
-    return pq.ParquetFile(
-        file, buffer_size=READ_BYTES, pre_buffer=False, read_dictionary=list(once)
-    )
+def open_parquet(file: IO[bytes], **options: Any) -> pq.ParquetFile:
+    """Open a file of Parquet that others wrote, to read it piece by piece: texts that it has once are not copied for each row.
+
+    Their columns, nested ones too, are dictionaries then.
+    """
+    known = _opened(file).schema
+    columns = map(known.column, range(len(known)))
+    once = [one.path for one in columns if one.physical_type == "BYTE_ARRAY" and _is_text(one)]
+    return _opened(file, read_dictionary=once, **options)
+
+
+def _is_text(column: Any) -> bool:
+    return column.logical_type.type in {"NONE", "STRING", "JSON", "ENUM"}
+
+
+def _opened(file: IO[bytes], **options: Any) -> pq.ParquetFile:
+    return pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False, **options)
 
 
 def _batches(

@@ -11,11 +11,11 @@ import errno
 import gzip
 import os
 import re
+import stat
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import unquote
 
@@ -72,6 +72,9 @@ def canonical(path: str, base: str | None = None) -> str:
     """One spelling for all that name the same file: absolute, no ``file:``, links followed.
 
     ``base`` is where relative paths start (default: the working directory).
+
+    Raises:
+        RowsError: it can't be the name of a file, or its links change while they are followed.
     """
     scheme, rest = split_scheme(path)
     if scheme != "file":
@@ -81,7 +84,10 @@ def canonical(path: str, base: str | None = None) -> str:
     if "%" in absolute and not os.path.exists(absolute):
         decoded = unquote(absolute)
         absolute = decoded if os.path.exists(decoded) else absolute
-    return os.path.realpath(absolute)
+    try:
+        return os.path.realpath(absolute)
+    except (OSError, ValueError) as error:
+        raise RowsError(f"{path!r}: {error}") from error
 
 
 class Spellings:
@@ -194,16 +200,54 @@ def _is_hidden(below: str) -> bool:
     return any(part[0] == "." or (part[0] == "_" and "=" not in part) for part in parts)
 
 
+def open_file(path: str, *, links: bool = True) -> IO[bytes]:
+    """Open a file of this machine to read it. Whoever may write there may put other things in its place.
+
+    Args:
+        path: of a file.
+        links: whether links are followed. Without, ``path`` must be a canonical one: a link on the way was put there since
+            it was looked at.
+
+    Raises:
+        OSError: it can't be opened, or is no file: opening a pipe would wait for who writes to it.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    descriptor = os.open(path, flags) if links else _open_without_links(path, flags)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no file", path)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _open_without_links(path: str, flags: int) -> int:
+    # Linux needs no right but to search in folders on the way.
+    on_the_way = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    *folders, name = path.strip("/").split("/")
+    at = os.open("/", on_the_way)
+    try:
+        for folder in folders:
+            below = os.open(folder, on_the_way, dir_fd=at)
+            os.close(at)
+            at = below
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=at)
+    finally:
+        os.close(at)
+
+
 class Bytes:
     """The (decompressed) bytes of one file; ranges are best asked for in ascending order."""
 
-    def __init__(self, path: str, *, packed: bool = False) -> None:
-        """Open the file; ``packed``: for its bytes as they lie there.
+    def __init__(self, path: str, *, packed: bool = False, links: bool = True) -> None:
+        """Open the file; ``packed``: for its bytes as they lie there, ``links``: as in :func:`open_file`.
 
         Raises:
             RowsError: it can't be opened.
         """
         self.path = path
+        self._links = links
         self._stream_only = not packed and is_compressed(path)
         self._raw, self._file = self._open()
         self._at = 0
@@ -212,7 +256,8 @@ class Bytes:
     def _open(self) -> tuple[IO[bytes], IO[bytes]]:
         try:
             scheme, rest = split_scheme(self.path)
-            raw = _local(rest) if scheme == "file" else _remote(self.path)
+            local = scheme == "file"
+            raw = open_file(rest, links=self._links) if local else _remote(self.path)
         except (OSError, ImportError, ValueError) as error:
             raise RowsError(f"{self.path}: {error}") from error
         return raw, (_decompressed(self.path, raw) if self._stream_only else raw)
@@ -274,10 +319,6 @@ def _file_system(path: str) -> Any:
     import fsspec
 
     return fsspec.core.url_to_fs(path)[0]
-
-
-def _local(path: str) -> IO[bytes]:
-    return Path(path).open("rb")
 
 
 def _remote(path: str) -> IO[bytes]:

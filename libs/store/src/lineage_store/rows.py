@@ -101,6 +101,14 @@ class RowReader:
         """Whether files of that path may be read."""
         return True
 
+    def opened(self, path: str, *, packed: bool = False) -> Bytes:
+        """The bytes of a file; ``packed``: as they lie there.
+
+        Raises:
+            RowsError: it is gone, can't be read, or is no file.
+        """
+        return Bytes(path, packed=packed)
+
     def is_folder(self, path: str) -> bool:
         """Whether a text names a folder of this machine."""
         return os.path.isdir(plain_path(path))
@@ -148,7 +156,7 @@ class RowReader:
             RowsError: the file is gone, can't be read, or is being written.
         """
         index = self.index(path)
-        with contextlib.suppress(UnfitIndexError), closing(Bytes(path)) as source:
+        with contextlib.suppress(UnfitIndexError), closing(self.opened(path)) as source:
             return read(source, index)
         state = self.state(path)
         if state is None:
@@ -156,7 +164,7 @@ class RowReader:
         index = self._build(path, state)
         self._keep(path, state, index)
         try:
-            with closing(Bytes(path)) as source:
+            with closing(self.opened(path)) as source:
                 return read(source, index)
         except UnfitIndexError as error:
             raise RowsError(f"{path} is being written") from error
@@ -235,7 +243,7 @@ class RowReader:
         known = None if state is None else self._sums.whole(path, state)
         if known is not None:
             return known
-        with closing(Bytes(path, packed=True)) as source:
+        with closing(self.opened(path, packed=True)) as source:
             found = digest_of(source.blocks())
         if state is None or self.state(path) != state:
             raise RowsError(f"{path} is being written")
@@ -254,7 +262,7 @@ class RowReader:
             return [None] * len(rows)
         if self.state(path) is None:
             raise RowsError(f"{path}: no such file")
-        with closing(Bytes(path)) as source:
+        with closing(self.opened(path)) as source:
             try:
                 return texts_of(source.stream, rows)
             except (OSError, pa.ArrowException) as error:
@@ -347,7 +355,7 @@ class RowReader:
         return self._read(path, read)
 
     def _build(self, path: str, state: FileState) -> LineIndex:
-        with closing(Bytes(path)) as source:
+        with closing(self.opened(path)) as source:
             index = build(source.blocks())
         if self._folder is not None and state.mtime is not None and index.size >= SAVE_BYTES_MIN:
             # An index that can't be kept is built again; it is never worth an error.
@@ -404,7 +412,20 @@ class RootedReader(RowReader):
 
     def may_read(self, path: str) -> bool:
         """Whether a path lies below a root."""
+        return self._is_below(canonical(path))
+
+    def opened(self, path: str, *, packed: bool = False) -> Bytes:
+        """As :meth:`RowReader.opened`.
+
+        Raises:
+            ForbiddenRowsError: the file lies outside.
+            RowsError: it is gone, can't be read, or is no file; or a link was put on the way to it meanwhile.
+        """
         spelled = canonical(path)
+        self._check(path, spelled)
+        return Bytes(spelled, packed=packed, links=False)
+
+    def _is_below(self, spelled: str) -> bool:
         if split_scheme(spelled)[0] != "file" and ".." in spelled.split("/"):
             return False
         return spelled.startswith(self._roots)
@@ -419,8 +440,8 @@ class RootedReader(RowReader):
         self._check(path)
         return super().files_below(path)
 
-    def _check(self, path: str) -> None:
-        if not self.may_read(path):
+    def _check(self, path: str, spelled: str | None = None) -> None:
+        if not self._is_below(canonical(path) if spelled is None else spelled):
             raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
 
     def is_folder(self, path: str) -> bool:

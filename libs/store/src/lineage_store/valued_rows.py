@@ -10,16 +10,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import IO, Any, cast
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import orc
 
 from lineage_core.block import U64
+from lineage_core.budget import current
 from lineage_core.recipe import LINES, File, Output, Source
+from lineage_store.parquet_rows import BATCH_ROWS_MAX, open_parquet
 from lineage_store.paths import Bytes, RowsError, canonical, plain_path, split_scheme
 from lineage_store.rows import ForbiddenRowsError, RowReader
 from lineage_store.typed_values import Held, UnsureError, Wanted, wanted
@@ -113,7 +116,7 @@ def positions_with(
     try:
         _check_options(files)
         terms = _terms(files, values)
-        found = {at: _in_file(files, file, terms) for at, file in enumerate(files.files)}
+        found = {at: _in_file(reader, files, file, terms) for at, file in enumerate(files.files)}
     except (UnsureError, pa.ArrowException, OSError, RowsError, ValueError, RecursionError):
         return None
     return {at: rows for at, rows in found.items() if len(rows)}
@@ -148,18 +151,19 @@ def _terms(files: Files, values: Sequence[tuple[str, str | None]]) -> dict[str, 
     return found
 
 
-def _in_file(files: Files, file: File, terms: Mapping[str, Wanted]) -> U64:
+def _in_file(reader: RowReader, files: Files, file: File, terms: Mapping[str, Wanted]) -> U64:
     path, folders = plain_path(file.path), _folders(files, file)
     within = {name: term for name, term in terms.items() if name not in folders}
     for name in terms.keys() & folders.keys():
         if not _has_folder(folders[name], terms[name]):
             return np.empty(0, np.uint64)
-    if files.format == "parquet":
-        return _in_parquet(path, within)
-    if files.format == "orc":
-        return _in_orc(path, within)
-    columns = [name for name, _ in files.columns if name not in folders]
-    return _in_lines(files, path, columns, within)
+    with closing(reader.opened(path, packed=files.format not in LINES)) as opened:
+        if files.format == "parquet":
+            return _in_parquet(opened.stream, within)
+        if files.format == "orc":
+            return _in_orc(opened.stream, within)
+        columns = [name for name, _ in files.columns if name not in folders]
+        return _in_lines(files, opened, columns, within)
 
 
 def _folders(files: Files, file: File) -> dict[str, str]:
@@ -197,9 +201,9 @@ def _all_rows(masks: Sequence[Held], rows: int) -> U64:
     return np.flatnonzero(kept).astype(np.uint64)
 
 
-def _in_parquet(path: str, terms: Mapping[str, Wanted]) -> U64:
+def _in_parquet(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
     found, begin = [np.empty(0, np.uint64)], 0
-    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as opened:
+    with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
         names = opened.schema_arrow.names
         for name, term in terms.items():
             # A name with a dot is the path of a nested column, too.
@@ -207,13 +211,31 @@ def _in_parquet(path: str, terms: Mapping[str, Wanted]) -> U64:
                 raise UnsureError
             if term.kind == "timestamp":
                 _check_instants(opened, name)
-        for group in range(opened.num_row_groups):
-            rows = opened.metadata.row_group(group).num_rows
-            table = opened.read_row_group(group, columns=list(terms))
-            masks = [term.in_arrow(table[name]) for name, term in terms.items()]
-            found.append(_all_rows(masks, rows) + np.uint64(begin))
-            begin += rows
+            if pa.types.is_dictionary(opened.schema_arrow.field(name).type):
+                raise UnsureError
+        rows = opened.metadata.num_rows
+    if not terms:
+        return _all_rows([], rows)
+    for batch in open_parquet(file, coerce_int96_timestamp_unit="us").iter_batches(
+        BATCH_ROWS_MAX, columns=list(terms)
+    ):
+        current().check()
+        masks = [_in_column(term, batch.column(name)) for name, term in terms.items()]
+        found.append(_all_rows(masks, len(batch)) + np.uint64(begin))
+        begin += len(batch)
+    if begin != rows:
+        raise UnsureError
     return np.concatenate(found)
+
+
+def _in_column(term: Wanted, column: Any) -> Held:
+    """Which of a column's values are it, where the column may name them by a dictionary."""
+    if not isinstance(column, pa.DictionaryArray):
+        return term.in_arrow(column)
+    there: Any = term.in_arrow(column.dictionary)
+    if term.value is None:
+        return cast(Held, pc.is_null(column))
+    return cast(Held, pc.fill_null(pc.take(there, column.indices), False))
 
 
 def _check_instants(opened: pq.ParquetFile, name: str) -> None:
@@ -226,14 +248,15 @@ def _check_instants(opened: pq.ParquetFile, name: str) -> None:
         raise UnsureError
 
 
-def _in_orc(path: str, terms: Mapping[str, Wanted]) -> U64:
+def _in_orc(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
     if any(term.kind == "timestamp" for term in terms.values()):
         raise UnsureError
     found, begin = [np.empty(0, np.uint64)], 0
-    opened = orc.ORCFile(path)
+    opened = orc.ORCFile(file)
     if not set(terms) <= set(opened.schema.names) or any("." in name for name in terms):
         raise UnsureError
     for stripe in range(opened.nstripes):
+        current().check()
         batch = opened.read_stripe(stripe, columns=list(terms))
         masks = [term.in_arrow(batch.column(name)) for name, term in terms.items()]
         found.append(_all_rows(masks, batch.num_rows) + np.uint64(begin))
@@ -241,14 +264,15 @@ def _in_orc(path: str, terms: Mapping[str, Wanted]) -> U64:
     return np.concatenate(found)
 
 
-def _in_lines(files: Files, path: str, columns: Sequence[str], terms: Mapping[str, Wanted]) -> U64:
-    with closing(Bytes(path)) as opened:
-        parts, left = [], TEXT_BYTES_MAX + 1
-        for block in opened.blocks():
-            parts.append(block)
-            left -= len(block)
-            if left < 0:
-                raise UnsureError
+def _in_lines(
+    files: Files, opened: Bytes, columns: Sequence[str], terms: Mapping[str, Wanted]
+) -> U64:
+    parts, left = [], TEXT_BYTES_MAX + 1
+    for block in opened.blocks():
+        parts.append(block)
+        left -= len(block)
+        if left < 0:
+            raise UnsureError
     content = b"".join(parts)
     if content.startswith(_BOM) or b"\r" in content:
         raise UnsureError

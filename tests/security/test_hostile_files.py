@@ -1,0 +1,250 @@
+"""Files that a job leaves where a server reads: they neither lead elsewhere nor hold it up, and schemas of recipes run no code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lineage_core.budget import Budget, TimeUpError, within
+from lineage_core.recipe import File, Source
+from lineage_frames import text_records
+from lineage_frames.changed import check_here
+from lineage_frames.errors import ChangedSourceError, RefusedError
+from lineage_frames.schemas import schema_of_text
+from lineage_frames.sources import view_of
+from lineage_frames.splits import settings_for
+from lineage_store import parquet_rows, valued_rows
+from lineage_store.parquet_rows import texts_of
+from lineage_store.paths import RowsError
+from lineage_store.rows import RootedReader
+from lineage_store.valued_rows import Files, positions_with
+
+pytestmark = pytest.mark.security
+FIRST = np.array([0], np.uint64)
+Reading = Callable[[RootedReader, str], object]
+READINGS: dict[str, Reading] = {
+    "rows": lambda reader, path: reader.rows(path, FIRST),
+    "lines": lambda reader, path: reader.lines(path, FIRST + np.uint64(1), FIRST + np.uint64(1)),
+    "checksum": lambda reader, path: reader.checksum(path),
+    "sums": lambda reader, path: reader.sums(path, 0, 1),
+    "records": lambda reader, path: reader.records(path, FIRST),
+}
+
+
+def field(kind: object, **metadata: str) -> dict[str, object]:
+    return {"name": "a", "type": kind, "nullable": True, "metadata": metadata}
+
+
+def schema(*fields: object) -> str:
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def source(path: Path, kind: str = "csv", columns: str = schema(field("string"))) -> Source:
+    known = path.stat()
+    noted = File(f"file:{path}", known.st_size, known.st_mtime_ns // 1_000_000)
+    return Source(kind, (f"file:{path}",), columns, files=(noted,))
+
+
+class Swapping(RootedReader):
+    """Once it was seen that a file may be read, a job puts a link in the place of the file, or of its folder."""
+
+    def __init__(self, root: Path, swapped: Path, secret: Path) -> None:
+        super().__init__([str(root)])
+        self.swapped, self.secret = swapped, secret
+
+    def _check(self, *given: str) -> None:  # type: ignore[override]
+        super()._check(*given)
+        if not self.swapped.is_symlink():
+            self.swapped.rename(self.swapped.with_name("away"))
+            self.swapped.symlink_to(self.secret)
+
+
+@pytest.mark.parametrize("way", READINGS)
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_link_that_is_put_there_after_the_check_leads_nowhere(
+    tmp_path: Path, way: str, folder: bool
+) -> None:
+    name = "in.parquet" if way == "records" else "in.txt"
+    root, secrets = tmp_path / "root", tmp_path / "secrets"
+    for place, text in ((root / "in", "mine"), (secrets, "that of somebody else")):
+        place.mkdir(parents=True)
+        if way == "records":
+            pq.write_table(pa.table({"a": [text]}), place / name)
+        else:
+            (place / name).write_text(text)
+    file = root / "in" / name
+    reader = Swapping(root, *((file.parent, secrets) if folder else (file, secrets / name)))
+    with pytest.raises(RowsError):
+        READINGS[way](reader, str(file))
+    assert reader.swapped.is_symlink()
+
+
+@pytest.mark.parametrize("way", READINGS)
+def test_a_pipe_makes_nobody_wait(tmp_path: Path, way: str) -> None:
+    path = tmp_path / ("in.parquet" if way == "records" else "in.txt")
+    os.mkfifo(path)
+    with pytest.raises(RowsError, match="no file"):
+        READINGS[way](RootedReader([str(tmp_path)]), str(path))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc", "csv"])
+def test_values_are_not_looked_for_in_a_pipe(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "in"
+    os.mkfifo(path)
+    files = Files(kind, "", [("a", "string")], {}, source(path).files, {})
+    assert positions_with(files, [("a", "x")], RootedReader([str(tmp_path)])) is None
+
+
+def test_spark_is_given_no_folder_and_no_pipe_for_a_file(tmp_path: Path) -> None:
+    folder, pipe = tmp_path / "folder", tmp_path / "pipe"
+    folder.mkdir()
+    (folder / "link.csv").symlink_to("/etc/passwd")
+    os.mkfifo(pipe)
+    for path in (folder, pipe):
+        with pytest.raises(ChangedSourceError, match="is no file"):
+            check_here(source(path))
+
+
+def test_values_of_a_dictionary_are_not_written_out_for_each_row(tmp_path: Path) -> None:
+    path, rows = tmp_path / "in.parquet", 300_000
+    codes = pa.array([0] * rows, pa.int8())
+    held = pa.DictionaryArray.from_arrays(codes, pa.array(["x" * 4_096]))
+    with pq.ParquetWriter(path, pa.schema([("a", held.type)]), store_schema=False) as writer:
+        writer.write_table(pa.table({"a": held}), row_group_size=rows)
+    assert path.stat().st_size < 1 << 20
+    usual = pa.default_memory_pool()
+    counted = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(counted)
+    try:
+        with path.open("rb") as file:
+            (text,) = texts_of(file, np.array([rows - 1], np.uint64))
+        files = Files("parquet", "", [("a", "string")], {}, source(path).files, {})
+        found = positions_with(files, [("a", "x" * 4_096)], RootedReader([str(tmp_path)]))
+    finally:
+        pa.set_memory_pool(usual)
+    assert text is not None
+    assert json.loads(text) == {"a": "x" * 4_096}
+    assert found is not None
+    assert len(found[0]) == rows
+    assert (counted.max_memory() or 0) < 64 << 20
+
+
+def test_rows_that_are_read_some_at_a_time_are_those_that_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_rows, "BATCH_ROWS_MAX", 3)
+    monkeypatch.setattr(valued_rows, "BATCH_ROWS_MAX", 3)
+    monkeypatch.setattr(parquet_rows, "TEXT_ROWS", 2)
+    rows = [
+        {
+            "a": None if n % 4 else f"v{n % 3}",
+            "b": {"c": [f"x{n}"] * (n % 3)},
+            "d": b"%d" % n,
+            "e": n,
+        }
+        for n in range(25)
+    ]
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=10)
+    asked = [0, 2, 3, 9, 10, 17, 24, 25]
+    with path.open("rb") as file:
+        found = texts_of(file, np.array(asked, np.uint64))
+    assert found == [parquet_rows._text(rows[n]) for n in asked[:-1]] + [None]
+    for value in (None, "v0", "v1"):
+        files = Files("parquet", "", [("a", "string")], {}, source(path).files, {})
+        there = positions_with(files, [("a", value)], RootedReader([str(tmp_path)]))
+        wanted = [n for n, row in enumerate(rows) if row["a"] == value]
+        assert {at: one.tolist() for at, one in (there or {}).items()} == {0: wanted}
+
+
+def test_reading_parquet_ends_with_the_budget(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"a": ["x"]}), path)
+    with path.open("rb") as file, within(Budget(seconds=-1)), pytest.raises(TimeUpError):
+        texts_of(file, FIRST)
+
+
+def test_a_hole_of_any_size_is_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_records, "LINE_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(text_records, "BLOCK_BYTES", 1 << 16)
+    path = tmp_path / "in.csv"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    file_of = text_records.text_of(source(path), f"file:{path}")
+    assert file_of is not None
+    with pytest.raises(RefusedError, match="a line of more than 1 MiB"):
+        list(file_of.records())
+    # Spark is told to read it whole.
+    assert settings_for((source(path),))["spark.sql.files.maxPartitionBytes"] == str(1 << 40)
+
+
+def test_looking_for_records_ends_with_the_budget(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("a\n")
+    file_of = text_records.text_of(source(path), f"file:{path}")
+    assert file_of is not None
+    with within(Budget(seconds=-1)), pytest.raises(TimeUpError):
+        list(file_of.records())
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_schema_imports_no_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nested: bool
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "lineage_evil.py").write_text("")
+    kind: object = {
+        "type": "udt", "class": None, "pyClass": "lineage_evil.Type", "serializedClass": "gASVAAA=", "sqlType": "string",
+    }  # fmt: skip
+    if nested:
+        kind = {"type": "array", "elementType": kind, "containsNull": True}
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"a": ["x"]}), path)
+    spark = MagicMock()
+    view_of(spark, source(path, "parquet", schema(field(kind))))
+    assert "lineage_evil" not in sys.modules
+    (read,) = spark.read.format.return_value.options.return_value.schema.call_args.args
+    assert read.simpleString() == ("struct<a:array<string>>" if nested else "struct<a:string>")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["current_user()", "java_method('a.B', 'c')", "'a' || version()", "'${env:HOME}'", "''''"],
+)
+def test_a_default_of_a_column_is_a_constant(text: str) -> None:
+    with pytest.raises(RefusedError, match="no constant"):
+        schema_of_text(schema(field("string", EXISTS_DEFAULT=text)))
+
+
+@pytest.mark.parametrize(
+    "text", ["'a b'", "42", "-1.5e3", "7L", "NULL", "true", "DATE '2020-01-01'", r"'it\'s'"]
+)
+def test_a_constant_stays_the_default_of_a_column(text: str) -> None:
+    (column,) = schema_of_text(schema(field("string", EXISTS_DEFAULT=text)))
+    assert column.metadata == {"EXISTS_DEFAULT": text}
+
+
+@pytest.mark.parametrize(
+    "text", ["null", "[]", "{}", '{"fields": 3}', schema(field({"type": "class"})), schema(3)]
+)
+def test_what_is_no_schema_is_refused(text: str) -> None:
+    with pytest.raises(RefusedError):
+        schema_of_text(text)
+
+
+def test_dictionaries_of_numbers_are_read_as_ever(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    numbers = pa.array([7, 9, None, 7]).dictionary_encode()
+    pq.write_table(pa.table({"a": numbers}), path)
+    with path.open("rb") as file:
+        found = texts_of(file, np.array([1, 2, 3], np.uint64))
+    assert found == ['{"a":9}', "{}", '{"a":7}']
