@@ -7,8 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from lineage.dlq import _clean, _content, _hex, _time
+from lineage.dlq import _content, _hex, _time
 from lineage.main import app
+from lineage.terminal import plain
 from lineage_core.dead_letter import DeadRecord, Place
 from lineage_core.frame import pack_frame
 from lineage_kafka.dead_letters import DeadLetterRecord, choose
@@ -47,7 +48,7 @@ def test_text_is_bounded_and_can_t_steer_a_terminal() -> None:
     found = _content(b'{"a": "\x1b[31m' + b"x" * 1_000_000)
     assert len(found["text"]) < 5_000
     assert "\x1b" not in found["text"]
-    assert _clean("a\x1b\nü") == "a\\x1b\\nü"
+    assert plain("a\x1b\nü") == "a\\x1b\\nü"
     assert _hex(b"\x1b[m") == "00000000  1b 5b 6d                                         .[m"
 
 

@@ -7,8 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from lineage_core.recipe import Output, Recipe, Source
-from lineage_core.recipe_plan import Attribute, Call, Column, Literal, Project, Range, Scan
+from lineage_core.recipe import File, Output, Recipe, Source
+from lineage_core.recipe_plan import (
+    Attribute,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    Project,
+    Range,
+    Scan,
+)
 from lineage_emitter.frames import functions
 from lineage_emitter.frames.plans import PYTHON_SETTINGS, SETTINGS
 from lineage_frames.errors import RefusedError
@@ -115,3 +124,25 @@ def test_a_schema_that_is_none_is_refused(schema: str) -> None:
         read = Recipe("4.1.4", {}, (one,), (Scan((COLUMN,), 0, ("a",)),))
         with pytest.raises(RefusedError, match="a source"):
             check_text(read)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Column(1), Literal(None, "string"), Literal('{"type":"udt","class":"java.util.Date"}', "string"),
+        Literal(' {"type":"struct","fields":[]}', "string"),
+    ],
+)  # fmt: skip
+def test_a_type_of_json_is_a_type_and_names_no_class(schema: Expression) -> None:
+    check_text(recipe(Call("from_json", (Column(1), Literal("int", "string")))))
+    with pytest.raises(RefusedError, match="type"):
+        check_text(recipe(Call("from_json", (Column(1), schema))))
+
+
+@pytest.mark.parametrize("base", ["http://metadata/", "/elsewhere", "file:/d/t/k=1/x", "/d/t/k"])
+def test_a_base_of_folders_that_are_columns_is_above_the_files(base: str) -> None:
+    source = Source("csv", (), "", files=(File("/d/t/k=1/part-0.csv", 1, 1),))
+    for above in ("/d/t", "file:/d/t/", "file:///d", "/"):
+        check_text(replace(recipe(), sources=(replace(source, options={"basePath": above}),)))
+    with pytest.raises(RefusedError, match="is not above"):
+        check_text(replace(recipe(), sources=(replace(source, options={"BasePath": base}),)))

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from lineage.options import JsonOption, StoreOption, chosen_store, print_json, reported
+from lineage.terminal import echo
 
 ENDS_S = 90.0
 """Seconds within which a session ends that is told to."""
@@ -33,7 +34,7 @@ def start(context: typer.Context, store: StoreOption = "", as_json: JsonOption =
         print_json({"started": begun is Begun.STARTED})
         return
     why = "; see LINEAGE_SESSION_S and `lineage session --help`" if begun is Begun.NONE else ""
-    typer.echo(f"{begun.value}{why}")
+    echo(f"{begun.value}{why}")
 
 
 @app.command("status")
@@ -47,9 +48,9 @@ def status(as_json: JsonOption = False) -> None:
         print_json({"sessions": [{**asdict(one), "log": str(log_of(one.name))} for one in found]})
         return
     if not found:
-        typer.echo("no session runs")
+        echo("no session runs")
     for one in found:
-        typer.echo(
+        echo(
             f"{one.store}: process {one.pid}, since {one.began}, ends {one.idle_s:g} s after the last question; "
             f"its log is {log_of(one.name)}"
         )
@@ -81,4 +82,4 @@ def stop(
     if as_json:
         print_json({"stopped": [one.pid for one in found]})
         return
-    typer.echo(f"ended {len(found)} session{'' if len(found) == 1 else 's'}")
+    echo(f"ended {len(found)} session{'' if len(found) == 1 else 's'}")

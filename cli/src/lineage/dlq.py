@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lineage.options import JsonOption, print_json, reported
+from lineage.terminal import echo, plain
 
 if TYPE_CHECKING:
     from lineage_kafka.dead_letters import DeadLetterRecord, DeadLetterTopic
@@ -41,7 +42,7 @@ def list_letters(application: AppOption = "", as_json: JsonOption = False) -> No
     elif letters:
         _show_table(letters)
     else:
-        typer.echo("no dead letters")
+        echo("no dead letters")
 
 
 @app.command("show")
@@ -61,11 +62,11 @@ def show(
         return
     for field, value in found.items():
         if field == "header":
-            typer.echo("header:\n" + json.dumps(value, indent=2))
+            echo("header:\n" + json.dumps(value, indent=2))
         elif field in ("text", "hex"):
-            typer.echo(f"{field}:\n{value}")
+            echo(f"{field}:\n{value}")
         elif value is not None:
-            typer.echo(f"{field + ':':9}{_time(value) if field == 'at' else _clean(str(value))}")
+            echo(f"{field + ':':9}{_time(value) if field == 'at' else plain(str(value))}")
 
 
 @app.command("replay")
@@ -100,11 +101,11 @@ def replay(
         for letter in topic.replay(letters):
             done.append(letter)
             if not as_json:
-                typer.echo(f"replayed {letter.name}: {_clean(str(letter.dead.place))}")
+                echo(f"replayed {letter.name}: {plain(str(letter.dead.place))}")
     if as_json:
         print_json({"replayed": [letter.to_json() for letter in done]})
     elif not done:
-        typer.echo("nothing to replay")
+        echo("nothing to replay")
 
 
 @contextmanager
@@ -126,7 +127,7 @@ def _content(value: bytes) -> dict[str, Any]:
     """The beginning of a value, as far as it can be read."""
     if value.startswith(b"{"):
         text = value[: 4 * TEXT_PREVIEW].decode("utf-8", "replace")[:TEXT_PREVIEW]
-        return {"text": _clean(text, keep="\n")}
+        return {"text": plain(text, keep="\n")}
     found: dict[str, Any] = {}
     header = _frame_header(value)
     if header is not None:
@@ -157,14 +158,6 @@ def _hex(value: bytes) -> str:
     return "\n".join(lines)
 
 
-def _clean(text: str, keep: str = "") -> str:
-    """Without what would steer a terminal: dead letters hold anything."""
-    return "".join(
-        one if one.isprintable() or one in keep else one.encode("unicode_escape").decode()
-        for one in text
-    )
-
-
 def _time(at: float) -> str:
     try:
         return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S}"
@@ -173,8 +166,6 @@ def _time(at: float) -> str:
 
 
 def _show_table(letters: Sequence[DeadLetterRecord]) -> None:
-    from rich.text import Text
-
     from lineage.tables import console, table_of
 
     table = table_of("letter", "place", "application", "size", "time", "reason")
@@ -182,5 +173,5 @@ def _show_table(letters: Sequence[DeadLetterRecord]) -> None:
     for letter in letters:
         dead = letter.dead
         cells = (letter.name, str(dead.place), dead.app, f"{dead.size:,}", _time(dead.at))
-        table.add_row(*(Text(_clean(one)) for one in (*cells, f"{dead.service}: {dead.reason}")))
+        table.add_row(*cells, f"{dead.service}: {dead.reason}")
     console().print(table)

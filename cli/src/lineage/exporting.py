@@ -13,9 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-import typer
-
 from lineage.options import naming_what_is_left, opened, print_json
+from lineage.terminal import echo
 from lineage_core.trace_result import Direction
 from lineage_store.asking import Question
 from lineage_store.exports import FORMATS, ExportError, Format, Options, format_for, format_of
@@ -76,10 +75,10 @@ def export_trace(url: str, wanted: Wanted, options: Options, *, as_json: bool) -
     with opened(url) as access:
         found = access.export(question, chosen.name, output, options)
     for warning in found.warnings:
-        typer.echo(f"lineage: {warning}", err=True)
+        echo(f"lineage: {warning}", err=True)
     if not found.exact:
         for reason in found.reasons:
-            typer.echo(f"lineage: not exact: {reason}", err=True)
+            echo(f"lineage: not exact: {reason}", err=True)
     if as_json:
         print_json(found.to_json() | {"file": wanted.output})
 

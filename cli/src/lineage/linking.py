@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-import typer
-
 from lineage.openlineage_events import tell_linked
 from lineage.options import print_json
 from lineage.progress import spool_progress
 from lineage.spools import spool_of
+from lineage.terminal import echo
 from lineage_store.ingest import IngestReport, ingest, ingest_all
 from lineage_store.opening import open_embedded
 
@@ -22,14 +21,14 @@ def link_spool(url: str, spool: str, *, as_json: bool) -> None:
         print_json([_report_json(report) for report in reports])
         return
     if not reports:
-        typer.echo("nothing to link: all that was captured is in the store")
+        echo("nothing to link: all that was captured is in the store")
     for report in reports:
-        typer.echo(
+        echo(
             f"{report.app}: {report.tasks} tasks, {report.blocks:,} blocks, "
             f"{report.flows:,} flows, {report.edges:,} edges"
         )
         for place, reason in report.problems.items():
-            typer.echo(f"  {place}: {reason}", err=True)
+            echo(f"  {place}: {reason}", err=True)
 
 
 def link_all(url: str, spool: Path) -> list[IngestReport]:

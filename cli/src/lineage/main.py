@@ -27,6 +27,7 @@ from lineage.options import (
 from lineage.records import app as records_app
 from lineage.serving import app as serving_app
 from lineage.stack.commands import app as stack_app
+from lineage.terminal import echo
 from lineage_core.budget import current
 
 app = typer.Typer(
@@ -90,7 +91,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"lineage {version('lineage')}")
+        echo(f"lineage {version('lineage')}")
         raise typer.Exit
 
 
@@ -252,7 +253,7 @@ def graph(
     if as_json:
         print_json(graph_json(found, nodes, links))
     elif mermaid:
-        typer.echo(mermaid_text(folds, links), nl=False)
+        echo(mermaid_text(folds, links), nl=False)
     else:
         show_graph(folds, links)
 
@@ -535,7 +536,7 @@ def dump(
     with in_time(timeout), opened(chosen_store(context, store)) as access, naming_what_is_left():
         for line in access.dump(name):
             current().check()
-            typer.echo(line)
+            echo(line)
 
 
 @app.command("rm")
@@ -556,4 +557,4 @@ def rm(
     if as_json:
         print_json({"removed": found})
     else:
-        typer.echo("\n".join(f"removed {one}" for one in found))
+        echo("\n".join(f"removed {one}" for one in found))

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import typer
 from numpy.typing import NDArray
 
 from lineage.frame_traces import spark_session
 from lineage.options import print_json
 from lineage.servers import SERVER_SCHEMES
+from lineage.terminal import echo
 from lineage_core.graph import FlowGraph, NodeRecord
 from lineage_core.message import NodeKind, RecordFiles, RecordSplits, SinkFiles, Splits
 from lineage_core.recipe import LINES, Recipe, Source
@@ -359,7 +359,7 @@ def show_made(
         app = find_application(store, name)
         made = materialise(store, url, app, nodes, again=again)
     for node, reason in made.refused.items():
-        typer.echo(f"lineage: node {node} is not materialised: {reason}", err=True)
+        echo(f"lineage: node {node} is not materialised: {reason}", err=True)
     if not made.nodes:
         raise TraceError(f"no output of {app} could be materialised")
     if as_json:
@@ -368,4 +368,4 @@ def show_made(
     outputs = "1 output" if len(made.nodes) == 1 else f"{len(made.nodes)} outputs"
     counts = f"{made.associations:,} associations in {made.flows:,} flows"
     lead = "lineage: " if to_stderr else ""
-    typer.echo(f"{lead}{made.app}: {outputs}, {counts}, {made.seconds:.1f} s", err=to_stderr)
+    echo(f"{lead}{made.app}: {outputs}, {counts}, {made.seconds:.1f} s", err=to_stderr)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import typer
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lineage.options import opened, print_json
+from lineage.terminal import echo
 from lineage_core.errors import LineageError
 from lineage_core.wrong_settings import wrong_settings
 from lineage_store.openlineage.errors import OpenLineageError
@@ -65,7 +65,7 @@ def tell_run(
     if endpoint is not None:
         send(found.events, endpoint)
     elif file == STDOUT:
-        typer.echo("\n".join(lines_of(found.events)))
+        echo("\n".join(lines_of(found.events)))
         return
     else:
         append(found.events, file)
@@ -74,7 +74,7 @@ def tell_run(
     if as_json:
         print_json({"app": found.app, "run": found.run, "events": states, "to": to})
     else:
-        typer.echo(f"{found.app}: {' and '.join(states)} of run {found.run} sent to {to}")
+        echo(f"{found.app}: {' and '.join(states)} of run {found.run} sent to {to}")
 
 
 def tell_linked(store: GraphStore, app: str) -> None:
@@ -84,7 +84,7 @@ def tell_linked(store: GraphStore, app: str) -> None:
         if settings.tells_openlineage:
             tell(store, app, settings)
     except (LineageError, OSError, KeyError) as problem:
-        typer.echo(
+        echo(
             f"lineage: OpenLineage was not told of {app}: {problem}; "
             f"`lineage openlineage {app}` tells it",
             err=True,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
+from lineage.terminal import echo
 from lineage_core.budget import Budget, TimeUpError, current, within
 from lineage_core.errors import LineageError
 
@@ -78,7 +79,7 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
             if options.get("as_json"):
                 kind = getattr(error, "kind", type(error).__name__)
                 print_json({"error": {"type": kind, "message": str(error)}})
-            typer.echo(f"lineage: {error}", err=True)
+            echo(f"lineage: {error}", err=True)
             late = isinstance(error, TimeUpError)
             raise typer.Exit(EXIT_TIME_UP if late else EXIT_ERROR) from None
 
@@ -116,7 +117,7 @@ def naming_what_is_left() -> Iterator[None]:
         yield
     except Exception:
         if current().is_over:
-            typer.echo("lineage: what was written before the time was up is not whole", err=True)
+            echo("lineage: what was written before the time was up is not whole", err=True)
         raise
 
 
@@ -143,7 +144,7 @@ def _is_expected(error: Exception) -> bool:
 def print_json(value: Any) -> None:
     """One JSON value on stdout: indented for a terminal, one line for a pipe."""
     indent = 2 if sys.stdout.isatty() else None
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=indent))
+    echo(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def opened(url: str) -> Access:

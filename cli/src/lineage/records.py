@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from lineage.options import JsonOption, StoreOption, chosen_store, opened, print_json, reported
+from lineage.terminal import echo
 
 app = typer.Typer(
     name="records",
@@ -62,12 +63,12 @@ def create(
     with opened(chosen_store(context, store)) as access, _bar() as show:
         made = access.create_view(name, wanted, show)
     for warning in made.warnings:
-        typer.echo(f"lineage: {warning}", err=True)
+        echo(f"lineage: {warning}", err=True)
     if as_json:
         print_json(made.to_json())
     else:
         quoted = made.example.replace("\\", "\\\\").replace("'", "\\'")
-        typer.echo(
+        echo(
             f"{made.app}: {made.flows:,} flows of {made.nodes:,} nodes; for example\n"
             f"  MATCH (end:LineageFlow) WHERE end.applicationId = '{made.app}' "
             f"AND end.hashOut = '{quoted}'\n"
@@ -89,7 +90,7 @@ def remove(
     if as_json:
         print_json({"app": found, "removed": flows})
     else:
-        typer.echo(f"{found}: removed {flows:,} flows")
+        echo(f"{found}: removed {flows:,} flows")
 
 
 @contextmanager

@@ -14,12 +14,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import typer
-
 from lineage.access import StoredAccess
 from lineage.background.asking import Begun, begin
 from lineage.background.sessions import idle_s
 from lineage.linking import link_folders
+from lineage.terminal import echo
 from lineage.verdicts import answers_words
 from lineage_core.errors import LineageError
 from lineage_core.trace_result import Direction
@@ -80,7 +79,7 @@ def run_job(
         if session and code == 0:
             _begin_session(url, notes, quiet=quiet or as_json)
     except (LineageError, OSError) as error:
-        typer.echo(f"lineage: {error}", err=True)
+        echo(f"lineage: {error}", err=True)
     return code if code >= 0 else 128 - code
 
 
@@ -92,7 +91,7 @@ def _begin_session(url: str, notes: RunNotes, *, quiet: bool) -> None:
         noted = any(verdict_of(store, app).recipes_received for app in known & notes.apps.keys())
     if noted and begin(url) is Begun.STARTED and not quiet:
         said = f"it ends after {idle_s():g} s without one; --no-session: none"
-        typer.echo(f"lineage: a session in the background waits for questions; {said}", err=True)
+        echo(f"lineage: a session in the background waits for questions; {said}", err=True)
 
 
 def _absolute(url: str) -> str:
@@ -138,14 +137,14 @@ def _summarise(url: str, notes: RunNotes, *, as_json: bool) -> None:
                     found.append({"app": app, "name": names[app], "died_on": died_on} | verdict)
     found += [_sent(app, kafka, notes.apps[app]) for app, kafka in notes.kafka.items()]
     if as_json:
-        typer.echo(json.dumps({"applications": found}, ensure_ascii=False), err=True)
+        echo(json.dumps({"applications": found}, ensure_ascii=False), err=True)
         return
     for one in found:
-        typer.echo(_summary(one), err=True)
+        echo(_summary(one), err=True)
     for app in notes.apps.keys() - {one["app"] for one in found}:
-        typer.echo(f"lineage: {app}: nothing of it is in {url}", err=True)
+        echo(f"lineage: {app}: nothing of it is in {url}", err=True)
     for reason in notes.uncaptured or (() if notes.apps else ("no SparkContext was started",)):
-        typer.echo(f"lineage: nothing was captured: {reason}", err=True)
+        echo(f"lineage: nothing was captured: {reason}", err=True)
 
 
 def culprits(store: GraphStore, url: str, app: str) -> list[str]:

@@ -8,6 +8,7 @@ import typer
 
 from lineage.options import EXIT_INCOMPLETE, print_json
 from lineage.progress import spool_progress
+from lineage.terminal import echo
 
 if TYPE_CHECKING:
     from lineage_emitter.dispatch.sending import SendReport
@@ -32,7 +33,7 @@ def send_spool(spool: str, *, as_json: bool) -> None:
     if as_json:
         print_json([_report_json(report) for report in reports])
     elif not reports:
-        typer.echo(f"nothing waits in {folder}")
+        echo(f"nothing waits in {folder}")
     else:
         for report in reports:
             _say(report)
@@ -41,11 +42,11 @@ def send_spool(spool: str, *, as_json: bool) -> None:
 
 
 def _say(report: SendReport) -> None:
-    typer.echo(f"{report.app}: sent {report.blocks:,} blocks, {report.messages:,} messages")
+    echo(f"{report.app}: sent {report.blocks:,} blocks, {report.messages:,} messages")
     if report.busy:
-        typer.echo(f"  {report.busy} files are being written: send again later", err=True)
+        echo(f"  {report.busy} files are being written: send again later", err=True)
     for place, reason in report.problems.items():
-        typer.echo(f"  {place}: {reason}", err=True)
+        echo(f"  {place}: {reason}", err=True)
 
 
 def _report_json(report: SendReport) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import typer
 
 from lineage.options import DEFAULT_STORE, StoreOption, chosen_store, reported
 from lineage.servers import SERVER_SCHEMES
+from lineage.terminal import echo
 from lineage_service.local_servers import LocalServer, leading_page, running_at
 from lineage_store.errors import StoreError
 
@@ -53,7 +54,7 @@ def ui(
     served = _absolute(url)
     already = running_at(f"http://127.0.0.1:{port}")
     if already is not None and already.store == served:
-        typer.echo(f"lineage of {url} is served already, at {already.page}")
+        echo(f"lineage of {url} is served already, at {already.page}")
         _open(already, browser)
         return
     set_up_logs("warning", ("neo4j", "uvicorn"))
@@ -65,7 +66,7 @@ def ui(
 
         def ready(address: str, _: Path | None) -> None:
             server = LocalServer(address, token, served)
-            typer.echo(f"lineage of {url} at {server.page} (Ctrl-C ends it)")
+            echo(f"lineage of {url} at {server.page} (Ctrl-C ends it)")
             _open(server, browser)
 
         serve(app, "127.0.0.1", port, ready, token=token, store=served)
@@ -84,7 +85,7 @@ def _absolute(url: str) -> str:
 
 
 def _show(server: LocalServer, browser: bool) -> None:
-    typer.echo(server.page)
+    echo(server.page)
     _open(server, browser)
 
 
@@ -115,9 +116,9 @@ def token(
     from lineage_query_api.auth import new_token
 
     secret, lines = new_token(name, role, rows=rows, delete=delete)
-    typer.echo(lines, nl=False)
+    echo(lines, nl=False)
     sys.stdout.flush()
-    typer.echo(secret, err=True)
+    echo(secret, err=True)
 
 
 @app.command("login")
@@ -146,7 +147,7 @@ def login(
     rights = "may read rows" if me["rows"] else "may not read the text of rows"
     if me.get("delete"):  # A server of before does not say.
         rights += ", may delete"
-    typer.echo(f"logged in to {server} as {me['name']} ({me['role']}, {rights}); kept in {file}")
+    echo(f"logged in to {server} as {me['name']} ({me['role']}, {rights}); kept in {file}")
 
 
 @app.command("logout")
@@ -160,7 +161,7 @@ def logout(
 
     server = _server(context, url)
     keep(server, "")
-    typer.echo(f"no token is kept for {server}")
+    echo(f"no token is kept for {server}")
 
 
 def _server(context: typer.Context, url: str) -> str:

@@ -8,9 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
+from rich.text import Text
 
+from lineage.terminal import echo, plain
 from lineage_core.folding import Fold, folded, links_between
 from lineage_core.graph import NOTED, LinkRecord, NodeRecord
 from lineage_store.flowchart import fold_name
@@ -61,17 +63,16 @@ def show_graph(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> None:
             f"{node.flows:,}" if node.flows else "",
             _exactness(node),
         )
-    to = console()
-    to.print(table)
+    console().print(table)
     for fold in folds:
         node = fold.total
         if not node.exact and node.reason:
-            to.print(f"node {node.node}: {node.reason}")
+            echo(f"node {node.node}: {node.reason}")
     repeated = [fold for fold in folds if fold.nodes[1:]]
     if repeated:
         made = sum(len(fold.nodes) for fold in repeated)
         lines = "1 line stands" if len(repeated) == 1 else f"{len(repeated):,} lines stand"
-        to.print(f"{lines} for {made:,} nodes made in loops; --unfold lists each")
+        echo(f"{lines} for {made:,} nodes made in loops; --unfold lists each")
 
 
 def _exactness(node: NodeRecord) -> str:
@@ -104,9 +105,18 @@ def graph_json(
     }
 
 
+class _PlainTable(Table):
+    """A table whose cells steer no terminal."""
+
+    def add_row(self, *cells: RenderableType | None, **style: Any) -> None:
+        super().add_row(
+            *(Text(plain(one)) if isinstance(one, str) else one for one in cells), **style
+        )
+
+
 def table_of(*columns: str) -> Table:
     """A table without rows."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
+    table = _PlainTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
     for column in columns:
         table.add_column(column, overflow="fold")
     return table

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from lineage.options import opened, print_json
+from lineage.terminal import echo
 from lineage_core.trace_result import Direction
 from lineage_store.answers import Answer, Group, Item
 from lineage_store.asking import Question
@@ -53,31 +54,31 @@ def ask(url: str, question: Question, *, as_json: bool, where: str = "") -> None
 
 def _show(answer: Answer) -> None:
     for warning in answer.warnings:
-        typer.echo(f"lineage: {warning}", err=True)
+        echo(f"lineage: {warning}", err=True)
     # A row that two nodes read is two items.
     shown = [_line(item) for group in answer.start for item in group.items[:START_ITEMS]]
     for line in dict.fromkeys(shown):
-        typer.secho(line, bold=True)
+        echo(line, bold=True)
     towards = "from" if answer.direction is Direction.BACKWARD else "into"
     if not answer.groups:
         among = " by those who could be asked" if answer.not_asked else ""
-        typer.echo(f"{towards} nothing: no item was found{among}")
+        echo(f"{towards} nothing: no item was found{among}")
     for group in answer.groups:
-        typer.echo("")
-        typer.secho(
+        echo("")
+        echo(
             f"{towards} {_heading(group, group.app if answer.apps[1:] else '')}",
             fg=typer.colors.CYAN,
         )
         for item in group.items:
-            typer.echo(_line(item))
+            echo(_line(item))
         left = group.count - len(group.items)
         if left:
-            typer.secho(f"... and {left:,} more (--limit N lists more)", dim=True)
+            echo(f"... and {left:,} more (--limit N lists more)", dim=True)
     if not answer.exact:
-        typer.echo("")
-        typer.secho("not exact:", fg=typer.colors.YELLOW)
+        echo("")
+        echo("not exact:", fg=typer.colors.YELLOW)
         for reason in answer.reasons:
-            typer.echo(f"  {reason}")
+            echo(f"  {reason}")
 
 
 def _heading(group: Group, app: str) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import typer
-
 from lineage.access import Access
+from lineage.terminal import echo
 from lineage_core.verdict import Verdict
 from lineage_store.finding import NotFoundError
 
@@ -61,37 +60,35 @@ def run_json(app: str, verdict: Verdict, earlier: Mapping[str, Verdict | None]) 
 def show_earlier(app: str, verdict: Verdict | None) -> None:
     """Print the verdict on an earlier application of a run for people."""
     if verdict is None:
-        typer.echo(f"{app}: incomplete (nothing of it is in the store)")
+        echo(f"{app}: incomplete (nothing of it is in the store)")
     else:
         show_verdict(app, verdict)
 
 
 def show_verdict(app: str, verdict: Verdict) -> None:
     """Print a verdict for people."""
-    typer.echo(f"{app}: {'complete' if verdict.complete else 'incomplete'} ({verdict.status})")
-    typer.echo(f"  tasks   {verdict.tasks_committed:,} of {verdict.tasks_expected:,} committed")
-    typer.echo(
+    echo(f"{app}: {'complete' if verdict.complete else 'incomplete'} ({verdict.status})")
+    echo(f"  tasks   {verdict.tasks_committed:,} of {verdict.tasks_expected:,} committed")
+    echo(
         f"  blocks  {verdict.blocks_received:,} of {verdict.blocks_expected:,} received, "
         f"{verdict.blocks_linked:,} linked"
     )
-    typer.echo(f"  flows   {verdict.flows:,}")
+    echo(f"  flows   {verdict.flows:,}")
     if verdict.recipes_expected or verdict.recipes_received:
-        typer.echo(
-            f"  recipes {verdict.recipes_received:,} of {verdict.recipes_expected:,} received"
-        )
+        echo(f"  recipes {verdict.recipes_received:,} of {verdict.recipes_expected:,} received")
     if verdict.collisions:
-        typer.echo(f"  keys    {verdict.collisions:,} share a position with another key")
+        echo(f"  keys    {verdict.collisions:,} share a position with another key")
     for node, (seen, captured) in verdict.limited.items():
         share = f"{captured:,} of {seen:,} records ({captured / max(seen, 1):.2%})"
-        typer.echo(f"  limited at node {node}: {share} have lineage")
+        echo(f"  limited at node {node}: {share} have lineage")
     for reason in verdict.reasons:
-        typer.echo(f"  - {reason}")
+        echo(f"  - {reason}")
     for line in _answers(verdict):
-        typer.echo(line)
+        echo(line)
     if verdict.superset:
-        typer.echo("not exact (more inputs named than were used, never fewer):")
+        echo("not exact (more inputs named than were used, never fewer):")
         for node, reasons in verdict.superset.items():
-            typer.echo(f"  - node {node}: {'; '.join(reasons)}")
+            echo(f"  - node {node}: {'; '.join(reasons)}")
 
 
 def answers_words(verdict: Verdict) -> str:

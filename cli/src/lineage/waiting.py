@@ -11,6 +11,7 @@ import typer
 
 from lineage.access import Access
 from lineage.options import EXIT_INCOMPLETE, print_json
+from lineage.terminal import echo, plain
 from lineage_core.verdict import Verdict
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.finding import NotFoundError
@@ -79,7 +80,7 @@ def awaited(access: Access, name: str, timeout_s: float, *, as_json: bool) -> tu
         line.clear()
     said = f"not final after {timeout_s:g} s: {progress_text(waited.app or name, waited.verdict)}"
     if waited.timed_out:
-        typer.echo(f"lineage: {said}", err=True)
+        echo(f"lineage: {said}", err=True)
     if waited.app is None or waited.verdict is None:
         if as_json:
             print_json({"error": {"type": "TimeoutError", "message": said}})
@@ -133,7 +134,7 @@ class ProgressLine:
     def say(self, app: str, verdict: Verdict | None) -> None:
         """Show where things stand."""
         if self._shown:
-            typer.echo(f"\r\x1b[K{progress_text(app, verdict)}", nl=False, err=True)
+            typer.echo(f"\r\x1b[K{plain(progress_text(app, verdict))}", nl=False, err=True)
 
     def clear(self) -> None:
         """Leave an empty line."""

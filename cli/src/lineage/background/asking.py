@@ -9,8 +9,6 @@ import sys
 import time
 from enum import Enum
 
-import typer
-
 from lineage.background.sessions import (
     SESSIONS_MAX,
     idle_s,
@@ -34,6 +32,7 @@ from lineage.background.wire import (
     receive,
     send,
 )
+from lineage.terminal import echo
 from lineage_core.errors import LineageError
 from lineage_core.private_files import private_opener
 from lineage_store.answers import Answer
@@ -203,7 +202,7 @@ def _process(name: str, url: str, *, warm: bool) -> subprocess.Popen[bytes] | No
 
 
 def _say(why: str) -> None:
-    typer.echo(
+    echo(
         f"lineage: the background session has no answer ({why}): a Spark of this command's own is started",
         err=True,
     )

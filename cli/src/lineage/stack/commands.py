@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from lineage.options import EXIT_INCOMPLETE, JsonOption, print_json, reported
+from lineage.terminal import echo
 from lineage_service.local_servers import running_at
 
 app = typer.Typer(
@@ -33,7 +34,7 @@ def _names(only: str) -> list[str]:
 
 
 def _say(text: str) -> None:
-    typer.echo(text, err=True)
+    echo(text, err=True)
 
 
 @app.command("up")
@@ -68,9 +69,9 @@ def up(
     for server in running.up(folder.absolute(), _names(only), options, _say):
         if server.address.startswith("http://"):
             local = running_at(server.address)
-            typer.echo(f"page and API: {server.address if local is None else local.page}")
+            echo(f"page and API: {server.address if local is None else local.page}")
     named = "" if folder == DEFAULT_DIR else f" --dir {shlex.quote(str(folder))}"
-    typer.echo(f'next: eval "$(lineage stack env{named})"')
+    echo(f'next: eval "$(lineage stack env{named})"')
 
 
 @app.command("status")
@@ -99,7 +100,7 @@ def status(folder: DirOption = DEFAULT_DIR, as_json: JsonOption = False) -> None
     else:
         for row in rows:
             pid = f"pid {row['pid']}" if row["pid"] else ""
-            typer.echo(f"{row['name']:<9} {row['state']:<10} {row['address']:<23} {pid}".rstrip())
+            echo(f"{row['name']:<9} {row['state']:<10} {row['address']:<23} {pid}".rstrip())
     if not ready:
         raise typer.Exit(EXIT_INCOMPLETE)
 
@@ -126,9 +127,9 @@ def logs(
         os.execv(tail, [tail, "-F", "-n", str(lines), *files])
     for server in servers:
         if len(servers) > 1:
-            typer.echo(f"==> {server.log} <==")
+            echo(f"==> {server.log} <==")
         for line in supervisor.log_tail(server, lines):
-            typer.echo(line)
+            echo(line)
 
 
 @app.command("env")
@@ -141,7 +142,7 @@ def env(folder: DirOption = DEFAULT_DIR) -> None:
     state = running.required_state(folder.absolute())
     servers = servers_of(folder.absolute(), state, state.servers)
     for name, value in settings_of(folder.absolute(), servers).items():
-        typer.echo(f"export {name}={shlex.quote(value)}")
+        echo(f"export {name}={shlex.quote(value)}")
     down = [server.name for server in servers if supervisor.running(server) is None]
     if down:
         _say(f"lineage: not running: {', '.join(down)}; `lineage stack up` starts them")

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from pyspark.sql.types import _parse_datatype_string
 
-from lineage_core.recipe import Recipe
+from lineage_core.recipe import Recipe, Source
 from lineage_core.recipe_plan import (
     Call,
     Expression,
@@ -31,6 +31,7 @@ from lineage_frames.pyspark_parts import SPARK_ERRORS
 from lineage_frames.schemas import schema_of_text
 from lineage_frames.settings import replayed
 from lineage_frames.sources import VERSIONED
+from lineage_store.paths import canonical
 from lineage_store.rows import ForbiddenRowsError, RowReader
 
 ELSEWHERE = {
@@ -74,6 +75,8 @@ def check_text(recipe: Recipe) -> None:
         for name in options:
             if "." in name or name.lower() in ELSEWHERE:
                 raise RefusedError(f"a source has an option of another kind: {name}")
+    for source in recipe.sources:
+        _vet_base(source)
     for place in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
         _vet_schema(recipe.sources[place].schema)
         _vet_schema(recipe.sources[place].partitions or _NO_COLUMNS)
@@ -81,6 +84,19 @@ def check_text(recipe: Recipe) -> None:
         _vet_expression(one)
     for kind in sorted(set(_types(recipe))):
         _vet_type(kind)
+
+
+def _vet_base(source: Source) -> None:
+    """See that the folder from which names of folders are columns is above a source's files: Spark asks whether it is there."""
+    for name, base in source.options.items():
+        if name.lower() != "basepath":
+            continue
+        above = tuple({f"{one.rstrip('/')}/" for one in (base, canonical(base))})
+        if not all(
+            file.path.startswith(above) or canonical(file.path).startswith(above)
+            for file in source.files
+        ):
+            raise RefusedError(f"{base} is not above the files of a source that names it: {name}")
 
 
 def vet_files(recipe: Recipe, reader: RowReader) -> None:
@@ -148,6 +164,16 @@ def _types(recipe: Recipe) -> Iterator[str]:
             yield one.type
         elif isinstance(one, Call) and one.fn in {"cast", "try_cast"}:
             yield one.type or ""
+        elif isinstance(one, Call) and one.fn == "from_json":
+            yield _json_type(one)
+
+
+def _json_type(call: Call) -> str:
+    """The type that ``from_json`` gives: never as JSON, in which Spark takes names of classes."""
+    schema = call.args[1] if len(call.args) > 1 else None
+    if not isinstance(schema, Literal) or schema.value is None:
+        raise RefusedError("the recipe has a from_json whose type is no constant")
+    return schema.value
 
 
 @lru_cache(1_000)
