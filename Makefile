@@ -160,6 +160,12 @@ $(WEB_MODULES): $(WEB)/package.json $(WEB)/package-lock.json $(WEB)/.npmrc scrip
 $(PAGE): $(WEB_MODULES) $(PAGE_SOURCES)
 	@cd $(WEB) && $(WITH_NODE) npm run build
 
+.PHONY: page-types
+page-types: setup $(WEB_MODULES) ## Generate the page's types from the API's schemas
+	@$(BIN)/python scripts/api_schema.py print | (cd $(WEB) && $(WITH_NODE) npm run --silent schema)
+	@$(BIN)/python scripts/api_schema.py stamp
+	@cd $(WEB) && $(WITH_NODE) npx prettier --log-level=warn --write src/api/schema.ts
+
 .PHONY: screenshots
 screenshots: setup page ## Take the screenshots that README and docs show
 	@scripts/servers.sh ensure

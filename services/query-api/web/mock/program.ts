@@ -81,6 +81,8 @@ export function ended(
 ): Detail {
   return {
     ...anApp(told.app, { ended_at: told.started_at + seconds, associations: told.flows }),
+    answerable: null,
+    refusals: [],
     unknown_parts: [],
     ...told,
   };

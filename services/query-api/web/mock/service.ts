@@ -382,7 +382,7 @@ function rowsAround(program: Program, query: URLSearchParams): RowsAround {
       address: item.address,
     });
   }
-  return { path, unit: 'line', changed: false, rows };
+  return { path, unit: 'line', changed: false, standing: 'same', note: '', rows };
 }
 
 function difference(program: Program, left: Answer, right: Answer): Diff {
@@ -407,7 +407,15 @@ function difference(program: Program, left: Answer, right: Answer): Diff {
     };
   });
   const side = ({ trace: { trace, count, start } }: Answer) => ({ trace, count, start });
-  return { left: side(left), right: side(right), groups, warnings: [] };
+  const exact = left.trace.exact && right.trace.exact;
+  return {
+    left: side(left),
+    right: side(right),
+    exact,
+    groups,
+    changed: false,
+    warnings: [],
+  };
 }
 
 function suspects(program: Program, answers: Answer[], limit: number): Suspects {
@@ -424,16 +432,28 @@ function suspects(program: Program, answers: Answer[], limit: number): Suspects 
   const items = ranked.slice(0, limit).flatMap(([key, count]) => {
     const [node = '', index] = key.split(' ');
     const item = program.items.get(node)?.at(Number(index));
-    return item === undefined ? [] : [{ ...shown(item), node, outputs: count }];
+    return item === undefined
+      ? []
+      : [{ ...shown(item), node, label: refOf(program, node).label, outputs: count }];
   });
-  return { outputs: answers.length, items, total: ranked.length, warnings: [] };
+  const exact = answers.every(({ trace }) => trace.exact);
+  return {
+    outputs: answers.length,
+    items,
+    total: ranked.length,
+    exact,
+    changed: false,
+    warnings: [],
+  };
 }
 
 function progressOf({ detail }: Program, elapsed: number): Progress {
   const part = detail.final ? 1 : 0.35 + 0.6 * ((elapsed / 60_000) % 1);
   return {
+    app: detail.app,
     status: detail.status,
     final: detail.final,
+    complete: detail.complete,
     capture: { tasks: Math.floor(48 * part), tasks_expected: 48 },
     link: {
       blocks_expected: 61,

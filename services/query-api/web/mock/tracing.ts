@@ -90,6 +90,7 @@ export function counts(program: Program, found: Found): GroupCount[] {
     count: indexes.size,
     changed: false,
     gone: false,
+    standing: 'same',
     items: itemsOf(program, node, indexes, 0, LISTED),
   }));
 }

@@ -1,6 +1,7 @@
 import type { App, AppDetail } from '../api/types';
 
-type Judged = Pick<App, 'status' | 'complete' | 'final' | 'exact'> & Pick<AppDetail, 'answerable'>;
+type Judged = Pick<App, 'status' | 'complete' | 'final' | 'exact'> &
+  Partial<Pick<AppDetail, 'answerable'>>;
 
 export interface VerdictWords {
   tone: 'good' | 'warn' | 'live';

@@ -161,7 +161,7 @@ export function RowsTab(props: Props) {
 function FoundLine(props: { pages: ItemPages<NodeItems>; search: string; children: ReactNode }) {
   const { pages, search } = props;
   const scanned = pages.pages.reduce((sum, page) => sum + page.scanned, 0);
-  const cut = pages.pages.reduce((sum, page) => sum + (page.cut ?? 0), 0);
+  const cut = pages.pages.reduce((sum, page) => sum + page.cut, 0);
   const unsearched = cut > 0 ? `, ${counted(cut, 'long row')} not searched to the end` : '';
   const found =
     search === ''
@@ -199,7 +199,7 @@ function NothingFound({ pages, search }: { pages: ItemPages<NodeItems>; search: 
     <Empty title="This node has no rows.">
       <p>No task has put any out, or those that did are not linked yet.</p>
     </Empty>
-  ) : pages.pages.some((page) => (page.cut ?? 0) > 0) ? (
+  ) : pages.pages.some((page) => page.cut > 0) ? (
     <Empty title={`No row holds “${search}” in what was searched.`}>
       <p>Some rows are too long to be searched to their end.</p>
     </Empty>

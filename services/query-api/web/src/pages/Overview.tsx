@@ -82,7 +82,7 @@ function VerdictDetails({ detail }: Pick<Props, 'detail'>) {
           )}
         </div>
       )}
-      <Refusals refusals={detail.refusals ?? []} />
+      <Refusals refusals={detail.refusals} />
       {detail.unknown_parts.length > 0 && (
         <>
           <h3>Parts that are not known</h3>

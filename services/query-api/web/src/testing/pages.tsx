@@ -12,7 +12,14 @@ export type Answer = (request: { path: string; method: string }) => Response | u
 
 export const json = (body: unknown, status = 200) => new Response(JSON.stringify(body), { status });
 
-export const ANN: Me = { name: 'ann', role: 'admin', rows: true, delete: true, auth: 'token' };
+export const ANN: Me = {
+  name: 'ann',
+  role: 'admin',
+  rows: true,
+  delete: true,
+  auth: 'token',
+  version: '1',
+};
 
 /** Shows the page at an address; calls that `answer` does not know are never answered. */
 export function show(at: string, answer: Answer, me: Me = ANN) {

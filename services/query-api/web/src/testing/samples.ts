@@ -5,6 +5,7 @@ import type { App, Graph, GraphNode, GroupCount, Item, Trace } from '../api/type
 export function aNode(told: Partial<GraphNode> & { node: string }): GraphNode {
   return {
     label: told.node,
+    what: 'map',
     kind: 'operator',
     op: 'map',
     name: 'map',
@@ -60,7 +61,17 @@ export const anItem = (address: string, told: Partial<Item> = {}): Item => ({
 });
 
 export function aGroup(node: string, count: number, items: Item[] = []): GroupCount {
-  return { node, label: node, what: 'map', path: null, count, changed: false, gone: false, items };
+  return {
+    node,
+    label: node,
+    what: 'map',
+    path: null,
+    count,
+    changed: false,
+    gone: false,
+    standing: 'same',
+    items,
+  };
 }
 
 export function aTrace(told: Partial<Trace> = {}): Trace {
