@@ -2,7 +2,7 @@
 
 A recipe is noted when the job runs and costs it nothing: the optimised plan (`recipe_plan`), the sources as
 they were, the output, and the settings that change what the same plan means. It holds no rows but for those of
-small local tables, and no program but for Python functions where the job asks for it. ``docs/adr/0013-frames.md`` states the form.
+small local tables, and no program but for Python functions where the job asks for it. ``docs/reference/recipes.md`` states the form.
 """
 
 from __future__ import annotations
