@@ -83,6 +83,29 @@ def test_texts_of_a_file_that_was_written_anew_are_as_it_is_now(
             assert any("may be another row's" in warning for warning in answer.warnings)
 
 
+@pytest.mark.parametrize("looked", ["state", "opened", "rows", "lines", "sums_of"])
+def test_a_file_that_changes_while_one_question_is_answered(
+    run: StoredRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looked: str
+) -> None:
+    """Just before the reader does something for the first time: no text of another row is bound to the row."""
+    as_ever = getattr(RowReader, looked)
+
+    def changed_before(reader: RowReader, *words: object, **more: object) -> object:
+        if run.source.read_bytes().startswith(b"a b"):
+            run.source.write_bytes(b"x y\n" + run.source.read_bytes())
+        return as_ever(reader, *words, **more)
+
+    monkeypatch.setattr(RowReader, looked, changed_before)
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        told = shown(asked(store, RowReader(tmp_path / "index")))
+    read = ["a b", "b", "b"]
+    assert [text for text, _ in told] in (read, ["x y", "a b", "d"], [None] * 3)
+    assert {binding for (text, binding), was in zip(told, read, strict=True) if text != was} <= {
+        "now",
+        None,
+    }
+
+
 def test_rows_before_a_change_are_still_those_that_were_read(
     summed: StoredRun, tmp_path: Path
 ) -> None:
