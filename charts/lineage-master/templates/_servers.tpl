@@ -99,7 +99,8 @@
 {{- $user := ternary $redis.queryApi $redis (eq (index . 1) "queryApi") -}}
 {{- if include "lineage-master.tryout" (list (index . 0) "redis") -}}
 {{- $name := ternary "query-api" "linker" (eq (index . 1) "queryApi") -}}
-{{- dict "name" $name "secret" (include "lineage-master.name" (list (index . 0) "tryout")) "key" "redis-password" | toYaml -}}
+{{- $key := ternary "redis-query-api-password" "redis-password" (eq (index . 1) "queryApi") -}}
+{{- dict "name" $name "secret" (include "lineage-master.name" (list (index . 0) "tryout")) "key" $key | toYaml -}}
 {{- else -}}
 {{- dict "name" $user.username "secret" $user.existingSecret "key" $user.passwordKey | toYaml -}}
 {{- end -}}
