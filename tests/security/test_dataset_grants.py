@@ -496,10 +496,10 @@ def test_a_masked_column_leaves_no_value_no_length_and_no_null(
     assert masked_row(text, []) == text
 
 
-def frame_look(source: Source, **more: Any) -> Look:
+def frame_look(source: Source, settings: dict[str, str] | None = None, **more: Any) -> Look:
     recipe = Recipe(
         spark="4.1.0",
-        settings={},
+        settings=settings or {},
         sources=(source,),
         plan=(Range(columns=(Attribute(1, "id", "bigint"),), start=0, end=1, step=1),),
         output=Output(kind="files", path="/out", format="parquet"),
@@ -530,6 +530,7 @@ def source(kind: str, *columns: str, path: str = "/x/pay", **options: str) -> So
         (source("csv", "name", "pay", header="true"), "***"),
         (source("csv", "name", "salary", "a"), "***"),
         (source("csv", "name", "salary", "a", header="true", columnNameOfCorruptRecord="bad"), "***"),
+        (source("json", "name", "bad", columnNameOfCorruptRecord="bad"), "***"),
         (source("text", "value"), "***"),
         (source("avro", "name", "salary", "a"), "***"),
     ],
@@ -537,8 +538,19 @@ def source(kind: str, *columns: str, path: str = "/x/pay", **options: str) -> So
 def test_rows_of_dataframes_are_masked_by_name_where_a_format_tells_names(
     read: Source, shown: object
 ) -> None:
-    look = frame_look(read)
-    assert (look.hides, look.traceable, look.whole) == (False, True, False)
+    # A setting may name what an option does.
+    named = read.options.get("columnNameOfCorruptRecord", "_corrupt_record")
+    settings = {"spark.sql.columnNameOfCorruptRecord": named}
+    for look in (frame_look(read), frame_look(replace(read, options=without(read)), settings)):
+        assert (look.hides, look.traceable, look.whole) == (False, True, False)
+        check_masked(look, shown)
+
+
+def without(read: Source) -> dict[str, str]:
+    return {key: one for key, one in read.options.items() if key != "columnNameOfCorruptRecord"}
+
+
+def check_masked(look: Look, shown: object) -> None:
     text = '{"name":"ann","salary":"5000","A":{"b":"5000"}}'
     copied = '{"salary":"5000","total":1}'
 
@@ -559,6 +571,86 @@ def test_rows_of_dataframes_are_masked_by_name_where_a_format_tells_names(
     assert (found.exact, found.complete) == (True, True)
 
 
+def of_table(table: str, **options: str) -> Look:
+    kind = "jdbc" if table.startswith("jdbc:") else "parquet"
+    return frame_look(replace(source(kind, "name", **options), paths=(), files=(), table=table))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "hr.staff",
+        "spark_catalog.hr.staff",
+        "lake.hr.staff",
+        "jdbc:postgresql://db:5432/x/hr.staff",
+        "jdbc:postgresql://db:5432/x/HR.Staff",
+        'jdbc:postgresql://db:5432/x/"hr"."staff"',
+        "jdbc:sqlserver://db/x.[hr].[staff]",
+    ],
+)
+def test_a_table_is_hidden_in_whatever_catalog_and_however_it_is_quoted(table: str) -> None:
+    at = table.rpartition("/")[2]
+    assert of_table(table, dbtable=at).nodes["0.0"] == HIDDEN
+    assert of_table(table.replace("hr", "hq").replace("HR", "hq"), dbtable=at).whole
+
+
+def test_a_table_of_the_sessions_catalog_is_granted_by_its_name() -> None:
+    shop = (frozenset({"shop.*", "/out"}),)
+    for table, shown in (("spark_catalog.shop.a", True), ("shop.a", True), ("other.shop.a", False)):
+        stored = replace(source("parquet", "name", path="/w/x"), table=table)
+        look = frame_look(stored, known=shop, read=shop, masks=())
+        assert (look.whole, look.nodes["0.0"].known) == (shown, shown), table
+
+
+def test_an_output_is_hidden_by_the_name_of_its_table() -> None:
+    recipe = Recipe(
+        spark="4.1.0",
+        settings={},
+        sources=(),
+        plan=(Range(columns=(Attribute(1, "id", "bigint"),), start=0, end=1, step=1),),
+        output=Output(kind="table", path="/w/hr.db/out", table="spark_catalog.hr.out"),
+    )
+    messages: list[Message] = [
+        Register(app="a", node="0", kind="frame", op="write", path="/w/hr.db/out"),
+        RecipeMessage(app="a", node="0", recipe=recipe.to_json()),
+    ]
+    assert look_at(messages, rules(), final=True).nodes == {"0": HIDDEN}
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ("/lake/shop/a", "/lake/hr/b"),
+        ("/lake/hr/b", "/lake/shop/a"),
+        ("/lake/shop/../hr/b",),
+        ("/lake/shop/%2e%2e/hr/b",),
+    ],
+)
+def test_what_is_granted_opens_nothing_that_is_read_with_it(paths: tuple[str, ...]) -> None:
+    shop: dict[str, Any] = {"known": (frozenset({"/lake/shop/*", "/out"}),)}
+    shop["read"] = shop["known"]
+    files = [f"/lake/{'hr/b' if 'hr' in path else 'shop/a'}/part-0" for path in paths]
+    one = replace(
+        source("parquet", "name"),
+        paths=paths,
+        files=tuple(File(f"file:{path}", 1, 1) for path in files),
+    )
+    look = frame_look(one, **shop)
+    assert (look.whole, look.nodes["0.0"], look.of_file(files[-1])) == (False, HIDDEN, HIDDEN)
+    splits = tuple(
+        Split(partition=0, path=f"file:{path}", start=0, length=1, file_size=1, mtime=1)
+        for path in files
+    )
+    for found in ((), splits):
+        messages: list[Message] = [
+            Register(app="a", node="0", kind="source", op="textFile", path=",".join(paths)),
+            Splits(app="a", node="0", splits=found),
+        ]
+        assert look_at(messages, rules(**shop), final=True).nodes == {"0": HIDDEN}
+    alone = replace(one, paths=("/lake/shop/a",), files=(File("file:/lake/shop/a/part-0", 1, 1),))
+    assert frame_look(alone, **shop).whole
+
+
 def test_dataframes_over_what_is_hidden_are_not_traced() -> None:
     hidden = frame_look(source("parquet", "name", path="/data/hr/pay"))
     assert (hidden.hides, hidden.traceable, hidden.whole) == (True, False, False)
@@ -568,8 +660,11 @@ def test_dataframes_over_what_is_hidden_are_not_traced() -> None:
     assert (folder.hides, folder.traceable) == (True, False)
     other = frame_look(source("parquet", "name", path="/x/shop"))
     assert (other.hides, other.whole) == (False, True)
-    database = frame_look(replace(source("jdbc", "name"), paths=(), files=(), table="x/pay"))
+    database = of_table("jdbc:x/pay", dbtable="pay")
     assert (database.hides, database.traceable) == (False, False)
+    # Which tables a query reads is not told.
+    assert of_table("jdbc:x/(select 1) q", dbtable="(select 1) q").hides
+    assert of_table("jdbc:x/select 1", query="select 1").hides
     unread = look_at(
         [RecipeMessage(app="a", node="0", recipe='{"version": 99}')], rules(), final=True
     )

@@ -8,13 +8,11 @@ from dataclasses import replace
 
 from lineage_core.recipe import Source
 from lineage_core.trace_result import Direction
-from lineage_query_api.sights import BY_NAME, CORRUPT, Look, Shown, is_named
+from lineage_query_api.sights import BY_NAME, CORRUPT, CORRUPT_NAME, Look, Shown, is_named
 from lineage_store.answers import Answer, Group
 
 MASK = "***"
 """What stands for a value, whatever it is, and for NULL."""
-_CORRUPT = "_corrupt_record"
-"""Where readers of Spark keep a row that they could not read, where no option says otherwise."""
 
 
 def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) -> str | None:
@@ -39,7 +37,7 @@ def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) 
         return MASK
     if not isinstance(held, _Pairs):
         return MASK
-    hidden = (*masked, _CORRUPT)
+    hidden = (*masked, CORRUPT_NAME)
     kept = [
         # What lies within a column is not told apart.
         (

@@ -46,7 +46,7 @@ from lineage_store.locations import Locations
 from lineage_store.names import Names
 from lineage_store.opened import Opened, Opener
 from lineage_store.parquet_rows import is_parquet
-from lineage_store.paths import FileState, RowsError, Spellings
+from lineage_store.paths import Bytes, FileState, RowsError, Spellings
 from lineage_store.port import ApplicationRecord
 from lineage_store.records import FILES, SPLITS
 from lineage_store.rows import RowReader
@@ -304,6 +304,11 @@ class SeenReader(RowReader):
 
     def may_read(self, path: str) -> bool:
         return self._of(path).known and self._reader.may_read(path)
+
+    def opened(self, path: str, *, packed: bool = False) -> Bytes:
+        if not self._shown_of(path).whole:
+            raise RowsError(MASKED_WARNING)
+        return self._reader.opened(path, packed=packed)
 
     def is_folder(self, path: str) -> bool:
         return self._of(Spellings().of(path)).known and self._reader.is_folder(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from urllib.parse import unquote
 
@@ -20,7 +20,7 @@ from lineage_core.message import (
     Splits,
 )
 from lineage_core.message import Recipe as RecipeMessage
-from lineage_core.recipe import JDBC, Recipe, Source
+from lineage_core.recipe import JDBC, TABLE_NAME, Output, Recipe, Source
 from lineage_query_api.grants import DatasetRules, Mask, fits
 from lineage_store.paths import Spellings, plain_path, split_scheme
 
@@ -35,6 +35,16 @@ ABOUT_DATASETS = (
 """Types of the messages that name datasets."""
 CORRUPT = "columnnameofcorruptrecord"
 """Option of readers: the column that holds what could not be read, whole."""
+CORRUPT_SETTING = "spark.sql.columnNameOfCorruptRecord"
+"""What Spark calls that column where no option says otherwise."""
+CORRUPT_NAME = "_corrupt_record"
+"""What it calls it by default."""
+_SESSION_CATALOG = "spark_catalog."
+_QUOTES = re.compile(r'[`"\[\]]')
+_PATH_AS_TABLE = re.compile(r"\w+\.`([^`]+)`")
+"""A path in the place of a table's name."""
+_SEVERAL = re.compile(r"[*?\[{,]")
+"""In what a program calls files: it may be more than one dataset."""
 _PLAIN_ID = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 BY_NAME = frozenset({"parquet", "orc", "json", "delta", "iceberg"})
 """Formats that say themselves what their columns are called."""
@@ -84,38 +94,51 @@ class Sight:
         read = tuple(frozenset().union(*(one.read for one in own)) for own in per_name)
         return cls(known, read, rules.hidden, rules.masks)
 
-    def shown(self, names: Iterable[str], links: Spellings | None = None) -> Shown:
-        """What is shown of a dataset that goes by some names. ``links``: which were followed just now."""
+    def shown(
+        self, names: Iterable[str], links: Spellings | None = None, among: Iterable[str] = ()
+    ) -> Shown:
+        """What is shown of a dataset.
+
+        Args:
+            names: what it goes by: one that is granted is enough.
+            links: which were followed just now.
+            among: names of what it was read or written with: they hide it, and do not grant it.
+        """
         links = links or Spellings()
-        spelled = frozenset(one for name in names for one in spellings(name, links))
-        if _any_fits(spelled, self.hidden) or not self._are_in(spelled, self.known):
+        own = [spellings(name, links) for name in names]
+        spelled = frozenset[str]().union(*own, *(spellings(name, links) for name in among))
+        if _any_denied(spelled, self.hidden) or not self._are_in(own, self.known):
             return HIDDEN
         masked = tuple(
             dict.fromkeys(
                 column
                 for mask in self.masks
-                if _any_fits(spelled, mask.datasets)
+                if _any_denied(spelled, mask.datasets)
                 for column in mask.columns
             )
         )
         if any(_has_folder_of(name, masked) for name in spelled):
             # The path tells a value.
             return HIDDEN
-        return Shown(rows=self._are_in(spelled, self.read), masked=masked)
+        return Shown(rows=self._are_in(own, self.read), masked=masked)
 
     @staticmethod
-    def _are_in(spelled: frozenset[str], patterns: Sequence[frozenset[str]]) -> bool:
-        return bool(patterns) and all(_any_fits(spelled, some) for some in patterns)
+    def _are_in(own: Sequence[frozenset[str]], patterns: Sequence[frozenset[str]]) -> bool:
+        granting = frozenset(name for some in own for name in some if not _leads_up(name))
+        return bool(patterns) and all(_any_fits(granting, some) for some in patterns)
 
 
 def spellings(name: str, links: Spellings) -> frozenset[str]:
     """All ways in which patterns may name a file, a folder or a table."""
-    scheme, rest = split_scheme(name)
-    found = {name, plain_path(name), unquote(plain_path(name))}
+    of_path = _PATH_AS_TABLE.fullmatch(name)
+    path = name if of_path is None else of_path[1]
+    scheme, rest = split_scheme(path)
+    found = {name, plain_path(path), unquote(plain_path(path))}
     if scheme != "file" or rest.startswith("/"):
-        found.add(links.of(name))
+        found.add(links.of(path))
     if scheme == "file" and "/" in rest:
         found |= {posixpath.normpath(one) for one in tuple(found) if one}
+    found.add(name.removeprefix(_SESSION_CATALOG))
     return frozenset(one for one in found if one)
 
 
@@ -206,13 +229,12 @@ class Look:
 
 def look_at(messages: Iterable[Message], sight: Sight, *, final: bool) -> Look:
     """What is seen of an application whose messages of :data:`ABOUT_DATASETS` are given."""
-    told = list(messages)
     names: dict[str, list[str]] = {}
     files: dict[str, list[str]] = {}
     kinds: dict[str, str] = {}
-    recipes: list[Recipe] = []
+    recipes: list[tuple[str, Recipe]] = []
     unclear = False
-    for message in told:
+    for message in messages:
         if isinstance(message, Register):
             kinds[message.node] = message.kind
             names.setdefault(message.node, []).extend(filter(None, [message.path]))
@@ -223,39 +245,42 @@ def look_at(messages: Iterable[Message], sight: Sight, *, final: bool) -> Look:
             files.setdefault(message.node, []).extend(one.path for one in message.files)
         elif isinstance(message, RecipeMessage):
             try:
-                recipes.append(Recipe.from_json(message.recipe))
+                recipes.append((message.node, Recipe.from_json(message.recipe)))
             except LineageError:
                 unclear = True
     sources: dict[str, tuple[Source, ...]] = {}
-    others: list[tuple[list[str], list[str]]] = []
-    for source in (source for recipe in recipes for source in recipe.sources):
-        own = [*source.paths, *filter(None, [source.table])]
-        read = [one.path for one in source.files]
-        others.append((own, read))
-        unclear |= not own and not read
-        for node, kind in kinds.items():
-            if kind == "frame-source" and not set(own[:1] + own[-1:]).isdisjoint(
-                names.get(node, ())
-            ):
-                names[node] += own
-                files.setdefault(node, []).extend(read)
-                sources[node] = (*sources.get(node, ()), source)
-    for output in (recipe.output for recipe in recipes):
-        given = [*filter(None, [output.path, output.table])]
-        if given or output.files:
-            others.append((given, [one.path for one in output.files]))
+    told_of: dict[str, list[_Dataset]] = {}
+    others: list[_Dataset] = []
+    for writer, recipe in recipes:
+        written = _Dataset.of_output(recipe.output)
+        others.append(written)
+        told_of.setdefault(writer, []).append(written)
+        for source in recipe.sources:
+            dataset = _Dataset.of_source(source)
+            others.append(dataset)
+            unclear |= dataset.is_empty or _is_query(source)
+            for node, kind in kinds.items():
+                called = {source.name, source.table} & set(names.get(node, ()))
+                if kind == "frame-source" and called:
+                    told_of.setdefault(node, []).append(dataset)
+                    sources[node] = (*sources.get(node, ()), _with_setting(source, recipe))
+    datasets: dict[str, list[_Dataset]] = {}
+    for node in {**names, **files, **told_of}:
+        told = [one for one in told_of.get(node, ()) if not one.is_empty]
+        own = _Dataset.of_node(names.get(node, ()), files.get(node, ()), told)
+        if not own.is_empty:
+            datasets[node] = [*told, own]
     links = Spellings()
     by_path: dict[str, Shown] = {}
     nodes: dict[str, Shown] = {}
-    has = [node for node in {**names, **files} if names.get(node) or files.get(node)]
-    for node in has:
-        nodes[node] = _dataset(sight, names.get(node, ()), files.get(node, ()), links)
-        for path in files.get(node, ()):
+    for node, some in datasets.items():
+        nodes[node] = _all_of([one.shown(sight, links) for one in some])
+        for path in (path for one in some for path in one.files):
             spelled = links.of(path)
             by_path[spelled] = by_path.get(spelled, nodes[node]) & nodes[node]
-    for node in has:
+    for node, some in datasets.items():
         # Who reads a file that is hidden elsewhere does not show it either.
-        for path in files.get(node, ()):
+        for path in (path for one in some for path in one.files):
             nodes[node] &= by_path[links.of(path)]
     return Look(
         sight,
@@ -265,20 +290,110 @@ def look_at(messages: Iterable[Message], sight: Sight, *, final: bool) -> Look:
         kinds,
         unclear,
         final,
-        any(source.format == JDBC for recipe in recipes for source in recipe.sources),
-        tuple(_dataset(sight, *one, links) for one in others),
+        any(source.format == JDBC for _, recipe in recipes for source in recipe.sources),
+        tuple(one.shown(sight, links) for one in others if not one.is_empty),
     )
 
 
-def _dataset(sight: Sight, names: Sequence[str], files: Sequence[str], links: Spellings) -> Shown:
-    """A dataset as a whole, and each of its files by that name or its own."""
-    distinct = list(dict.fromkeys(files))
-    if not distinct:
-        return sight.shown(names, links)
-    found = sight.shown([*names, distinct[0]], links)
-    for path in distinct[1:]:
-        found &= sight.shown([*names, path], links)
+@dataclass(frozen=True)
+class _Dataset:
+    """A dataset as messages name it, and its files.
+
+    ``names``: of all of it. ``parts``: of what it was put together from; none of them stands for another.
+    """
+
+    names: tuple[str, ...]
+    parts: tuple[str, ...]
+    files: tuple[str, ...]
+
+    @classmethod
+    def of_source(cls, source: Source) -> _Dataset:
+        table = tuple(filter(None, [source.table]))
+        several = len(source.paths) > 1
+        return cls(
+            () if several else (*source.paths, *table),
+            (*source.paths, *table) if several else (),
+            tuple(one.path for one in source.files),
+        )
+
+    @classmethod
+    def of_output(cls, output: Output) -> _Dataset:
+        given = tuple(filter(None, [output.path, output.table]))
+        return cls(given, (), tuple(one.path for one in output.files))
+
+    @classmethod
+    def of_node(
+        cls, names: Sequence[str], files: Sequence[str], told: Sequence[_Dataset]
+    ) -> _Dataset:
+        """Of a node that is called by ``names``, has ``files``, and is told of by recipes."""
+        given = tuple(dict.fromkeys((*names, *(name for one in told for name in one.names))))
+        parts = tuple(part for one in told for part in one.parts)
+        if parts:
+            return cls((), (*given, *parts), tuple(files))
+        # As readers of RDDs take several paths, and patterns of these.
+        several = () if told else tuple(name for name in given if _SEVERAL.search(name))
+        split = (part for name in several for part in (name, *name.split(",")))
+        return cls(
+            tuple(name for name in given if name not in several),
+            tuple(part for part in split if part),
+            tuple(files),
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.names or self.parts or self.files)
+
+    def shown(self, sight: Sight, links: Spellings) -> Shown:
+        """What is shown of it as a whole: each file is granted by its own name, or by one of all of it."""
+        each = tuple(dict.fromkeys(self.files)) or self.parts
+        if not each:
+            return sight.shown(self.names, links)
+        return _all_of([sight.shown((one, *self.names), links, self.parts) for one in each])
+
+
+def _all_of(shown: Sequence[Shown]) -> Shown:
+    found = shown[0]
+    for one in shown[1:]:
+        found &= one
     return found
+
+
+def _is_query(source: Source) -> bool:
+    """Whether a source is a query of a database: which tables it reads is not known."""
+    given = {name.lower(): value for name, value in source.options.items()}
+    table = given.get("dbtable", "")
+    return source.format == JDBC and TABLE_NAME.fullmatch(table) is None
+
+
+def _with_setting(source: Source, recipe: Recipe) -> Source:
+    """A source with the option that a setting stands for."""
+    name = recipe.settings.get(CORRUPT_SETTING, CORRUPT_NAME)
+    if name == CORRUPT_NAME or source.format not in {"csv", "json"}:
+        return source
+    return replace(source, options={CORRUPT: name, **source.options})
+
+
+def _may_be_table(name: str) -> bool:
+    return "/" not in name or name.startswith("jdbc:")
+
+
+def _leads_up(name: str) -> bool:
+    return ".." in unquote(name).split("/")
+
+
+def _any_denied(names: Iterable[str], patterns: frozenset[str]) -> bool:
+    """Whether a rule holds for one of some names: tables by their last names, too, and whatever their capitals."""
+    given = frozenset(names)
+    tables = {end for name in given if _may_be_table(name) for end in _ends(name)}
+    return _any_fits(given, patterns) or _any_fits(
+        tables, frozenset(pattern.lower() for pattern in patterns)
+    )
+
+
+def _ends(table: str) -> Iterable[str]:
+    """``c.s.t``: itself, ``s.t`` and ``t``."""
+    parts = _QUOTES.sub("", table.rpartition("/")[2]).lower().split(".")
+    return (".".join(parts[first:]) for first in range(len(parts)))
 
 
 def _any_fits(names: Iterable[str], patterns: frozenset[str]) -> bool:
