@@ -6,6 +6,7 @@ Everything heavy is imported inside the commands that need it.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -522,6 +523,37 @@ def materialise(
     from lineage.materialising import show_made
 
     show_made(chosen_store(context, store), name, nodes or [], again=again, as_json=as_json)
+
+
+@app.command("doctor")
+@reported
+def doctor(
+    context: typer.Context,
+    job: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[JOB]",
+            help="A program: say what lineage would have of it.",
+            show_default=False,
+        ),
+    ] = None,
+    store: StoreOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether this machine can capture, store and trace lineage, and how to mend what is wrong.
+
+    Python, Spark, Java, settings, the store, disks, and the servers that the environment names. Nothing is
+    changed, and JOB is not run. Exit code 1: something does not work.
+    """
+    from lineage.doctor import examine, has_problem, show, to_json
+
+    findings = examine(chosen_store(context, store), job)
+    if as_json:
+        print_json(to_json(findings))
+    else:
+        show(findings)
+    if has_problem(findings):
+        raise typer.Exit(EXIT_INCOMPLETE)
 
 
 @app.command("dump")
