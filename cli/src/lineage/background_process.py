@@ -118,13 +118,11 @@ class StartedSpark:
 
     def is_well(self) -> bool:
         """Whether it is there and runs."""
-        context: Any = self._session and self._session.sparkContext
-        if context is None or context._gateway.proc.poll() is not None:
+        if self._session is None:
             return False
-        try:
-            return not context._jsc.sc().isStopped()
-        except Exception:
-            return False
+        from lineage_frames.own_spark import is_well
+
+        return is_well(self._session)
 
     def stop(self) -> None:
         """End it, and its Java."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lineage_frames.class_archive import class_archive
 from lineage_frames.connected import SCHEME, connect
 from lineage_frames.errors import NoSparkError
-from lineage_frames.pyspark_parts import SPARK_ERRORS
+from lineage_frames.pyspark_parts import SPARK_ERRORS, connected
 from lineage_frames.sandbox import starting
 from lineage_frames.sandbox.names import SANDBOX
 
@@ -55,6 +57,45 @@ def start_spark(
     if sandbox is not None:
         starting.settle(session.sparkContext)
     return session
+
+
+def is_well(spark: SparkSession) -> bool:
+    """Whether a session's Spark still runs: a query that takes more memory than there is ends its Java. Of Spark Connect not known."""
+    if connected(spark):
+        return True
+    context: Any = spark.sparkContext
+    process = getattr(context._gateway, "proc", None)
+    if process is not None and process.poll() is not None:
+        return False
+    try:
+        return not context._jsc.sc().isStopped()
+    except (Py4JError, OSError, AttributeError):
+        return False
+
+
+def left_behind(spark: SparkSession) -> int:
+    """Tasks that go on although their queries have ended: what a task computes of one row is not interrupted."""
+    context: Any = spark.sparkContext
+    try:
+        tracker = context._jsc.sc().statusTracker()
+        running = sum(one.numRunningTasks() for one in tracker.getExecutorInfos())
+        stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
+        return int(running - sum(one.get().numActiveTasks() for one in stages if one.isDefined()))
+    except (Py4JError, OSError, AttributeError):
+        # It has ended itself.
+        return 0
+
+
+def end_now(spark: SparkSession) -> None:
+    """End the Spark of this process and its Java, whatever they are busy with: what waits for an answer gets an error.
+
+    :func:`start_spark` starts another one then.
+    """
+    starting.kill_java()
+    context: Any = spark.sparkContext
+    # Its Java is not asked any more.
+    context._jsc = None
+    context.stop()
 
 
 UNCONFINED = (

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from contextvars import copy_context
 from http import HTTPStatus
 from pathlib import Path
@@ -28,6 +29,10 @@ START_S = 120.0
 """Seconds that Spark may take to start, beside those of the question that it is started for."""
 CANCEL_EVERY_S = 1.0
 """A question that is over its time is a chain of queries: the next one is cancelled, too."""
+STUCK_S = 30.0
+"""Seconds that a question which is cancelled may go on: what a query computes of one row is not interrupted."""
+CLEAR = 3
+"""Looks in a row that find no task left behind: Spark tells of what happens some time later."""
 ELSEWHERE = "ask `lineage back` or `forward` where the store and Spark are"
 
 log = structlog.get_logger(__name__)
@@ -35,6 +40,8 @@ log = structlog.get_logger(__name__)
 
 class OneSpark:
     """Runs questions on one session of Spark. May be shared by threads.
+
+    A Spark that was started here and has ended, or does not end a question, makes room for another one.
 
     ``roots``: where it may read, as `lineage_frames.own_spark.start_spark` has them.
     """
@@ -55,7 +62,7 @@ class OneSpark:
         """What ``work`` gives of a session.
 
         Raises:
-            ProblemError: Spark does not start, others have its turns, or the work takes too long.
+            ProblemError: Spark does not start or has ended, others have its turns, or the work takes too long.
         """
         budget = current()
         self._await_turn(budget)
@@ -113,10 +120,11 @@ class OneSpark:
             self._closed = True
             if self._session is not None and self._own:
                 from lineage_frames.connected import stop
+                from lineage_frames.own_spark import end_now, is_well
                 from lineage_frames.sandbox import starting
 
                 written = starting.scratch_folder()
-                stop(self._session)
+                (stop if is_well(self._session) else end_now)(self._session)
                 if written is not None:
                     # A server ends by the signal that it got: nothing else would remove it.
                     starting.remove(written)
@@ -132,14 +140,32 @@ class OneSpark:
         finally:
             started.set()
         from lineage_frames.connected import cancellable
+        from lineage_frames.own_spark import is_well
 
-        with cancellable(session, tag) as asked:
-            return work(asked)
+        try:
+            with cancellable(session, tag) as asked:
+                return work(asked)
+        except Exception as problem:
+            if self._own:
+                threading.Thread(target=self._see_to_tasks, args=(session,), daemon=True).start()
+            if not self._own or is_well(session):
+                raise
+            raise ProblemError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "Spark, which traces rows of DataFrames, ended while it computed: a query may need more memory than it has",
+                hint=f"try again; where it ends again, give more values, so that fewer rows are traced, or {ELSEWHERE}",
+                headers={"Retry-After": "10"},
+            ) from problem
 
     def _started(self) -> SparkSession:
         with self._lock:
             if self._closed:
                 raise _no_spark("it is stopping")
+            if self._session is not None and self._own:
+                from lineage_frames.own_spark import is_well
+
+                if not is_well(self._session):
+                    self._end("spark_ended")
             if self._session is None:
                 self._session = self._start()
             return self._session
@@ -173,13 +199,47 @@ class OneSpark:
 
     def _cancel(self, tag: str, future: Future[Found]) -> None:
         from lineage_frames.connected import cancel
+        from lineage_frames.pyspark_parts import connected
 
+        until = time.monotonic() + STUCK_S
+        with self._lock:
+            session = self._session
         while not future.done():
             with self._lock:
-                if self._session is None or (self._closed and self._own):
+                if session is None or session is not self._session or (self._closed and self._own):
                     return
-                cancel(self._session, tag)
+                if time.monotonic() > until and self._own and not connected(session):
+                    self._end("spark_is_stuck")
+                    return
+                # It may have ended.
+                with suppress(Exception):
+                    cancel(session, tag)
             wait([future], timeout=CANCEL_EVERY_S)
+
+    def _see_to_tasks(self, session: SparkSession) -> None:
+        """See that the tasks of a question that failed, or was cancelled, end: each would keep a core."""
+        from lineage_frames.own_spark import left_behind
+        from lineage_frames.pyspark_parts import connected
+
+        until, clear = time.monotonic() + STUCK_S, 0
+        while not connected(session) and clear < CLEAR:
+            time.sleep(CANCEL_EVERY_S)
+            with self._lock:
+                if self._closed or session is not self._session:
+                    return
+                clear = 0 if left_behind(session) else clear + 1
+                if not clear and time.monotonic() > until:
+                    self._end("spark_is_stuck")
+                    return
+
+    def _end(self, why: str) -> None:
+        """End the Spark that was started here; the next question starts another one. The lock is held."""
+        from lineage_frames.own_spark import end_now
+
+        assert self._session is not None
+        log.warning(why)
+        session, self._session = self._session, None
+        end_now(session)
 
 
 def _no_spark(why: str) -> ProblemError:

@@ -331,12 +331,30 @@ def _end_confined() -> None:
     _confined.clear()
     if sandbox is None:
         return
+    _leave_gateway()
+    with suppress(Exception):
+        sandbox.process.stdin.close()
+        sandbox.process.wait(END_S)
+    remove(sandbox.folder)
+
+
+def kill_java() -> None:
+    """End the Java that this process has started, whatever it is busy with, so that another one may start."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return
+    process.kill()
+    process.wait()
+    sandbox = running()
+    _confined.clear()
+    _leave_gateway()
+    if sandbox is not None:
+        remove(sandbox.folder)
+
+
+def _leave_gateway() -> None:
     gateway: Any = SparkContext._gateway
     with suppress(Exception):
         gateway.shutdown()
     SparkContext._gateway = None
     SparkContext._jvm = None
-    with suppress(Exception):
-        sandbox.process.stdin.close()
-        sandbox.process.wait(END_S)
-    remove(sandbox.folder)
