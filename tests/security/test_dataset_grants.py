@@ -46,7 +46,8 @@ from lineage_query_api.trace_ids import pack
 from lineage_store.answers import Answer, Group, Item
 from lineage_store.ingest import ingest_all
 from lineage_store.opening import open_store
-from lineage_store.rows import RowReader
+from lineage_store.paths import RowsError
+from lineage_store.rows import RootedReader, RowReader
 from lineage_store.sqlite import SqliteStore
 from tests.security.test_grants import BODIES, HOST, OWN
 from tests.spool_builder import Spool
@@ -528,6 +529,9 @@ def source(kind: str, *columns: str, path: str = "/x/pay", **options: str) -> So
         (source("csv", "name", "salary", "a", header="true"), {"name": "ann", "salary": "***", "a.b": "***"}),
         # It may be there by another name.
         (source("csv", "name", "pay", header="true"), "***"),
+        (source("csv", "salary", "name", "a", header="true"), "***"),
+        (source("csv", "name", "salary", "a", "b", header="true"), "***"),
+        (source("csv", "name", "salary", "a", header="true", sep=";"), "***"),
         (source("csv", "name", "salary", "a"), "***"),
         (source("csv", "name", "salary", "a", header="true", columnNameOfCorruptRecord="bad"), "***"),
         (source("json", "name", "bad", columnNameOfCorruptRecord="bad"), "***"),
@@ -561,7 +565,7 @@ def check_masked(look: Look, shown: object) -> None:
         "frames-1", Direction.BACKWARD, (), (group("0", copied),), True, (),
         (group("0.0", text), group("0", text), group("9", text)), (), False, True,
     )  # fmt: skip
-    found = masked_answer(made, look)
+    found = masked_answer(made, look, lambda path: 'name,"Salary",a' if path == "/x" else None)
     (told,) = found.groups[0].items
     assert told.text is not None
     assert (told.text if shown == "***" else json.loads(told.text)) == shown
@@ -694,3 +698,47 @@ def test_every_way_to_read_rows_is_masked() -> None:
     """What a reader of rows offers later is not taken over unmasked."""
     offered = {name for name in vars(RowReader) if not name.startswith("_")}
     assert offered <= {*vars(SeenReader)}
+
+
+def test_a_header_is_compared_of_files_below_the_roots_alone(tmp_path: Path) -> None:
+    (tmp_path / "pay").mkdir()
+    look = frame_look(source("csv", "name", "salary", path=f"{tmp_path}/pay"), masks=())
+    reader = SeenReader(RootedReader([str(tmp_path)]), look)
+    for text, told in (
+        (b"name,salary\r\nann,5000\n", "name,salary"),
+        (b"\xef\xbb\xbfname,salary\nann,5000\n", "name,salary"),
+        (b"name\xff,salary\n", None),
+        (b"name,salary", None),
+        (b"n" * (1 << 17) + b"\n", None),
+    ):
+        (tmp_path / "pay" / "part-0").write_bytes(text)
+        assert reader.header(f"{tmp_path}/pay/part-0") == told
+    assert reader.header(f"{tmp_path}/pay/gone") is None
+    outside = SeenReader(RootedReader([f"{tmp_path}/other"]), look)
+    (tmp_path / "pay" / "part-0").write_bytes(b"name,salary\n")
+    assert outside.header(f"{tmp_path}/pay/part-0") is None
+    with pytest.raises(RowsError):
+        outside.opened(f"{tmp_path}/pay/part-0")
+
+
+def test_bytes_of_a_masked_file_are_opened_for_nobody(tmp_path: Path) -> None:
+    file = tmp_path / "pay"
+    file.write_text("ann,5000\n")
+    look = look_at(
+        [
+            Register(app="a", node="0", kind="source", op="textFile", path=str(file)),
+            Splits(
+                app="a",
+                node="0",
+                splits=(
+                    Split(
+                        partition=0, path=f"file:{file}", start=0, length=9, file_size=9, mtime=1
+                    ),
+                ),
+            ),
+        ],
+        rules(),
+        final=True,
+    )
+    with pytest.raises(RowsError, match="masked"):
+        SeenReader(RowReader(), look).opened(str(file))

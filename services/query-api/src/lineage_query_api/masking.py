@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 
 from lineage_core.recipe import Source
 from lineage_core.trace_result import Direction
 from lineage_query_api.sights import BY_NAME, CORRUPT, CORRUPT_NAME, Look, Shown, is_named
-from lineage_store.answers import Answer, Group
+from lineage_store.answers import Answer, Group, Item
+from lineage_store.places import LocationError, parse_location
+
+Header = Callable[[str], str | None]
+"""The first line of a file; None where it can't be told."""
 
 MASK = "***"
 """What stands for a value, whatever it is, and for NULL."""
+_TAB = {"\\t": "\t"}
 
 
 def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) -> str | None:
@@ -53,12 +60,13 @@ def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) 
     return "{" + ",".join(f"{_json(name)}:{_json(value)}" for name, value in kept) + "}"
 
 
-def masked_answer(answer: Answer, look: Look) -> Answer:
+def masked_answer(answer: Answer, look: Look, header: Header) -> Answer:
     """An answer about rows of DataFrames without what is not shown of them."""
     back = answer.direction is Direction.BACKWARD
+    once = cache(header)
 
     def masked(group: Group, *, found: bool) -> Group:
-        return _masked_group(group, look, found=found and back)
+        return _masked_group(group, look, once, found=found and back)
 
     return replace(
         answer,
@@ -67,28 +75,32 @@ def masked_answer(answer: Answer, look: Look) -> Answer:
     )
 
 
-def _masked_group(group: Group, look: Look, *, found: bool) -> Group:
+def _masked_group(group: Group, look: Look, header: Header, *, found: bool) -> Group:
     """``found``: rows of sources, which may be named by what read them."""
     kind = look.kinds.get(group.node, "")
     shown = look.of_node(group.node)
-    if found and kind != "frame-source":
+    unread = found and kind != "frame-source"
+    if unread:
         shown = Shown(masked=look.masked) & Shown(rows=all(one.rows for one in look.nodes.values()))
     if not shown.rows:
         return group.without_texts()
-    whole = bool(shown.masked) and not _tells_columns(
-        look.sources.get(group.node, ()), shown.masked, kind
-    )
+    sources = look.sources.get(group.node, ())
+    whole = bool(shown.masked) and not _tells_columns(sources, shown.masked, kind)
+    headed = [source for source in sources if shown.masked and source.format == "csv"]
 
-    def text(row: str | None) -> str | None:
+    def text(item: Item) -> str | None:
+        row = item.text
         if row is None:
             return None
-        if whole:
+        # How a row of a file was read is not known but by its source.
+        of_unknown = unread and bool(shown.masked) and item.location is not None
+        if whole or of_unknown or not _has_header_of(item, headed, header):
             return MASK
         # What the program copied under the same name is masked where it is.
         others = [one for one in look.masked if one not in shown.masked]
         return masked_row(masked_row(row, shown.masked), others, listed=False)
 
-    items = tuple(replace(item, text=text(item.text)) for item in group.items)
+    items = tuple(replace(item, text=text(item)) for item in group.items)
     return replace(group, items=items)
 
 
@@ -110,6 +122,28 @@ def _tells(source: Source, masked: Iterable[str]) -> bool:
     has_header = source.format == "csv" and options.get("header", "").lower() == "true"
     names = [name for name, _ in source.columns()]
     return has_header and all(any(is_named(name, [column]) for name in names) for column in masked)
+
+
+def _has_header_of(item: Item, sources: Sequence[Source], header: Header) -> bool:
+    """Whether the columns of a row of CSV are called as its own file says: Spark takes the names of one file for all."""
+    if not sources:
+        return True
+    line = None
+    with suppress(LocationError):
+        line = header(parse_location(item.location or "").path)
+    return line is not None and all(_is_header(line, source) for source in sources)
+
+
+def _is_header(line: str, source: Source) -> bool:
+    options = {name.lower(): value for name, value in source.options.items()}
+    given = options.get("sep", options.get("delimiter", ","))
+    names = [name.lower() for name, _ in replace(source, partitions="").columns()]
+    # What is quoted or escaped in another way is taken for another header.
+    return [_unquoted(one).lower() for one in line.split(_TAB.get(given, given))] == names
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
 def _json(value: object) -> str:

@@ -17,6 +17,7 @@ from lineage_query_api.errors import ProblemError, no_rows, partly
 from lineage_query_api.masking import masked_answer
 from lineage_query_api.models import TraceRequest
 from lineage_query_api.one_spark import ELSEWHERE, OneSpark
+from lineage_query_api.seen_store import SeenReader
 from lineage_query_api.settings import QueryApiSettings
 from lineage_query_api.sights import Look
 from lineage_store.answers import Answer, Group
@@ -169,7 +170,10 @@ class NotedTraces:
 
             check_before(self._store, self._reader, question, noted)
         found = self._spark.run(lambda session: _answer(session, question, trace, rows=rows))
-        return found if self._look is None else masked_answer(found, self._look)
+        if self._look is None:
+            return found
+        assert isinstance(self._reader, SeenReader)
+        return masked_answer(found, self._look, self._reader.header)
 
     def looked_up(self, question: Question, traced: Traced, *, rows: bool) -> Answer:
         """What a trace along materialised flows says, as an answer of the application that these are of."""

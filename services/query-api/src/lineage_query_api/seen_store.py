@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +63,8 @@ HIDDEN_WARNING = (
 MASKED_WARNING = "columns or rows of this application are masked for you"
 ALIASES = frozenset({"read", "write"})
 """Of nodes by themselves: what else they are called may tell of what is hidden."""
+HEADER_MAX = 1 << 16
+"""Bytes of a file in which its header is looked for."""
 LOOKED_UP = {"begin", "unknown", *SPLITS, *FILES}
 """Types of the messages that lookups of files need."""
 _BY_VALUE = {SpaceKind.KEYS, SpaceKind.OPAQUE}
@@ -309,6 +312,17 @@ class SeenReader(RowReader):
         if not self._shown_of(path).whole:
             raise RowsError(MASKED_WARNING)
         return self._reader.opened(path, packed=packed)
+
+    def header(self, path: str) -> str | None:
+        """The first line of a file as it is, to be compared and never shown; None where it can't be told."""
+        try:
+            spelled = Spellings().of(path)
+            self._shown_of(spelled)
+            with closing(self._reader.opened(spelled)) as source:
+                line, end, _ = source.read(0, HEADER_MAX).partition(b"\n")
+            return line.decode("utf-8-sig").removesuffix("\r") if end else None
+        except (RowsError, UnicodeDecodeError):
+            return None
 
     def is_folder(self, path: str) -> bool:
         return self._of(Spellings().of(path)).known and self._reader.is_folder(path)
