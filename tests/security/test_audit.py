@@ -15,10 +15,13 @@ from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import jwt
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from cryptography.hazmat.primitives.asymmetric import ec
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
@@ -26,7 +29,7 @@ from lineage_kafka.topics import Topics
 from lineage_query_api import app, audit
 from lineage_query_api.app import create_app
 from lineage_query_api.audit import CLIENT_MAX, PLACE_MAX, QUESTION_MAX, UNKNOWN_MAX
-from lineage_query_api.auth import new_token
+from lineage_query_api.auth import Oidc, TokenGate, new_token
 from lineage_query_api.errors import SettingsError
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.settings import read_settings
@@ -45,12 +48,12 @@ class Served:
     """A server of callers with rights of their own, over one run."""
 
     def __init__(self, browser: TestClient, tokens: dict[str, str]) -> None:
-        self._browser = browser
+        self.browser = browser
         self._tokens = tokens
 
     def status(self, caller: str, method: str, path: str, **more: Any) -> int:
         headers = {"Authorization": f"Bearer {self._tokens.get(caller, caller)}"}
-        return self._browser.request(method, path, headers=headers, **more).status_code
+        return self.browser.request(method, path, headers=headers, **more).status_code
 
 
 @contextmanager
@@ -91,8 +94,22 @@ def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> Non
         assert server.status("ann", "DELETE", APPLICATION) == 204
         assert server.status("ann", "GET", "/healthz") == 200
     found = records(tmp_path / "audit")
-    ron = {"name": "ron", "role": "reader", "rows": False, "delete": False, "by": "token"}
-    ann = {"name": "ann", "role": "admin", "rows": True, "delete": True, "by": "token"}
+    ron = {
+        "name": "ron",
+        "identity": "token:ron",
+        "role": "reader",
+        "rows": False,
+        "delete": False,
+        "by": "token",
+    }
+    ann = {
+        "name": "ann",
+        "identity": "token:ann",
+        "role": "admin",
+        "rows": True,
+        "delete": True,
+        "by": "token",
+    }
     assert [
         (one["event"], one.get("status"), one["caller"], one["method"], one["path"], one["query"])
         for one in found
@@ -110,6 +127,19 @@ def test_each_request_is_recorded_with_who_asked_and_what(tmp_path: Path) -> Non
     assert len({one["id"] for one in found}) == 5
     assert datetime.fromisoformat(found[0]["at"]).tzinfo == UTC
     assert not any(token in json.dumps(found) for token in server._tokens.values())
+
+
+def test_who_chooses_a_name_of_somebody_else_is_recorded_by_subject(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    keys = SimpleNamespace(get_signing_key_from_jwt=lambda _: SimpleNamespace(key=key.public_key()))
+    claims = {"iss": "https://i", "aud": "a", "sub": "s-1", "exp": 1 << 33}
+    chosen = {**claims, "preferred_username": "ann", "roles": ["lineage-admin", "lineage-delete"]}
+    with served(tmp_path, str(tmp_path / "audit")) as server:
+        gate = TokenGate(None, Oidc("https://i", "a", "roles", keys))
+        vars(server.browser.app)["state"].gate = gate
+        assert server.status(jwt.encode(chosen, key, "ES256"), "DELETE", APPLICATION) == 204
+    assert [one["caller"]["name"] for one in records(tmp_path / "audit")] == ["ann", "ann"]
+    assert {one["caller"]["identity"] for one in records(tmp_path / "audit")} == {"sub:s-1"}
 
 
 @pytest.mark.parametrize(

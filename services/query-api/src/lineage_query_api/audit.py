@@ -501,6 +501,7 @@ def _fields(scope: Scope, question: _Question) -> dict[str, Any]:
         if caller is None
         else {
             "name": _cut(caller.name, UNKNOWN_MAX),
+            "identity": _cut(caller.identity, UNKNOWN_MAX),
             "role": caller.role,
             "rows": caller.rows,
             "delete": caller.delete,

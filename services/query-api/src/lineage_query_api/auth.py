@@ -52,6 +52,11 @@ class Principal:
     auth: How
     identities: frozenset[str] = frozenset()
 
+    @property
+    def identity(self) -> str:
+        """``token:NAME`` or ``sub:SUBJECT``, which nobody chooses for themselves; empty where it is the server's own user."""
+        return next((one for one in self.identities if not one.startswith("role:")), "")
+
 
 ANYBODY = Principal("anybody on this machine", "admin", rows=True, delete=True, auth="none")
 OWNER = Principal("the user who runs this server", "admin", rows=True, delete=True, auth="token")
