@@ -497,6 +497,16 @@ def test_a_masked_column_leaves_no_value_no_length_and_no_null(
     assert masked_row(text, []) == text
 
 
+def test_columns_are_masked_by_patterns_and_by_their_very_names() -> None:
+    row = '{"name":"ann","Salary_2025":1,"salary_2026":2,"pay[EUR]":3}'
+    assert masked_row(row, ["salary*", "pay[EUR]"]) == (
+        '{"name":"ann","salary*":"***","pay[EUR]":"***"}'
+    )
+    assert masked_row(row, ["*"]) == '{"*":"***"}'
+    masks = (Mask(frozenset({"*/pay*"}), ("sal*",)),)
+    assert rules(masks=masks).shown(["/x/pay/salary=5000/part-0"]) == HIDDEN
+
+
 def frame_look(source: Source, settings: dict[str, str] | None = None, **more: Any) -> Look:
     recipe = Recipe(
         spark="4.1.0",

@@ -143,10 +143,11 @@ def spellings(name: str, links: Spellings) -> frozenset[str]:
 
 
 def is_named(column: str, masked: Iterable[str]) -> bool:
-    """Whether a column is among some, as Spark compares names; of a nested one all of the column is."""
+    """Whether a column is among some, as Spark compares names or as a shell does; of a nested one all of the column is."""
     folded = column.casefold()
     return any(
-        one.casefold() == folded or one.casefold().startswith(folded + ".") for one in masked
+        one == folded or one.startswith(folded + ".") or fnmatchcase(folded, one)
+        for one in map(str.casefold, masked)
     )
 
 
