@@ -394,6 +394,22 @@ def test_a_running_application_is_not_taken_for_one_that_is_shown_wholly(tmp_pat
         assert served_status(server, "all", "app-runs", "dump") == 200
 
 
+def test_rows_that_another_application_holds_are_not_shown_beside_what_is_hidden(
+    tmp_path: Path,
+) -> None:
+    server = Served(tmp_path)
+    held = f"{APP}.rows"
+    (tmp_path / "held").mkdir()
+    store_secret(server.url, tmp_path / "held", held)
+    with server.store, TestClient(server.app, base_url=HOST) as server.client:
+        for path in ("", "/graph", "/nodes", "/completeness", "/rows?address=0%230%230"):
+            statuses = {}
+            for caller in ("masked", "hid", "narrow", "all"):
+                answer = server.ask(caller, "get", f"/v1/applications/{held}{path}")
+                statuses[caller] = answer.status_code
+            assert statuses == {"masked": 403, "hid": 403, "narrow": 403, "all": 200}, path
+
+
 def served_status(server: Served, caller: str, app: str, what: str) -> int:
     found: int = server.ask(caller, "get", f"/v1/applications/{app}/{what}").status_code
     return found

@@ -235,9 +235,9 @@ class Scopes:
         def part_of(app: str) -> Part | None:
             if seen.whole(app):
                 return None
-            look = self._looks.of(app, seen.rules)
+            # Of the application whose rows another holds more may be hidden than that one tells.
+            look = None if stands_for(app) else self._looks.of(app, seen.rules)
             if look is None:
-                # Of the application whose rows it holds something is hidden.
                 raise partly()
             inner = GrantedStore(self._all.store, self._names, granted.traced)
             return Part(self._of(SeenStore(inner, app, look)), reads.shows(app), look.hides)
