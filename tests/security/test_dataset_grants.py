@@ -624,6 +624,13 @@ def test_a_table_is_hidden_in_whatever_catalog_and_however_it_is_quoted(table: s
     assert of_table(table.replace("hr", "hq").replace("HR", "hq"), dbtable=at).whole
 
 
+@pytest.mark.parametrize("of", ["s3://lake/hr", "S3A://lake/hr", "s3n://lake/hr", "s3a://lake/hr"])
+@pytest.mark.parametrize("rule", ["s3://lake/hr/*", "s3a://lake/hr", "[sS]3*e/hr/*"])
+def test_a_dataset_is_hidden_by_whichever_scheme_leads_to_it(of: str, rule: str) -> None:
+    assert rules(hidden=frozenset({rule})).shown([f"{of}/a.csv"]) == HIDDEN
+    assert rules(hidden=frozenset({rule})).shown([f"{of}q/a.csv"]) == Shown()
+
+
 def test_a_table_of_the_sessions_catalog_is_granted_by_its_name() -> None:
     shop = (frozenset({"shop.*", "/out"}),)
     for table, shown in (("spark_catalog.shop.a", True), ("shop.a", True), ("other.shop.a", False)):

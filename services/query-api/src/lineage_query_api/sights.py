@@ -39,6 +39,8 @@ CORRUPT_SETTING = "spark.sql.columnNameOfCorruptRecord"
 """What Spark calls that column where no option says otherwise."""
 CORRUPT_NAME = "_corrupt_record"
 """What it calls it by default."""
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
+"""Schemes of stores that go by more than one."""
 _SESSION_CATALOG = "spark_catalog."
 _QUOTES = re.compile(r'[`"\[\]]')
 _PATH_AS_TABLE = re.compile(r"\w+\.`([^`]+)`")
@@ -385,10 +387,18 @@ def _leads_up(name: str) -> bool:
 def _any_denied(names: Iterable[str], patterns: frozenset[str]) -> bool:
     """Whether a rule holds for one of some names: tables by their last names, too, and whatever their capitals."""
     given = frozenset(names)
+    given |= frozenset(map(_with_one_scheme, given))
+    patterns |= frozenset(map(_with_one_scheme, patterns))
     tables = {end for name in given if _may_be_table(name) for end in _ends(name)}
     return _any_fits(given, patterns) or _any_fits(
         tables, frozenset(pattern.lower() for pattern in patterns)
     )
+
+
+def _with_one_scheme(name: str) -> str:
+    """A name by the scheme that stands for all that lead to the same store."""
+    scheme, mark, rest = name.partition("://")
+    return _SCHEMES.get(scheme.lower(), scheme) + mark + rest
 
 
 def _ends(table: str) -> Iterable[str]:
