@@ -21,7 +21,7 @@ def read_secret(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as problem:
-        raise SecretFileError(f"the secret in {path} can't be read: {problem}") from problem
+        raise SecretFileError(f"can't read the secret in {path}: {problem}") from problem
 
 
 def secret_of(environment: Mapping[str, str], name: str, failed: Callable[[str], Exception]) -> str:
