@@ -90,7 +90,7 @@ from lineage_frames.numbering import (
     tied_otherwise,
 )
 from lineage_frames.orders import is_unsteady, neighbours_that_tie, unsteady_columns
-from lineage_frames.shapes import LEAVES_MAX, TOO_DEEP, check_calls
+from lineage_frames.shapes import LEAVES_MAX, TEXT_MAX, TOO_DEEP, check_calls
 from lineage_frames.sources import FILE, ROW, plain_name, view_name
 from lineage_frames.windows import depends_on_ties, overs, running, window_keys
 
@@ -115,6 +115,7 @@ class Builder:
     reasons: list[str] = field(default_factory=list)
     checks: list[tuple[str, str]] = field(default_factory=list)
     _made: dict[tuple[int, bool, bool], Built] = field(default_factory=dict)
+    _written: int = 0
 
     @cached_property
     def _unsteady(self) -> frozenset[int]:
@@ -161,6 +162,11 @@ class Builder:
         name = f"{'t' if top else 'a' if ids else 'o'}{place}"
         if not ids and top:
             name = f"u{place}"
+        self._written += len(text)
+        if self._written > TEXT_MAX:
+            raise RefusedError(
+                f"queries of the plan have more than {TEXT_MAX:,} characters: many of its nodes are wide"
+            )
         self.queries[name] = text
         return name
 

@@ -13,6 +13,8 @@ from lineage_frames.known import AGGREGATES
 LEAVES_MAX = 10_000
 """Places of a plan that the rows of one query name: a few nodes that each join or unite one with itself name twice as
 many each."""
+TEXT_MAX = 32 << 20
+"""Characters of the named queries of one statement: each node that reads a wide one writes all of its columns."""
 TOO_DEEP = "the plan is nested too deeply"
 
 _ARGUMENTS_MIN = {
