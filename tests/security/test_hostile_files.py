@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -15,17 +16,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_core.budget import Budget, TimeUpError, within
-from lineage_core.recipe import File, Source
+from lineage_core.recipe import File, Output, Recipe, Source
+from lineage_core.recipe_plan import Attribute, Range
 from lineage_frames import text_records
 from lineage_frames.changed import check_here
-from lineage_frames.errors import ChangedSourceError, RefusedError
+from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
+from lineage_frames.jdbc import key_of
+from lineage_frames.rows import output_of
 from lineage_frames.schemas import schema_of_text
 from lineage_frames.sources import view_of
 from lineage_frames.splits import settings_for
+from lineage_frames.vetting import vet_files
 from lineage_store import parquet_rows, valued_rows
 from lineage_store.parquet_rows import texts_of
 from lineage_store.paths import RowsError
-from lineage_store.rows import RootedReader
+from lineage_store.rows import ForbiddenRowsError, RootedReader
 from lineage_store.valued_rows import Files, positions_with
 
 pytestmark = pytest.mark.security
@@ -194,6 +199,41 @@ def test_looking_for_records_ends_with_the_budget(tmp_path: Path) -> None:
     assert file_of is not None
     with within(Budget(seconds=-1)), pytest.raises(TimeUpError):
         list(file_of.records())
+
+
+def written(tmp_path: Path, **said: Any) -> Recipe:
+    """A job's own file, which its recipe says to be the output."""
+    path = tmp_path / "root" / "out"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("x")
+    output = Output("files", action="save", files=source(path).files, **said)
+    return Recipe("4.1.4", {}, (), (Range((Attribute(1, "a", "bigint"),), 0, 3, 1),), output)
+
+
+def test_a_database_is_not_asked_for_rows_of_an_output(tmp_path: Path) -> None:
+    asked = {"url": "jdbc:derby:x", "dbtable": "(SELECT secret FROM t) s", "key": "[]"}
+    with pytest.raises(RowError, match="no file of these rows"):
+        output_of(MagicMock(), written(tmp_path, format="jdbc", options=asked))
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_the_log_of_an_output_is_below_the_roots(tmp_path: Path, kind: str) -> None:
+    reader = RootedReader([str(tmp_path / "root")])
+    inside, outside = f"file:{tmp_path}/root/t", f"file:{tmp_path}/t"
+    vet_files(written(tmp_path, format=kind, path=inside, options={"metadata": inside}), reader)
+    for path, metadata in ((outside, inside), (inside, outside)):
+        recipe = written(tmp_path, format=kind, path=path, options={"metadata": metadata})
+        with pytest.raises(ForbiddenRowsError):
+            vet_files(recipe, reader)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "hive-text", "jdbc"])
+def test_a_source_that_does_not_say_how_it_is_read_is_refused(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(RefusedError, match="does not say"):
+        view_of(MagicMock(), Source(kind, (), schema(), options={"dbtable": "x"}))
+    for key in ("", "3", "[1]", "[" * 100_000):
+        with pytest.raises(RefusedError, match="does not say"):
+            key_of(Source("jdbc", (), schema(), options={"key": key}))
 
 
 @pytest.mark.parametrize("nested", [False, True])

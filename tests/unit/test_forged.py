@@ -266,6 +266,6 @@ def test_nodes_that_double_what_is_below_them_are_refused_before_they_are_writte
 def test_many_nodes_that_are_wide_are_refused_before_they_are_written() -> None:
     wide = Values(tuple(Attribute(one, "", "int") for one in range(5_000)), ())
     of_it = [Filter((), 0, Literal("true", "boolean"))] * 1_500
-    plan = (wide, *of_it, Union((), tuple(range(1, len(of_it) + 1))))
+    plan: tuple[Node, ...] = (wide, *of_it, Union((), tuple(range(1, len(of_it) + 1))))
     ((_, reason),) = refusals(replace(RECIPES[0], sources=(), plan=plan))
     assert "many of its nodes are wide" in reason

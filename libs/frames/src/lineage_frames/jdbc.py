@@ -152,7 +152,12 @@ def key_of(source: Source) -> list[str]:
 
 
 def _key(source: Source) -> list[str]:
-    key: list[str] = json.loads(source.options["key"])
+    try:
+        key = json.loads(source.options["key"])
+    except (KeyError, ValueError, RecursionError):
+        key = None
+    if not isinstance(key, list) or not all(isinstance(one, str) for one in key):
+        raise RefusedError(f"{source.name} does not say its key")
     return key
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe import HIVE_TEXT, File, Recipe, Source
+from lineage_core.recipe import HIVE_TEXT, JDBC, File, Recipe, Source
 from lineage_frames import literals
 from lineage_frames.changed import check_unchanged, local_path
 from lineage_frames.errors import NoMatchError, RefusedError, RowError
@@ -45,8 +45,10 @@ def output_of(spark: SparkSession, recipe: Recipe) -> Source:
         RowError: it wrote none.
     """
     output = recipe.output
-    if not output.files or output.format is None:
+    # What is written to a database is in none of its files: a recipe that says otherwise has it asked by whoever reads them.
+    if not output.files or output.format in {None, JDBC}:
         raise RowError("the job kept no file of these rows: say by a condition which are meant")
+    assert output.format is not None
     columns = ", ".join(f"{literals.quoted(one.name)} {one.type}" for one in recipe.columns)
     path, schema, partitions = output.path, schema_of(spark, columns), ""
     if output.format == HIVE_TEXT and path is not None:

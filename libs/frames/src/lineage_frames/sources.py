@@ -33,6 +33,9 @@ ROW = "__lineage_row"
 VERSIONED = {DELTA, ICEBERG}
 """Formats of tables that keep earlier versions."""
 
+_NEEDED = {ICEBERG: ("metadata", "latest"), JDBC: ("url", "key", "zone"), HIVE_TEXT: ("sep",)}
+"""Options without which sources of a format can't be read."""
+
 _AS_IT_IS = re.compile(r"[-\w./:=@,~]*", re.ASCII)
 """Paths that are the same in an address."""
 
@@ -91,6 +94,7 @@ def view_of(spark: SparkSession, source: Source) -> DataFrame:
 
 def _rows(spark: SparkSession, source: Source) -> tuple[DataFrame, DataFrame]:
     """Rows with their names, and without."""
+    _check_said(source)
     check_reach([source])
     apart = {DELTA: _table, ICEBERG: _snapshot, JDBC: _in_database}.get(source.format)
     if apart is not None:
@@ -109,6 +113,15 @@ def _rows(spark: SparkSession, source: Source) -> tuple[DataFrame, DataFrame]:
     frame = reader.schema(schema_of_text(source.schema, source.partitions)).load(paths)
     row = "_metadata.row_index" if source.format == "parquet" else _numbered(spark, source)
     return frame.selectExpr("*", *_named(source, row)), frame
+
+
+def _check_said(source: Source) -> None:
+    """See that a source says all that its reader asks for."""
+    missing = [name for name in _NEEDED.get(source.format, ()) if name not in source.options]
+    if source.format in {DELTA, HIVE_TEXT} and not source.paths:
+        missing.append("path")
+    if missing:
+        raise RefusedError(f"a source of {source.format} does not say its {missing[0]}")
 
 
 def _numbered(spark: SparkSession, source: Source) -> str:

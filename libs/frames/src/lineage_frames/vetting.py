@@ -112,8 +112,9 @@ def vet_files(recipe: Recipe, reader: RowReader) -> None:
         # A table is read as a whole, by its log.
         if source.format in VERSIONED:
             paths += [*source.paths, *_metadata(source.options)]
-    if recipe.output.version is not None and recipe.output.path is not None:
-        paths += [recipe.output.path, *_metadata(recipe.output.options)]
+    output = recipe.output
+    if output.version is not None or (output.format in VERSIONED and output.files):
+        paths += [one for one in (output.path, *_metadata(output.options)) if one is not None]
     for path in paths:
         if not reader.may_read(path):
             raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
