@@ -6,6 +6,8 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -18,7 +20,7 @@ import pytest
 from lineage_core.budget import Budget, TimeUpError, within
 from lineage_core.recipe import File, Output, Recipe, Source
 from lineage_core.recipe_plan import Attribute, Range
-from lineage_frames import text_records
+from lineage_frames import connected, rows, text_records
 from lineage_frames.changed import check_here
 from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
 from lineage_frames.jdbc import key_of
@@ -30,7 +32,7 @@ from lineage_frames.vetting import vet_files
 from lineage_store import parquet_rows, valued_rows
 from lineage_store.parquet_rows import texts_of
 from lineage_store.paths import RowsError
-from lineage_store.rows import ForbiddenRowsError, RootedReader
+from lineage_store.rows import ForbiddenRowsError, RootedReader, reading_by
 from lineage_store.valued_rows import Files, positions_with
 
 pytestmark = pytest.mark.security
@@ -90,6 +92,39 @@ def test_a_link_that_is_put_there_after_the_check_leads_nowhere(
     reader = Swapping(root, *((file.parent, secrets) if folder else (file, secrets / name)))
     with pytest.raises(RowsError):
         READINGS[way](reader, str(file))
+    assert reader.swapped.is_symlink()
+
+
+def records(one: Source) -> object:
+    file = text_records.text_of(one, one.files[0].path)
+    return list(file.records()) if file else None
+
+
+def values(one: Source) -> object:
+    plan = (Range((Attribute(1, "a", "string"),), 0, 3, 1),)
+    return rows._plain_values(Recipe("4.1.4", {}, (), plan, Output("files")), one, one.files[0], 0)
+
+
+@pytest.mark.parametrize(("kind", "read"), [("csv", records), ("parquet", values)])
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_trace_opens_no_link_that_is_put_there_after_the_check(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    read: Callable[[Source], object],
+    apart: bool,
+) -> None:
+    monkeypatch.setattr(connected, "inheritable_thread_target", lambda _: lambda function: function)
+    root, secrets = tmp_path / "root", tmp_path / "secrets"
+    for place, text in ((root, "mine"), (secrets, "that of somebody else")):
+        place.mkdir()
+        pq.write_table(pa.table({"a": [text]}), place / "in")
+    one = source(root / "in", kind)
+    assert read(one)
+    reader = Swapping(root, root / "in", secrets / "in")
+    with reading_by(reader), ThreadPoolExecutor(1) as pool, suppress(RowsError):
+        away = pool.submit(connected.in_thread(MagicMock(), read), one) if apart else None
+        assert (away.result() if away else read(one)) is None
     assert reader.swapped.is_symlink()
 
 

@@ -11,7 +11,7 @@ from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.noted import NotedPlace
 from lineage_store.port import GraphStore
-from lineage_store.rows import RowReader
+from lineage_store.rows import RowReader, reading_by
 
 
 def trace_noted(
@@ -45,7 +45,7 @@ def trace_noted(
     if question.until is not None or question.steps is not None:
         raise TraceError("a DataFrame's steps keep no rows: leave out --step and --to")
     frames = Crossing(spark, store, reader, noted.app, question, key)
-    with told():
+    with reading_by(reader), told():
         if where:
             return frames.told(frames.where(noted, where))
         if noted.valued is not None:

@@ -10,6 +10,7 @@ import socket
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -100,12 +101,17 @@ def cancellable(spark: SparkSession, tag: str) -> Iterator[SparkSession]:
 
 
 def in_thread(spark: SparkSession, function: Callable[..., T]) -> Callable[..., T]:
-    """A function for a thread of its own, in which `cancel` ends its queries as those of this thread."""
+    """A function for a thread of its own: in this one's context, where `cancel` ends its queries as those of this thread."""
+    context = copy_context()
+
+    def in_context(*given: Any) -> T:
+        return context.copy().run(function, *given)
+
     if connected(spark):
-        return function
+        return in_context
     # Spark 3.5 takes the function alone, Spark 4 warns where it is not given the session.
     wrapper: Any = inheritable_thread_target(spark) if SINCE_4 else inheritable_thread_target
-    told: Callable[..., T] = wrapper(function)
+    told: Callable[..., T] = wrapper(in_context)
     return told
 
 

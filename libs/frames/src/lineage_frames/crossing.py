@@ -31,7 +31,7 @@ from lineage_store.asking import Question
 from lineage_store.noted import NotedPlace
 from lineage_store.places import Location
 from lineage_store.port import GraphStore
-from lineage_store.rows import RowReader
+from lineage_store.rows import RowReader, reading_by
 from lineage_store.traced import KeptRows, NamedRows, Traced
 from lineage_store.verdicts import verdict_of
 
@@ -65,7 +65,7 @@ def answer_through(
         FramesError: the files are not what they were.
     """
     crossing = Crossing(spark, store, reader, traced.app, question, key)
-    with told():
+    with reading_by(reader), told():
         return crossing.told(crossing.records(traced))
 
 

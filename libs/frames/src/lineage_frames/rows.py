@@ -33,8 +33,9 @@ from lineage_frames.unknown import UNKNOWN
 from lineage_frames.values import Named, Values, chosen, condition
 from lineage_frames.written import as_written, loses
 from lineage_store.parquet_rows import values_of
-from lineage_store.paths import canonical, open_file
+from lineage_store.paths import RowsError, canonical
 from lineage_store.places import Location
+from lineage_store.rows import ForbiddenRowsError, opened
 from lineage_store.typed_values import UnsureError
 
 
@@ -144,9 +145,13 @@ def _plain_values(
     if recipe.settings.get("spark.sql.parquet.binaryAsString", "false") != "false":
         return None
     try:
-        with open_file(str(path)) as stream:
+        with opened(str(path)) as stream:
             return values_of(stream, ordinal, [(one.name, one.type) for one in recipe.columns])
-    except (UnsureError, OSError, OverflowError, pa.ArrowException, UnicodeError, ValueError):
+    except ForbiddenRowsError:
+        raise
+    except (
+        UnsureError, OSError, RowsError, OverflowError, pa.ArrowException, UnicodeError, ValueError,
+    ):  # fmt: skip
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -75,7 +76,7 @@ def begun_session(
         view_of(session, source).createOrReplaceTempView(name)
     pool = ThreadPoolExecutor(VIEWS_AT_ONCE)
     making = [
-        pool.submit(_make_view, session, recipe, place)
+        pool.submit(copy_context().run, _make_view, session, recipe, place)
         for place in sorted({node.source for node in scans})
     ]
     pool.shutdown(wait=False)

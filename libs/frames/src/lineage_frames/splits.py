@@ -17,6 +17,7 @@ from lineage_core.recipe import DELTA, HIVE_TEXT, Source
 from lineage_frames import literals
 from lineage_frames.errors import RefusedError
 from lineage_frames.text_records import TextFile, headers, text_of
+from lineage_store.paths import RowsError
 
 NUMBERED = {"orc", "csv", "json", "text", HIVE_TEXT}
 """Formats whose rows are numbered by their running number in a split."""
@@ -94,7 +95,7 @@ def _begun_before(source: Source, path: str, size: int) -> tuple[int, ...] | Non
         status = os.stat(file.path)
         state = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         return _counted(file, headers(source), size, state)
-    except (OSError, RefusedError, ValueError):
+    except (OSError, RowsError, RefusedError, ValueError):
         # What is read meanwhile, Spark says.
         return None
 

@@ -21,7 +21,7 @@ from lineage_core.recipe import LINES, Source
 from lineage_frames.changed import local_path
 from lineage_frames.errors import RefusedError
 from lineage_store.line_index import NEWLINE, RETURN, ends_in
-from lineage_store.paths import open_file
+from lineage_store.rows import opened
 
 BLOCK_BYTES = 8 << 20
 LINE_BYTES_MAX = 64 << 20
@@ -75,7 +75,7 @@ class TextFile:
         """All records, in order.
 
         Raises:
-            OSError: the file can't be read.
+            OSError, RowsError: the file can't be read, or not any more.
             RefusedError: a line may be several rows.
         """
         before = 0
@@ -134,7 +134,7 @@ class TextFile:
     def _rows(self) -> Iterator[tuple[bytes, int, NDArray[np.int64], NDArray[np.int64]]]:
         """Some bytes at a time, where they begin in the file, and where the rows in them start and stop."""
         begun, rest = 0, b""
-        with open_file(str(self.path)) as stream:
+        with opened(str(self.path)) as stream:
             while block := _read(stream):
                 current().check()
                 if len(rest) > LINE_BYTES_MAX:

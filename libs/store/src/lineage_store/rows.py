@@ -9,10 +9,11 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -446,6 +447,29 @@ class RootedReader(RowReader):
 
     def is_folder(self, path: str) -> bool:
         return self.may_read(path) and super().is_folder(path)
+
+
+_ANY = RowReader()
+_READING: ContextVar[RowReader] = ContextVar("lineage_reader", default=_ANY)
+
+
+@contextmanager
+def reading_by(reader: RowReader) -> Iterator[None]:
+    """What reads files in the body by :func:`opened`, also in threads that have its context, reads those that ``reader`` may."""
+    token = _READING.set(reader)
+    try:
+        yield
+    finally:
+        _READING.reset(token)
+
+
+def opened(path: str) -> IO[bytes]:
+    """A file, as it lies there, opened by the reader of the question that is being answered; any file where there is none.
+
+    Raises:
+        RowsError: as :meth:`RowReader.opened`.
+    """
+    return _READING.get().opened(path, packed=True).stream
 
 
 def _named(path: str, state: FileState) -> list[str]:
