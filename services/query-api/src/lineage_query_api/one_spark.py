@@ -227,8 +227,12 @@ class OneSpark:
             with self._lock:
                 if self._closed or session is not self._session:
                     return
-                clear = 0 if left_behind(session) else clear + 1
-                if not clear and time.monotonic() > until:
+                if not left_behind(session):
+                    until, clear = time.monotonic() + STUCK_S, clear + 1
+                    continue
+                clear = 0
+                # What Spark tells of tasks that come and go is of different moments, but not for as long as this.
+                if time.monotonic() > until:
                     self._end("spark_is_stuck")
                     return
 
