@@ -454,7 +454,7 @@ class Frames(ABC):
     ) -> Group:
         """Output rows that have no place, with the reason where there are files."""
         if recipe.output.files:
-            self._warnings.append(f"rows are told by their values: {why}")
+            self._warnings.append(f"rows are told by their values: {self._why(why)}")
         self._warnings += outcome.warnings
         columns = outcome.columns[:-1] if recipe.names_rows else outcome.columns
         label = self._names.label(node)

@@ -20,7 +20,7 @@ from lineage_core.imported import GONE, marks
 from lineage_core.recipe import Function, Recipe
 from lineage_core.recipe_functions import KEY, checked_key, is_signed, read_key
 from lineage_core.recipe_plan import OpaqueExpression, PythonCall
-from lineage_frames.errors import RefusedError
+from lineage_frames.errors import NotComputedError, RefusedError
 from lineage_frames.expressions import function_name
 from lineage_frames.pyspark_parts import connected
 
@@ -45,7 +45,9 @@ class Runnable:
         except RefusedError as problem:
             if not self.why:
                 raise
-            raise RefusedError(f"{problem} ({'; '.join(self.why)})") from problem
+            # What Spark says may hold values: who answers goes by the kind.
+            kind = NotComputedError if isinstance(problem, NotComputedError) else RefusedError
+            raise kind(f"{problem} ({'; '.join(self.why)})") from problem
 
     def widened(self, reasons: tuple[str, ...]) -> tuple[str, ...]:
         """Reasons why an answer may be too wide, with which code was not run where there are any."""
