@@ -30,9 +30,12 @@ from lineage_frames.sources import view_of
 from lineage_frames.splits import settings_for
 from lineage_frames.vetting import vet_files
 from lineage_store import parquet_rows, valued_rows
+from lineage_store.ingest import ingest
 from lineage_store.parquet_rows import texts_of
 from lineage_store.paths import RowsError
 from lineage_store.rows import ForbiddenRowsError, RootedReader, reading_by
+from lineage_store.spool import Damage, frames_of
+from lineage_store.sqlite import SqliteStore
 from lineage_store.valued_rows import Files, positions_with
 
 pytestmark = pytest.mark.security
@@ -134,6 +137,20 @@ def test_a_pipe_makes_nobody_wait(tmp_path: Path, way: str) -> None:
     os.mkfifo(path)
     with pytest.raises(RowsError, match="no file"):
         READINGS[way](RootedReader([str(tmp_path)]), str(path))
+
+
+def test_a_pipe_in_a_spool_makes_nobody_wait(tmp_path: Path) -> None:
+    app = tmp_path / "app"
+    app.mkdir()
+    os.mkfifo(app / "driver.jsonl")
+    with (
+        SqliteStore(tmp_path / "lineage.db") as store,
+        pytest.raises(OSError, match="it is no file"),
+    ):
+        ingest(store, app)
+    (damage,) = frames_of(app / "driver.jsonl")
+    assert isinstance(damage, Damage)
+    assert "can't be read" in damage.reason
 
 
 @pytest.mark.parametrize("kind", ["parquet", "orc", "csv"])

@@ -380,6 +380,27 @@ def test_a_machine_whose_calls_have_not_been_tried_is_told_to_have_no_filter(
 
 
 @pytest.mark.skipif(not kernel.has_seccomp(), reason="needs seccomp on a machine that is known")
+def test_nothing_of_a_file_is_changed_that_is_open_to_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "in.csv"
+    file.write_text("a")
+    file.chmod(0o600)
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[1]); import kernel\n"
+        "kernel.restrict_calls(network=True)\n"
+        "opened = os.open(sys.argv[2], os.O_RDONLY)\n"
+        "os.fchmod(opened, 0o666)\n"
+        "for change in (lambda: os.fchown(opened, os.getuid(), os.getgid()), lambda: os.setxattr(opened, 'user.a', b'b'),"
+        " lambda: os.removexattr(opened, 'user.a')):\n"
+        "    try: change(); sys.exit('it may')\n"
+        "    except PermissionError: pass"
+    )
+    command = [sys.executable, "-I", "-c", code, str(Path(kernel.__file__).parent), str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert not done.returncode, done.stderr
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(not kernel.has_seccomp(), reason="needs seccomp on a machine that is known")
 def test_calls_are_refused_that_the_kernel_would_look_at() -> None:
     code = (
         "import ctypes, json, sys; sys.path.insert(0, sys.argv[1]); import kernel\n"

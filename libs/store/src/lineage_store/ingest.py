@@ -25,6 +25,7 @@ from lineage_core.packing import PackedBlock
 from lineage_core.trimming import Kept, kept_of
 from lineage_store import spool
 from lineage_store.loading import Loader
+from lineage_store.paths import open_file
 from lineage_store.spool import Damage, Line
 from lineage_store.sqlite import SqliteStore
 
@@ -102,7 +103,7 @@ def ingest(
     """
     folder = Path(spool_app_dir)
     try:
-        stream = (folder / spool.DRIVER_FILE).open("rb")
+        stream = open_file(str(folder / spool.DRIVER_FILE))
     except FileNotFoundError:
         return IngestReport()
     with stream:

@@ -21,6 +21,7 @@ from lineage_core.frame import Frame, decompress, read_frames
 from lineage_core.message import MESSAGE_BYTES_MAX, Message, parse_message
 from lineage_core.packing import PackedBlock, prepare
 from lineage_core.trimming import Kept, cut_block
+from lineage_store.paths import open_file
 
 DRIVER_FILE = "driver.jsonl"
 BLOCKS_FOLDER = "blocks"
@@ -119,7 +120,7 @@ def _is_block_file(path: Path) -> bool:
 def frames_of(path: Path) -> Iterator[Frame | Damage]:
     """Whole frames of a file, then perhaps the damage that ends them. Missing: damage alone."""
     try:
-        with path.open("rb") as stream:
+        with open_file(str(path)) as stream:
             yield from read_frames(stream)
     except TruncatedFrameError as error:
         yield Damage(str(error), truncated=True)

@@ -207,14 +207,17 @@ _CALLS: dict[str, int] = {
     "syslog": 103,
     "iopl": 172,
     "ioperm": 173,
-    # What Landlock lets everybody change of files that they can't open.
+    # What Landlock lets everybody change of files that they can't open, or open to read alone.
     "chown": 92,
+    "fchown": 93,
     "lchown": 94,
     "fchownat": 260,
     "setxattr": 188,
     "lsetxattr": 189,
+    "fsetxattr": 190,
     "removexattr": 197,
     "lremovexattr": 198,
+    "fremovexattr": 199,
     "setxattrat": 463,
     "removexattrat": 466,
     "file_setattr": 469,
@@ -226,6 +229,7 @@ _CALLS: dict[str, int] = {
 
 _CHMOD: dict[str, int] = {
     "chmod": 90,
+    "fchmod": 91,
     "fchmodat": 268,
     "fchmodat2": 452,
 }
