@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -773,5 +774,21 @@ def test_bytes_of_a_masked_file_are_opened_for_nobody(tmp_path: Path) -> None:
         rules(),
         final=True,
     )
+    reader = SeenReader(RowReader(), look)
     with pytest.raises(RowsError, match="masked"):
-        SeenReader(RowReader(), look).opened(str(file))
+        reader.opened(str(file))
+    # A trace computes with it, and masks its answer.
+    computing = reader.computing()
+    with closing(computing.opened(str(file))) as opened:
+        assert opened.read(0, 100) == b"ann,5000\n"
+    assert computing.lines(str(file), *[np.array([1], np.uint64)] * 2) == ["***"]
+    hides = look_at(
+        [Register(app="a", node="0", kind="source", op="textFile", path=str(file))],
+        rules(hidden=frozenset({str(file)})),
+        final=True,
+    )
+    with pytest.raises(RowsError, match="hidden"):
+        SeenReader(RowReader(), hides).computing().opened(str(file))
+    rooted = SeenReader(RootedReader([f"{tmp_path}/other"]), look).computing()
+    with pytest.raises(RowsError, match="not read by this server"):
+        rooted.opened(str(file))

@@ -159,11 +159,13 @@ class NotedTraces:
                 f"by Spark, which this server has not (LINEAGE_SPARK_MASTER is not set): {ELSEWHERE}"
             )
 
+        reader = self._reader.computing() if isinstance(self._reader, SeenReader) else self._reader
+
         def trace(session: SparkSession, limited: Question) -> Answer:
             from lineage_frames.asking import trace_noted
             from lineage_frames.functions import NO_CODE
 
-            return trace_noted(session, self._store, self._reader, limited, noted, key=NO_CODE)
+            return trace_noted(session, self._store, reader, limited, noted, key=NO_CODE)
 
         if find_spec("lineage_frames") is not None:
             from lineage_frames.overwritten import check_before

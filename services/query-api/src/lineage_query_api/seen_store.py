@@ -313,6 +313,10 @@ class SeenReader(RowReader):
             raise RowsError(MASKED_WARNING)
         return self._reader.opened(path, packed=packed)
 
+    def computing(self) -> ComputingReader:
+        """Reads the same for traces."""
+        return ComputingReader(self._reader, self._look)
+
     def header(self, path: str) -> str | None:
         """The first line of a file as it is, to be compared and never shown; None where it can't be told."""
         try:
@@ -400,6 +404,14 @@ class SeenReader(RowReader):
         if shown.masked:
             return [None if text is None else MASK for text in texts]
         return list(texts)
+
+
+class ComputingReader(SeenReader):
+    """Opens files that are masked, too: for traces that compute with rows, and whose answer is masked."""
+
+    def opened(self, path: str, *, packed: bool = False) -> Bytes:
+        self._shown_of(Spellings().of(path))
+        return self._reader.opened(path, packed=packed)
 
 
 class SeenNames(Names):
