@@ -110,14 +110,6 @@ class RowReader:
         """
         return Bytes(path, packed=packed)
 
-    def to_trace(self, path: str) -> Bytes:
-        """The bytes of a file, as they lie there, for a trace that looks for rows in them; what it answers is another matter.
-
-        Raises:
-            RowsError: as :meth:`opened`.
-        """
-        return self.opened(path, packed=True)
-
     def is_folder(self, path: str) -> bool:
         """Whether a text names a folder of this machine."""
         return os.path.isdir(plain_path(path))
@@ -475,9 +467,9 @@ def opened(path: str) -> IO[bytes]:
     """A file, as it lies there, opened by the reader of the question that is being answered; any file where there is none.
 
     Raises:
-        RowsError: as :meth:`RowReader.to_trace`.
+        RowsError: as :meth:`RowReader.opened`.
     """
-    return _READING.get().to_trace(path).stream
+    return _READING.get().opened(path, packed=True).stream
 
 
 def _named(path: str, state: FileState) -> list[str]:

@@ -317,11 +317,6 @@ class SeenReader(RowReader):
         """Reads the same for traces."""
         return ComputingReader(self._reader, self._look)
 
-    def to_trace(self, path: str) -> Bytes:
-        """As :meth:`RowReader.to_trace`: rows are masked in the answer."""
-        self._shown_of(Spellings().of(path))
-        return self._reader.to_trace(path)
-
     def header(self, path: str) -> str | None:
         """The first line of a file as it is, to be compared and never shown; None where it can't be told."""
         try:
