@@ -62,14 +62,18 @@ test: setup page $(SPARK_CLASSES) ## Run the tests against real servers (install
 	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/pytest -q $(TWO_AT_ONCE) -m 'not long' $(ARGS)
 
+.PHONY: test-unit
+test-unit: setup ## Run the unit tests: Python alone, no server, page or Java
+	@$(BIN)/pytest -q $(TWO_AT_ONCE) -m 'unit and not integration and not long' tests/unit $(ARGS)
+
 .PHONY: test-long
 test-long: setup page $(SPARK_CLASSES) ## Run the slow tests that `make test` leaves out
 	@scripts/servers.sh ensure
 	@$(WITH_JAVA) $(BIN)/pytest -q $(TWO_AT_ONCE) -m long $(ARGS)
 
 # Drivers of tests start a third quicker with it.
-$(SPARK_CLASSES): $(STAMP) tests/jvm.py
-	@$(WITH_JAVA) $(BIN)/python -m tests.jvm $@
+$(SPARK_CLASSES): $(STAMP) tests/support/jvm.py
+	@$(WITH_JAVA) $(BIN)/python -m tests.support.jvm $@
 
 IN_SPARK35 = PATH="$(abspath $(SPARK35))/bin:$$PATH" $(WITH_JAVA) $(SPARK35)/bin/pytest -q $(TWO_AT_ONCE)
 

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from lineage_kafka.topics import Topics
-    from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest, ServersOfTheRun
+    from tests.support.servers import (
+        KafkaUnderTest,
+        Neo4jUnderTest,
+        RedisUnderTest,
+        ServersOfTheRun,
+    )
 
 # The same examples on every run and every machine: a red build is never a matter of luck. No deadline,
 # and no check of how long examples take to draw, because a busy machine is slow, not wrong.
@@ -52,7 +57,7 @@ def spark_context() -> Iterator[SparkContext]:
     """One plain SparkContext for the whole run: two cores, quick at tiny queries, functions of the tests importable."""
     from pyspark import SparkConf, SparkContext
 
-    from tests import jvm
+    from tests.support import jvm
 
     for name, value in jvm.quick().items():
         os.environ.setdefault(name, value)
@@ -82,7 +87,7 @@ def spark_context() -> Iterator[SparkContext]:
 @pytest.fixture(scope="session")
 def servers_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServersOfTheRun]:
     """Ends what the fixtures below start, and removes its files."""
-    from tests.servers import guarded
+    from tests.support.servers import guarded
 
     with guarded(tmp_path_factory.mktemp("servers")) as servers:
         yield servers

@@ -11,8 +11,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lineage_emitter import LineageContext
-from tests.flights_demo import Demo, run_demo
-from tests.job_runs import STORE
+from tests.support.flights_demo import Demo, run_demo
+from tests.support.job_runs import STORE
 
 Capture = Callable[..., LineageContext]
 

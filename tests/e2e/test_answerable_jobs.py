@@ -19,7 +19,7 @@ from lineage_frames.answerable import refusals
 from lineage_frames.errors import RefusedError
 from lineage_frames.tracing import trace_back
 from lineage_store.opening import open_store
-from tests.job_runs import STORE
+from tests.support.job_runs import STORE
 
 pytestmark = pytest.mark.e2e
 

@@ -25,8 +25,8 @@ from lineage_frames.pyspark_parts import SPARK_ERRORS
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.sqlite import SqliteStore
-from tests import jvm
-from tests.job_runs import CLI, run_captured, run_program, stored, write_job
+from tests.support import jvm
+from tests.support.job_runs import CLI, run_captured, run_program, stored, write_job
 
 pytestmark = pytest.mark.e2e
 

@@ -21,7 +21,7 @@ from lineage_store.asking import Asker, Question
 from lineage_store.noted import NotedPlace, NotedRowError
 from lineage_store.opening import open_store
 from lineage_store.rows import RowReader
-from tests.job_runs import STORE, ask, part_files
+from tests.support.job_runs import STORE, ask, part_files
 
 pytestmark = pytest.mark.e2e
 Capture = Callable[..., LineageContext]

@@ -19,7 +19,7 @@ from lineage_store.answers import Answer
 from lineage_store.asking import Asker, Question
 from lineage_store.opening import open_store
 from lineage_store.rows import RowReader
-from tests.job_runs import STORE, judged, lineage, run_captured, verify, write_job
+from tests.support.job_runs import STORE, judged, lineage, run_captured, verify, write_job
 
 pytestmark = pytest.mark.e2e
 

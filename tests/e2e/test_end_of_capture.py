@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lineage_core.verdict import Verdict
 from lineage_emitter import LineageContext
 from lineage_emitter.frames import hooks, noting, plan_text, plans
-from tests.job_runs import applications, judged, run_captured, write_job
+from tests.support.job_runs import applications, judged, run_captured, write_job
 
 pytestmark = pytest.mark.e2e
 

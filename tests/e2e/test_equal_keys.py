@@ -10,9 +10,9 @@ import pytest
 from pyspark import SparkContext
 
 from lineage_emitter import LineageContext
-from tests.case_blind import CaseBlind
-from tests.job_runs import STORE, judged, traced
-from tests.own_keys import Colour, Point, User
+from tests.support.case_blind import CaseBlind
+from tests.support.job_runs import STORE, judged, traced
+from tests.support.own_keys import Colour, Point, User
 
 pytestmark = pytest.mark.e2e
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.flights_demo import Demo
-from tests.job_runs import CLI, run_program
+from tests.support.flights_demo import Demo
+from tests.support.job_runs import CLI, run_program
 
 pytestmark = pytest.mark.e2e
 

@@ -18,7 +18,7 @@ from lineage_emitter import LineageContext, LineageRDD
 from lineage_emitter.errors import SettingsError, TracingError, UnsupportedOperatorError
 from lineage_emitter.rdd import _refused
 from lineage_store.opening import open_store
-from tests.job_runs import (
+from tests.support.job_runs import (
     STORE,
     judged,
     run_program,

@@ -16,9 +16,9 @@ import pytest
 from lineage.stack.ports import free_ports
 from lineage_frames.connected import connect
 from lineage_frames.errors import NoSparkError
-from tests.job_runs import CLI, STORE, process, run_captured, run_program, write_job
-from tests.linker_worker import until
-from tests.probing import asked
+from tests.support.job_runs import CLI, STORE, process, run_captured, run_program, write_job
+from tests.support.linker_worker import until
+from tests.support.probing import asked
 
 pytestmark = pytest.mark.e2e
 

@@ -18,7 +18,7 @@ from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.frames import plans
 from lineage_store.noted import NotedRowError
 from lineage_store.opening import open_store
-from tests.job_runs import (
+from tests.support.job_runs import (
     STORE,
     applications,
     graph,
@@ -30,7 +30,7 @@ from tests.job_runs import (
     verify,
     write_job,
 )
-from tests.versions import IN_35
+from tests.support.versions import IN_35
 
 pytestmark = pytest.mark.e2e
 

@@ -25,9 +25,9 @@ from lineage_frames.errors import NotComputedError
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.exports import Exported, Options
-from tests.api_server import readers, serving
-from tests.job_runs import STORE
-from tests.page import npm
+from tests.support.api_server import readers, serving
+from tests.support.job_runs import STORE
+from tests.support.page import npm
 
 pytestmark = pytest.mark.e2e
 

@@ -35,8 +35,8 @@ from lineage_store.exports import ExportError, Options
 from lineage_store.finding import NotFoundError
 from lineage_store.noted import NotedRowError
 from lineage_store.rows import RowReader
-from tests.api_server import readers, serving
-from tests.job_runs import CLI, STORE, lineage, run_captured, run_program, stored, write_job
+from tests.support.api_server import readers, serving
+from tests.support.job_runs import CLI, STORE, lineage, run_captured, run_program, stored, write_job
 
 pytestmark = pytest.mark.e2e
 

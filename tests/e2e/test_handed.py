@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lineage_emitter import LineageContext
-from tests.job_runs import judged, traced_items
+from tests.support.job_runs import judged, traced_items
 
 pytestmark = pytest.mark.e2e
 

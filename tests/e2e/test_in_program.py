@@ -23,7 +23,7 @@ from lineage_store.asking import Asker, Question
 from lineage_store.opening import open_store
 from lineage_store.places import LocationError
 from lineage_store.rows import RowReader
-from tests.job_runs import STORE, judged
+from tests.support.job_runs import STORE, judged
 
 pytestmark = pytest.mark.e2e
 

@@ -23,7 +23,7 @@ from lineage_core.folding import folded
 from lineage_emitter import LineageContext
 from lineage_store.flowchart import mermaid_text
 from lineage_store.opening import open_store
-from tests.job_runs import STORE, Row, judged, traced, traced_items
+from tests.support.job_runs import STORE, Row, judged, traced, traced_items
 
 pytestmark = pytest.mark.e2e
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark import RDD
 
 from lineage_emitter import LineageContext
-from tests.job_runs import judged
+from tests.support.job_runs import judged
 
 pytestmark = pytest.mark.e2e
 

@@ -17,7 +17,7 @@ from lineage_core.trace_result import Direction, TraceError
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.verdicts import verdict_of
-from tests.job_runs import CLI, STORE, lineage, run_captured, run_program, stored, write_job
+from tests.support.job_runs import CLI, STORE, lineage, run_captured, run_program, stored, write_job
 
 pytestmark = pytest.mark.e2e
 

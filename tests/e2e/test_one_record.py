@@ -14,8 +14,8 @@ from pyspark import SparkContext
 from lineage_core.trace_result import Direction
 from lineage_emitter import LineageContext, exact
 from lineage_store.opening import open_store
-from tests.job_runs import STORE, ask, judged, traced
-from tests.own_keys import User
+from tests.support.job_runs import STORE, ask, judged, traced
+from tests.support.own_keys import User
 
 pytestmark = pytest.mark.e2e
 

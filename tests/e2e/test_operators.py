@@ -14,7 +14,7 @@ from lineage_core.message import Job, Register
 from lineage_emitter import LineageContext
 from lineage_store.opening import open_store
 from lineage_store.places import LocationError
-from tests.job_runs import STORE, judged, traced, traced_items
+from tests.support.job_runs import STORE, judged, traced, traced_items
 
 pytestmark = pytest.mark.e2e
 

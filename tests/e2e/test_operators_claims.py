@@ -15,9 +15,9 @@ from lineage_core.trace_result import Direction
 from lineage_core.tracing import Tracer
 from lineage_emitter import LineageContext
 from lineage_store.opening import open_store
-from tests.job_runs import STORE, judged
-from tests.memory_graph import outputs_of
-from tests.unit.test_operators_page import claims
+from tests.support.job_runs import STORE, judged
+from tests.support.memory_graph import outputs_of
+from tests.unit.emitter.test_operators_page import claims
 
 pytestmark = pytest.mark.e2e
 

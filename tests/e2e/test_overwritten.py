@@ -20,8 +20,8 @@ from lineage_frames.errors import ChangedSourceError, RowError
 from lineage_query_api.one_spark import OneSpark
 from lineage_store.answers import Answer
 from lineage_store.asking import Question
-from tests.api_server import serving
-from tests.job_runs import STORE, part_files, stored
+from tests.support.api_server import serving
+from tests.support.job_runs import STORE, part_files, stored
 
 pytestmark = pytest.mark.e2e
 Capture = Callable[..., LineageContext]

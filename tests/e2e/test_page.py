@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from lineage_query_api.auth import new_token
-from tests.api_server import serving
-from tests.flights_demo import Demo
-from tests.page import npm
-from tests.stored_lineage import store_run
+from tests.support.api_server import serving
+from tests.support.flights_demo import Demo
+from tests.support.page import npm
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.e2e
 

@@ -16,7 +16,7 @@ from lineage_store.ingest import ingest_all
 from lineage_store.opening import open_store
 from lineage_store.sqlite import SqliteStore
 from tests.e2e.conftest import Capture
-from tests.job_runs import (
+from tests.support.job_runs import (
     STORE,
     applications,
     environment,

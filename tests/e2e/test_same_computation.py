@@ -15,7 +15,7 @@ from pyspark import RDD, SparkContext, StorageLevel
 
 from lineage_emitter import LineageContext, LineageRDD
 from lineage_emitter.pyspark_parts import portable_hash
-from tests.job_runs import contents
+from tests.support.job_runs import contents
 
 pytestmark = pytest.mark.e2e
 

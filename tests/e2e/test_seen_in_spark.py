@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.job_runs import run_captured, run_plain, verify, write_job
+from tests.support.job_runs import run_captured, run_plain, verify, write_job
 
 pytestmark = pytest.mark.e2e
 

@@ -24,10 +24,10 @@ from lineage_store.asking import Question
 from lineage_store.copying import copy_application
 from lineage_store.exports import ExportError, Options
 from lineage_store.opening import open_store
-from tests.api_server import serving
-from tests.job_runs import STORE, part_files
-from tests.servers import Neo4jUnderTest
-from tests.stores import empty_neo4j
+from tests.support.api_server import serving
+from tests.support.job_runs import STORE, part_files
+from tests.support.servers import Neo4jUnderTest
+from tests.support.stores import empty_neo4j
 
 pytestmark = pytest.mark.e2e
 Begin = Callable[[], LineageContext]

@@ -19,7 +19,7 @@ from lineage_emitter import LineageContext
 from lineage_store.asking import Asker, Question
 from lineage_store.opening import open_store
 from lineage_store.rows import RowReader
-from tests.job_runs import STORE, contents, judged, traced, traced_each, traced_items
+from tests.support.job_runs import STORE, contents, judged, traced, traced_each, traced_items
 
 pytestmark = pytest.mark.e2e
 

@@ -18,7 +18,7 @@ from lineage_core.trace_result import Direction
 from lineage_core.tracing import trace
 from lineage_emitter import LineageContext, actions, commit_thread
 from lineage_store.opening import open_store
-from tests.job_runs import STORE, judged, traced_items
+from tests.support.job_runs import STORE, judged, traced_items
 
 pytestmark = pytest.mark.e2e
 

@@ -19,14 +19,14 @@ from lineage.access import Access, StoredAccess, open_access
 from lineage_store.copying import copy_application
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.opening import open_store
-from tests.api_server import serving
 from tests.hunt.claims import Finding
 from tests.hunt.frame_kind import quick_session
 from tests.hunt.loads import Loads
 from tests.hunt.loads_claims import Answers
 from tests.hunt.loads_kind import questions
-from tests.servers import Neo4jUnderTest
-from tests.stores import empty_neo4j
+from tests.support.api_server import serving
+from tests.support.servers import Neo4jUnderTest
+from tests.support.stores import empty_neo4j
 
 pytestmark = pytest.mark.e2e
 

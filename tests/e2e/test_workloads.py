@@ -17,7 +17,7 @@ from benchmarks.pairs import RunError, Setup
 from benchmarks.witnesses import of_ranks
 from lineage_emitter import LineageContext
 from lineage_store.opening import open_store
-from tests.job_runs import STORE, judged
+from tests.support.job_runs import STORE, judged
 
 pytestmark = pytest.mark.e2e
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from lineage_emitter import LineageContext, spark_writes
 from lineage_emitter.spark_writes import SparkWrites, Write
 from scripts.compile_listener import compiled
-from tests.job_runs import judged
-from tests.versions import IN_35
+from tests.support.job_runs import judged
+from tests.support.versions import IN_35
 
 pytestmark = pytest.mark.e2e
 

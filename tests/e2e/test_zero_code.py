@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.job_runs import (
+from tests.support.job_runs import (
     CLI,
     applications,
     contents,

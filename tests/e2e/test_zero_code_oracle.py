@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 
 from lineage_core.message import Begin
-from tests.job_runs import run_program
 from tests.oracle.brute import evaluate
 from tests.oracle.budget import examples
 from tests.oracle.captured import SpoolReader, of_one_program
@@ -17,6 +16,7 @@ from tests.oracle.compare import assert_witnesses, sink_items
 from tests.oracle.model import Program
 from tests.oracle.program import programs
 from tests.oracle.spark import Outcome
+from tests.support.job_runs import run_program
 
 pytestmark = pytest.mark.e2e
 

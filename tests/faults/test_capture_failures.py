@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from lineage_emitter import LineageContext
 from lineage_emitter.dispatch.driver_spool import DriverSpool
 from lineage_emitter.errors import CaptureFailedError
-from tests.job_runs import (
+from tests.support.job_runs import (
     STORE,
     contents,
     judged,

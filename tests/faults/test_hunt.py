@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.hunt.put_back import FAULTS, Fault, put_back, seconds_until_found
-from tests.job_runs import environment
+from tests.support.job_runs import environment
 
 pytestmark = pytest.mark.faults
 

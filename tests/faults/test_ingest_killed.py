@@ -19,7 +19,7 @@ from lineage_core.block import BlockId
 from lineage_store import ingest as ingest_module
 from lineage_store.ingest import ingest
 from lineage_store.sqlite import SqliteStore
-from tests.spool_builder import APP, Spool, block, contents, word_count
+from tests.support.spool_builder import APP, Spool, block, contents, word_count
 
 pytestmark = pytest.mark.faults
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from lineage.access import open_access
 from lineage_core.trace_result import Direction
 from lineage_store.asking import Question
-from tests.job_runs import STORE, applications, lineage, run_captured, verify, write_job
+from tests.support.job_runs import STORE, applications, lineage, run_captured, verify, write_job
 
 pytestmark = pytest.mark.faults
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from lineage_kafka.topics import Topics
-from tests.linker_job import Job, make_job
-from tests.linker_memory import MemoryLinker
-from tests.linker_worker import Pipeline, Worker, until
-from tests.servers import KafkaUnderTest, RedisUnderTest
+from tests.support.linker_job import Job, make_job
+from tests.support.linker_memory import MemoryLinker
+from tests.support.linker_worker import Pipeline, Worker, until
+from tests.support.servers import KafkaUnderTest, RedisUnderTest
 
 pytestmark = pytest.mark.faults
 

@@ -28,7 +28,7 @@ from redis.exceptions import RedisError
 from lineage_core.verdict import ABANDONED_AFTER_S
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.verdicts import verdict_of
-from tests.job_runs import (
+from tests.support.job_runs import (
     CLI,
     Row,
     run_captured,
@@ -37,7 +37,7 @@ from tests.job_runs import (
     verify,
     write_job,
 )
-from tests.pipeline import (
+from tests.support.pipeline import (
     COMPLETE_LIMIT_S,
     POLL_S,
     Chaos,
@@ -46,8 +46,8 @@ from tests.pipeline import (
     kill_process,
     pipeline,
 )
-from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
-from tests.stores import address_of
+from tests.support.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
+from tests.support.stores import address_of
 
 pytestmark = pytest.mark.faults
 

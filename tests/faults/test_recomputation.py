@@ -15,7 +15,7 @@ import pytest
 from lineage_core.verdict import ABANDONED_AFTER_S
 from lineage_store.sqlite import SqliteStore
 from lineage_store.verdicts import verdict_of
-from tests.job_runs import (
+from tests.support.job_runs import (
     STORE,
     Row,
     applications,

@@ -13,7 +13,7 @@ from lineage_store.asking import Asker, Question
 from lineage_store.opening import open_store
 from lineage_store.rows import RowReader
 from tests.faults.test_recomputation import LOGGING, QUIET, environment
-from tests.job_runs import STORE, run_captured, verify, write_job
+from tests.support.job_runs import STORE, run_captured, verify, write_job
 
 pytestmark = pytest.mark.faults
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.job_runs import (
+from tests.support.job_runs import (
     lineage,
     run_captured,
     run_plain,
@@ -15,7 +15,7 @@ from tests.job_runs import (
     verify,
     write_job,
 )
-from tests.two_hosts import two_hosts
+from tests.support.two_hosts import two_hosts
 
 pytestmark = pytest.mark.faults
 

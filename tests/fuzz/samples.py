@@ -47,7 +47,7 @@ from lineage_core.sealing import seal_of
 from lineage_linker.sides import Waiting, pack_side, pack_waiting
 from lineage_store.spool import DRIVER_FILE
 from tests.fuzz.recipes import RECIPES
-from tests.stored_lineage import spool_run
+from tests.support.stored_lineage import spool_run
 
 APP = "app-1"
 A, B = BlockId("4", 0, 17, 2), BlockId("word-count.1", 3, 2**40, 0)

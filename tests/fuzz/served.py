@@ -19,8 +19,8 @@ from lineage_store.ingest import ingest_all
 from lineage_store.opening import open_store
 from lineage_store.sqlite import SqliteStore
 from tests.fuzz.recipes import RECIPES
-from tests.spool_builder import Spool
-from tests.stored_lineage import store_run
+from tests.support.spool_builder import Spool
+from tests.support.stored_lineage import store_run
 
 RDD_APP, FRAMES_APP = "app-1", "app-2"
 

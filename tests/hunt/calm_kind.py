@@ -27,7 +27,7 @@ from tests.hunt.claims import Claim, Finding
 from tests.hunt.hunting import Kind
 from tests.hunt.pure_kinds import NOW, stores
 from tests.oracle.brute import Witnesses
-from tests.spool_builder import Spool
+from tests.support.spool_builder import Spool
 
 JOBS = 60
 """Jobs of one application: what a store does once for each costs more than a job."""

@@ -30,9 +30,9 @@ from lineage_store.sqlite import SqliteStore
 from tests.hunt.claims import Claim, Finding
 from tests.hunt.hunting import Kind
 from tests.hunt.simulated import Simulated, jobs
-from tests.linker_job import frame_of, value_of
-from tests.linker_memory import MemoryAppState, MemoryLinker, Received
-from tests.spool_builder import Spool
+from tests.support.linker_job import frame_of, value_of
+from tests.support.linker_memory import MemoryAppState, MemoryLinker, Received
+from tests.support.spool_builder import Spool
 
 NOW = 2001.0
 STORE_APPS = 500

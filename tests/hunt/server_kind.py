@@ -32,11 +32,11 @@ from tests.hunt.hunting import Kind
 from tests.hunt.pure_kinds import held, orders
 from tests.hunt.simulated import Simulated, jobs
 from tests.hunt.striking import OFTEN, STRIKES, Victims
-from tests.linker_job import frame_of, value_of
-from tests.pipeline import Pipeline, pipeline
-from tests.servers import guarded
-from tests.stores import address_of
-from tests.writer_process import ends
+from tests.support.linker_job import frame_of, value_of
+from tests.support.pipeline import Pipeline, pipeline
+from tests.support.servers import guarded
+from tests.support.stores import address_of
+from tests.support.writer_process import ends
 
 PATIENCE_S = 120.0
 POLL_S = 0.2

@@ -26,8 +26,8 @@ from lineage_core.message import (
     Totals,
 )
 from lineage_core.region import Region
-from tests.linker_job import keyed
 from tests.oracle.brute import Witnesses
+from tests.support.linker_job import keyed
 
 SOURCE, KEPT, SHUFFLE, SINK = "1", "4", "2", "3"
 KEY_SPREAD = 0x9E37_79B9_7F4A_7C15

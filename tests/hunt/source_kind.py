@@ -26,13 +26,13 @@ from lineage_store.opening import open_store
 from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
-from tests.api_server import serving
 from tests.hunt.claims import Finding
 from tests.hunt.hunting import Kind
-from tests.stored_lineage import store_run
+from tests.support.api_server import serving
+from tests.support.stored_lineage import store_run
 
 TEXT = "i-0\n1\ni-2\n3\r4\n5\n"
-"""As long, line by line, as the text of `tests.stored_lineage`; each row is another one."""
+"""As long, line by line, as the text of `tests.support.stored_lineage`; each row is another one."""
 ROWS = {
     ("0", 0): "i-0",
     ("0", 1): "1",

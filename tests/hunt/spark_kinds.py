@@ -13,7 +13,6 @@ from types import MappingProxyType
 from hypothesis import strategies as st
 from pyspark import SparkConf, SparkContext
 
-from tests import jvm
 from tests.hunt.application import Attempt, applications
 from tests.hunt.claims import Finding
 from tests.hunt.harm import CALM, Harm
@@ -22,7 +21,8 @@ from tests.hunt.identity import numbered
 from tests.hunt.shapes import SHAPES
 from tests.oracle.model import Program, Sink, Source, Step
 from tests.oracle.program import programs, sources
-from tests.two_hosts import two_hosts
+from tests.support import jvm
+from tests.support.two_hosts import two_hosts
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS_EACH = 40

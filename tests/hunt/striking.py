@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from lineage.stack.errors import StackError
 from lineage.stack.neo4j_server import DATABASE
-from tests.pipeline import Pipeline, ServiceUnderTest
+from tests.support.pipeline import Pipeline, ServiceUnderTest
 
 ASKED_S = 30.0
 

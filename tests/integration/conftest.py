@@ -7,7 +7,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from benchmarks.frames_oracle import ParquetTables
-from tests.frame_tables import ORDERS, PLACES
+from tests.support.frame_tables import ORDERS, PLACES
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.api_server import word_count_served
+from tests.support.api_server import word_count_served
 
 pytestmark = pytest.mark.integration
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -14,11 +14,11 @@ from lineage_kafka.topics import Topics
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.sqlite import SqliteStore
-from tests.edge_log import EdgeLog, word_count_log
-from tests.jvm import OPTIONS
-from tests.servers import KafkaUnderTest, Native, Neo4jUnderTest, guarded
-from tests.stores import address_of
-from tests.writer_process import WriterProcess, ends, send, wait_until
+from tests.support.edge_log import EdgeLog, word_count_log
+from tests.support.jvm import OPTIONS
+from tests.support.servers import KafkaUnderTest, Native, Neo4jUnderTest, guarded
+from tests.support.stores import address_of
+from tests.support.writer_process import WriterProcess, ends, send, wait_until
 
 pytestmark = pytest.mark.integration
 

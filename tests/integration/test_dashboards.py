@@ -15,11 +15,11 @@ from lineage_emitter import LineageApi
 from lineage_emitter.settings import read_settings as emitter_settings
 from lineage_query_api.app import create_app
 from lineage_query_api.settings import read_settings
-from tests.api_server import running
-from tests.grafana import RULES, Target, alerts, metrics_in, targets
-from tests.pipeline import POLL_S, Pipeline, pipeline
-from tests.prometheus import Prometheus, prometheus
-from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
+from tests.support.api_server import running
+from tests.support.grafana import RULES, Target, alerts, metrics_in, targets
+from tests.support.pipeline import POLL_S, Pipeline, pipeline
+from tests.support.prometheus import Prometheus, prometheus
+from tests.support.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
 
 pytestmark = pytest.mark.integration
 

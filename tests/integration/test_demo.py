@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.job_runs import run_program, write_job
-from tests.pipeline import Pipeline, pipeline
-from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
+from tests.support.job_runs import run_program, write_job
+from tests.support.pipeline import Pipeline, pipeline
+from tests.support.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
 
 pytestmark = pytest.mark.integration
 

@@ -19,11 +19,11 @@ from lineage_kafka.topics import Topics
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.sqlite import SqliteStore
-from tests.api_server import serving
-from tests.edge_log import word_count_log
-from tests.servers import KafkaUnderTest, Neo4jUnderTest
-from tests.stores import empty_neo4j
-from tests.writer_process import WriterProcess, dead_letters, send, wait_until
+from tests.support.api_server import serving
+from tests.support.edge_log import word_count_log
+from tests.support.servers import KafkaUnderTest, Neo4jUnderTest
+from tests.support.stores import empty_neo4j
+from tests.support.writer_process import WriterProcess, dead_letters, send, wait_until
 
 pytestmark = pytest.mark.integration
 

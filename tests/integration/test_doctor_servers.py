@@ -9,7 +9,7 @@ from redis import Redis
 
 from lineage.doctor import examine
 from lineage_kafka.topics import Topics
-from tests.servers import KafkaUnderTest, RedisUnderTest
+from tests.support.servers import KafkaUnderTest, RedisUnderTest
 
 pytestmark = pytest.mark.integration
 

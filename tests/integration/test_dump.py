@@ -36,9 +36,9 @@ from lineage_store.copying import copy_application
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.sqlite import SqliteStore
-from tests import flow_blocks
-from tests.servers import Neo4jUnderTest
-from tests.stores import empty_neo4j
+from tests.support import flow_blocks
+from tests.support.servers import Neo4jUnderTest
+from tests.support.stores import empty_neo4j
 
 pytestmark = pytest.mark.integration
 

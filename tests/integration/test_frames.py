@@ -24,8 +24,8 @@ from lineage_frames.locations import locations
 from lineage_frames.tracing import trace_back
 from lineage_frames.unknown import UNKNOWN
 from lineage_frames.witnesses import Witnesses
-from tests.frame_tables import ORDERS, QUERIES
-from tests.versions import IN_35
+from tests.support.frame_tables import ORDERS, QUERIES
+from tests.support.versions import IN_35
 
 pytestmark = pytest.mark.integration
 

@@ -17,7 +17,7 @@ from lineage_frames.locations import locations
 from lineage_frames.rows import output_of, place_in, values_at
 from lineage_frames.tracing import trace_back
 from lineage_store.opening import open_store
-from tests.job_runs import STORE, run_captured
+from tests.support.job_runs import STORE, run_captured
 from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import HERE
 

@@ -14,8 +14,8 @@ import pytest
 from lineage_store.paths import RowsError
 from lineage_store.rows import RowReader
 from lineage_store.table_commits import EARLIER, commits_of
+from tests.support.versions import IN_35
 from tests.tables.ran import Ran
-from tests.versions import IN_35
 
 pytestmark = [
     pytest.mark.integration,

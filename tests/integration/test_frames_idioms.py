@@ -1,4 +1,4 @@
-"""Everyday idioms (`tests.frame_idioms`), traced for some rows that they give (the profile ``deep``: all), against the truth that the rows tell themselves.
+"""Everyday idioms (`tests.support.frame_idioms`), traced for some rows that they give (the profile ``deep``: all), against the truth that the rows tell themselves.
 
 Whatever is said, *exact* must be the truth and *superset* must hold it.
 """
@@ -24,7 +24,8 @@ from lineage_frames.forward import trace_forward
 from lineage_frames.rows import output_of, places_of
 from lineage_frames.tracing import trace_back
 from lineage_frames.unknown import UNKNOWN
-from tests.frame_idioms import (
+from tests.oracle.budget import examples
+from tests.support.frame_idioms import (
     EXACT,
     IDIOMS,
     NAMES,
@@ -36,8 +37,7 @@ from tests.frame_idioms import (
     Idiom,
     Truth,
 )
-from tests.frame_tables import placed_rows, written
-from tests.oracle.budget import examples
+from tests.support.frame_tables import placed_rows, written
 
 pytestmark = pytest.mark.integration
 

@@ -14,9 +14,9 @@ from confluent_kafka import Producer
 from lineage_core.recipe import Recipe
 from lineage_store.opening import open_store
 from lineage_store.port import GraphStore
-from tests.job_runs import STORE, run_captured, write_job
-from tests.pipeline import COMPLETE_LIMIT_S, POLL_S, Pipeline, pipeline
-from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
+from tests.support.job_runs import STORE, run_captured, write_job
+from tests.support.pipeline import COMPLETE_LIMIT_S, POLL_S, Pipeline, pipeline
+from tests.support.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 

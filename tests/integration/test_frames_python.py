@@ -24,7 +24,7 @@ from lineage_frames.errors import RefusedError
 from lineage_frames.forward import trace_forward
 from lineage_frames.tracing import trace_back
 from lineage_frames.witnesses import Witnesses
-from tests.versions import IN_35, not_in_35
+from tests.support.versions import IN_35, not_in_35
 
 pytestmark = pytest.mark.integration
 

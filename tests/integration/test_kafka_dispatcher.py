@@ -30,9 +30,9 @@ from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
 from lineage_store.ingest import ingest_all
 from lineage_store.spool import frames_of
 from lineage_store.sqlite import SqliteStore
-from tests.drained import Drained, as_spool, drain
-from tests.job_runs import environment
-from tests.servers import KafkaUnderTest
+from tests.support.drained import Drained, as_spool, drain
+from tests.support.job_runs import environment
+from tests.support.servers import KafkaUnderTest
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

@@ -22,8 +22,8 @@ from lineage_core.verdict import Verdict
 from lineage_kafka.topics import Topics
 from lineage_store.ingest import ingest_all
 from lineage_store.sqlite import SqliteStore
-from tests.drained import Drained, as_spool, drain
-from tests.job_runs import (
+from tests.support.drained import Drained, as_spool, drain
+from tests.support.job_runs import (
     CLI,
     STORE,
     Row,
@@ -34,7 +34,7 @@ from tests.job_runs import (
     traced,
     write_job,
 )
-from tests.servers import KafkaUnderTest
+from tests.support.servers import KafkaUnderTest
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 

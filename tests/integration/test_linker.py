@@ -16,10 +16,10 @@ from lineage_core.dead_letter import read_dead_record
 from lineage_core.frame import pack_frame, read_frames
 from lineage_core.message import DeadLetter, End, parse_message
 from lineage_kafka.topics import Topics
-from tests.linker_job import Job, make_job
-from tests.linker_memory import MemoryLinker
-from tests.linker_worker import Pipeline, Worker, until
-from tests.servers import KafkaUnderTest, RedisUnderTest
+from tests.support.linker_job import Job, make_job
+from tests.support.linker_memory import MemoryLinker
+from tests.support.linker_worker import Pipeline, Worker, until
+from tests.support.servers import KafkaUnderTest, RedisUnderTest
 
 pytestmark = pytest.mark.integration
 

@@ -31,9 +31,9 @@ from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.opening import open_store
 from lineage_store.sqlite import SqliteStore
 from tests.property.test_linking_property import Case, cases
-from tests.servers import Neo4jUnderTest
-from tests.spool_builder import APP, RECOMPUTED_EXACT, block, write_recomputed
-from tests.stores import address_of, empty_neo4j
+from tests.support.servers import Neo4jUnderTest
+from tests.support.spool_builder import APP, RECOMPUTED_EXACT, block, write_recomputed
+from tests.support.stores import address_of, empty_neo4j
 
 pytestmark = pytest.mark.integration
 

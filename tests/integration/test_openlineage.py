@@ -29,10 +29,10 @@ from lineage_store.openlineage.settings import OpenLineageSettings
 from lineage_store.sqlite import SqliteStore
 from lineage_writer.metrics import Metrics
 from lineage_writer.telling import Teller
-from tests.servers import Neo4jUnderTest
-from tests.stored_lineage import store_run
-from tests.stores import empty_neo4j
-from tests.writer_process import wait_until
+from tests.support.servers import Neo4jUnderTest
+from tests.support.stored_lineage import store_run
+from tests.support.stores import empty_neo4j
+from tests.support.writer_process import wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -22,8 +22,8 @@ from lineage_store.asking import Asker, Question
 from lineage_store.exports import FORMATS, export
 from lineage_store.opening import open_store
 from lineage_store.rows import RowReader
-from tests.api_server import serving, word_count_served
-from tests.stored_lineage import store_run
+from tests.support.api_server import serving, word_count_served
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.integration
 

@@ -40,14 +40,14 @@ from lineage_store.record_flows import (
 )
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
-from tests.api_server import serving
-from tests.job_runs import STORE
-from tests.memory_graph import MemoryGraph, associations
 from tests.property.test_tracing_property import graphs
-from tests.servers import Neo4jUnderTest
-from tests.spool_builder import APP, block
-from tests.stored_lineage import store_run
-from tests.stores import empty_neo4j
+from tests.support.api_server import serving
+from tests.support.job_runs import STORE
+from tests.support.memory_graph import MemoryGraph, associations
+from tests.support.servers import Neo4jUnderTest
+from tests.support.spool_builder import APP, block
+from tests.support.stored_lineage import store_run
+from tests.support.stores import empty_neo4j
 
 pytestmark = pytest.mark.integration
 

@@ -20,7 +20,7 @@ from lineage_frames.relations import Relations
 from lineage_frames.rows import output_of, values_at
 from lineage_frames.tracing import trace_back
 from lineage_frames.witnesses import Witnesses
-from tests.frame_tables import QUERIES, placed_rows, written
+from tests.support.frame_tables import QUERIES, placed_rows, written
 
 pytestmark = pytest.mark.integration
 

@@ -24,10 +24,10 @@ from lineage_store.port import GraphStore
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
 from tests.faults.test_ingest_killed import eventful
-from tests.servers import Neo4jUnderTest
-from tests.spool_builder import APP, contents
-from tests.stored_lineage import store_run
-from tests.stores import empty_neo4j
+from tests.support.servers import Neo4jUnderTest
+from tests.support.spool_builder import APP, contents
+from tests.support.stored_lineage import store_run
+from tests.support.stores import empty_neo4j
 
 pytestmark = pytest.mark.integration
 

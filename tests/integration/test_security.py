@@ -31,12 +31,12 @@ from lineage_linker.service import Service as Linker
 from lineage_linker.settings import LinkerSettings
 from lineage_store.errors import StoreError
 from lineage_store.opening import open_store
-from tests import secured
-from tests.job_runs import CLI, environment, traced_from
-from tests.linker_worker import until
-from tests.secured import EMITTER, LINKER, NOBODY, WRITER
-from tests.servers import Native, guarded
-from tests.stored_lineage import spool_run, store_run
+from tests.support import secured
+from tests.support.job_runs import CLI, environment, traced_from
+from tests.support.linker_worker import until
+from tests.support.secured import EMITTER, LINKER, NOBODY, WRITER
+from tests.support.servers import Native, guarded
+from tests.support.stored_lineage import spool_run, store_run
 
 pytestmark = pytest.mark.integration
 

@@ -11,8 +11,8 @@ from redis.exceptions import TimeoutError
 from redis.retry import Retry
 
 from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
-from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
-from tests.writer_process import wait_until
+from tests.support.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
+from tests.support.writer_process import wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -16,9 +16,9 @@ from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
 from lineage_query_api.auth import new_token
 from lineage_store.neo4j.connection import Connection, read_address
 from lineage_store.neo4j.schema import STEPS, version_of
-from tests.api_server import serving
-from tests.pipeline import pipeline
-from tests.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
+from tests.support.api_server import serving
+from tests.support.pipeline import pipeline
+from tests.support.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest
 
 pytestmark = pytest.mark.integration
 

@@ -20,8 +20,8 @@ from lineage.stack import processes, supervisor
 from lineage.stack.ports import LOOPBACK, free_ports, is_free
 from lineage.stack.redis_server import Redis as RedisServer
 from lineage_service.local_servers import running_at
-from tests import servers
 from tests.integration.test_servers import consume, produce
+from tests.support import servers
 
 LIMIT_S = 600
 
@@ -223,7 +223,7 @@ def test_ports_are_free_and_not_of_the_range_for_outgoing_connections() -> None:
 
 def test_a_run_of_tests_that_is_killed_leaves_no_server_behind(tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from tests.servers import guarded\n"
+        "import sys, time; from pathlib import Path; from tests.support.servers import guarded\n"
         "with guarded(Path(sys.argv[1])) as servers:\n"
         "    servers.redis(); print('up', flush=True); time.sleep(600)"
     )

@@ -9,7 +9,7 @@ from lineage_linker.errors import StateLostError, StateUnavailableError
 from lineage_linker.records import Incoming
 from lineage_linker.redis_access import RedisAccess
 from lineage_linker.state_positions import StatePositions
-from tests.servers import RedisUnderTest
+from tests.support.servers import RedisUnderTest
 
 pytestmark = pytest.mark.integration
 

@@ -46,9 +46,9 @@ from lineage_store.port import GraphStore
 from lineage_store.recomputing import RECOMPUTED, UNCOMMITTED
 from lineage_store.records import ABANDONED, COMMITS_MISSING, RECORDS_LOST
 from lineage_store.sqlite import SqliteStore
-from tests import flow_blocks
-from tests.spool_builder import APP, block, verdict_of
-from tests.stores import empty_neo4j
+from tests.support import flow_blocks
+from tests.support.spool_builder import APP, block, verdict_of
+from tests.support.stores import empty_neo4j
 
 pytestmark = pytest.mark.integration
 

@@ -19,10 +19,10 @@ from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.openlineage.facts import run_id
 from lineage_store.sqlite import SqliteStore
-from tests.edge_log import EdgeLog, disordered, word_count_log
-from tests.servers import KafkaUnderTest, Neo4jUnderTest
-from tests.stores import empty_neo4j
-from tests.writer_process import WriterProcess, dead_letters, ends, send, wait_until
+from tests.support.edge_log import EdgeLog, disordered, word_count_log
+from tests.support.servers import KafkaUnderTest, Neo4jUnderTest
+from tests.support.stores import empty_neo4j
+from tests.support.writer_process import WriterProcess, dead_letters, ends, send, wait_until
 
 pytestmark = pytest.mark.integration
 

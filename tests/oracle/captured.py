@@ -28,10 +28,10 @@ from lineage_core.message import (
     Unknown,
     parse_message,
 )
-from tests.memory_graph import associations, outputs_of, space_of
 from tests.oracle.brute import Witnesses
 from tests.oracle.layout import lines_of, list_partitions, records_of
 from tests.oracle.model import Program, Source, Witness
+from tests.support.memory_graph import associations, outputs_of, space_of
 
 Item = tuple[str, int]
 """Space and position."""

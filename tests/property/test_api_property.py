@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 from lineage_query_api.app import create_app
 from lineage_query_api.settings import read_settings
 from lineage_store.port import GraphStore
-from tests.api_server import word_count_served
+from tests.support.api_server import word_count_served
 
 pytestmark = pytest.mark.property
 CHECKS = (

@@ -22,7 +22,7 @@ from lineage_emitter.worker import combiner
 from lineage_emitter.worker.combiner import KeyFlows, LineageMerger
 from lineage_emitter.worker.segment import Frame, Segment
 from lineage_emitter.worker.task_config import TaskConfig
-from tests.memory_graph import associations
+from tests.support.memory_graph import associations
 
 pytestmark = pytest.mark.property
 

@@ -15,7 +15,14 @@ from lineage_core.columns import MAGIC, pack_block, unpack_block
 from lineage_core.csv_codec import BlockHeader, decode_csv, encode_csv, header_of
 from lineage_core.errors import BlockError, ContractError, FrameError
 from lineage_core.zstd import compress, decompress
-from tests.flow_blocks import blocks, outputs_of, plain_cells, read_cells, regions_of, same_flows
+from tests.support.flow_blocks import (
+    blocks,
+    outputs_of,
+    plain_cells,
+    read_cells,
+    regions_of,
+    same_flows,
+)
 
 pytestmark = pytest.mark.property
 

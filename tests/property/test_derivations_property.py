@@ -15,8 +15,8 @@ from lineage_core.derivations import pairs_among, pairs_of
 from lineage_core.region import Region
 from lineage_core.trace_result import TraceResult
 from lineage_core.tracing import Direction, trace
-from tests.memory_graph import Association, MemoryGraph, associations
 from tests.property.test_tracing_property import as_region, graphs, items, passed_in, starts
+from tests.support.memory_graph import Association, MemoryGraph, associations
 
 pytestmark = pytest.mark.property
 

@@ -24,7 +24,6 @@ from lineage_store.names import Names
 from lineage_store.record_flows import TooManyFlowsError, flows_of_trace
 from lineage_store.rows import RowReader
 from lineage_store.traced import Traced
-from tests.memory_graph import MemoryGraph, associations
 from tests.property.test_tracing_property import (
     Items,
     as_region,
@@ -34,6 +33,7 @@ from tests.property.test_tracing_property import (
     reach,
     starts,
 )
+from tests.support.memory_graph import MemoryGraph, associations
 
 pytestmark = pytest.mark.property
 

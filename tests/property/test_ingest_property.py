@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lineage_store.ingest import ingest
 from lineage_store.sqlite import SqliteStore
 from tests.faults.test_ingest_killed import eventful
-from tests.spool_builder import APP, Spool, contents
+from tests.support.spool_builder import APP, Spool, contents
 
 pytestmark = pytest.mark.property
 

@@ -17,10 +17,10 @@ from lineage_linker.batch import Batch
 from lineage_linker.records import Incoming
 from lineage_linker.redis_state import RedisState
 from lineage_linker.side_cache import SideCache
-from tests.linker_job import Job, make_job
-from tests.linker_memory import LAYOUT, MemoryLinker, Received
 from tests.property.test_linker_redis_property import PausingRedis
-from tests.servers import RedisUnderTest
+from tests.support.linker_job import Job, make_job
+from tests.support.linker_memory import LAYOUT, MemoryLinker, Received
+from tests.support.servers import RedisUnderTest
 
 pytestmark = pytest.mark.property
 

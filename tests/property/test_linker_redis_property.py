@@ -27,10 +27,10 @@ from lineage_core.linking import Linked, Linker, TaskId
 from lineage_core.sealing import Seal, is_sealed, seal_of
 from lineage_linker.redis_state import RedisState
 from lineage_linker.side_cache import SideCache
-from tests.linker_memory import MemoryAppState, Seen
 from tests.property.test_linking_property import Case, brute_unmatched, brute_visible, cases
 from tests.property.test_lost_state_property import seal_among
-from tests.servers import RedisUnderTest
+from tests.support.linker_memory import MemoryAppState, Seen
+from tests.support.servers import RedisUnderTest
 
 pytestmark = pytest.mark.property
 

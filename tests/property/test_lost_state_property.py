@@ -21,10 +21,10 @@ from lineage_core.region import Region
 from lineage_core.sealing import Seal, is_sealed, seal_of
 from lineage_core.tracing import Direction, trace
 from lineage_linker.app_state import Promise
-from tests.linker_job import keyed
-from tests.linker_memory import MemoryAppState
-from tests.memory_graph import MemoryGraph, node
 from tests.property.test_linking_property import Case, brute_pairs, cases, pairs_of
+from tests.support.linker_job import keyed
+from tests.support.linker_memory import MemoryAppState
+from tests.support.memory_graph import MemoryGraph, node
 
 pytestmark = pytest.mark.property
 

@@ -13,7 +13,7 @@ from lineage_core.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.graph import LinkRecord
 from lineage_core.region import Region
 from lineage_core.tracing import Direction, TraceResult, trace
-from tests.memory_graph import MemoryGraph, associations, node
+from tests.support.memory_graph import MemoryGraph, associations, node
 
 pytestmark = pytest.mark.property
 

@@ -15,11 +15,11 @@ from typing import Any
 
 from lineage_core.verdict import judge
 from lineage_store.opening import open_store
-from tests.job_runs import STORE, environment
 from tests.same import documented, shipped
 from tests.same.calls import calls
 from tests.same.known import expected, known
 from tests.same.scenery import write_shared
+from tests.support.job_runs import STORE, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent

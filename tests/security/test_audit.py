@@ -34,8 +34,8 @@ from lineage_query_api.errors import SettingsError
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.settings import read_settings
 from lineage_store.opening import open_store
-from tests.servers import KafkaUnderTest
-from tests.stored_lineage import store_run
+from tests.support.servers import KafkaUnderTest
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 HOST = "http://127.0.0.1:8484"

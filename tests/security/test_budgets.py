@@ -43,8 +43,8 @@ from lineage_store.opening import open_store
 from lineage_store.port import GraphStore
 from lineage_store.rows import RootedReader
 from lineage_store.sqlite import SqliteStore
-from tests.api_server import running, word_count_served
-from tests.stored_lineage import store_run
+from tests.support.api_server import running, word_count_served
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 APPLICATION = "/v1/applications/app-1"

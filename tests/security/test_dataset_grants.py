@@ -51,8 +51,8 @@ from lineage_store.paths import RowsError
 from lineage_store.rows import RootedReader, RowReader
 from lineage_store.sqlite import SqliteStore
 from tests.security.test_grants import BODIES, HOST, OWN
-from tests.spool_builder import Spool
-from tests.stored_lineage import flows, key, store_run
+from tests.support.spool_builder import Spool
+from tests.support.stored_lineage import flows, key, store_run
 
 pytestmark = pytest.mark.security
 APP = "app-secret"

@@ -36,9 +36,9 @@ from lineage_core.recipe_plan import (
 )
 from lineage_frames.sandbox.names import SANDBOX
 from lineage_store.sqlite import SqliteStore
-from tests.job_runs import process
-from tests.linker_worker import until
-from tests.probing import asked
+from tests.support.job_runs import process
+from tests.support.linker_worker import until
+from tests.support.probing import asked
 
 pytestmark = pytest.mark.security
 

@@ -24,7 +24,7 @@ from lineage_query_api.settings import read_settings
 from lineage_query_api.trace_ids import pack
 from lineage_store.opening import open_store
 from lineage_store.sqlite import SqliteStore
-from tests.stored_lineage import store_run
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 HOST = "http://127.0.0.1:8484"

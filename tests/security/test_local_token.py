@@ -17,7 +17,7 @@ from lineage_query_api.errors import SettingsError
 from lineage_query_api.settings import read_settings
 from lineage_service.local_servers import LocalServer, announced, leading_page, running_at
 from lineage_store.opening import open_store
-from tests.stored_lineage import store_run
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 HOST = "http://127.0.0.1:8484"

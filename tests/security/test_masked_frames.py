@@ -17,7 +17,7 @@ from lineage_query_api.app import create_app
 from lineage_query_api.auth import new_token
 from lineage_query_api.settings import read_settings
 from lineage_store.opening import open_store
-from tests.job_runs import STORE
+from tests.support.job_runs import STORE
 
 pytestmark = pytest.mark.security
 HOST = "http://127.0.0.1:8484"

@@ -15,10 +15,10 @@ from lineage_query_api.app import create_app
 from lineage_query_api.errors import SettingsError
 from lineage_query_api.settings import read_settings
 from lineage_store.sqlite import SqliteStore
-from tests.api_server import running
-from tests.oidc_provider import AUDIENCE, CLIENT, oidc_provider
-from tests.page import npm
-from tests.stored_lineage import store_run
+from tests.support.api_server import running
+from tests.support.oidc_provider import AUDIENCE, CLIENT, oidc_provider
+from tests.support.page import npm
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 HOST = "http://127.0.0.1:8484"

@@ -18,7 +18,7 @@ from lineage_emitter.dispatch.spool import BlockFile
 from lineage_store.errors import StoreError
 from lineage_store.kept_sums import save_columns
 from lineage_store.sqlite import SqliteStore
-from tests.stored_lineage import store_run
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 APP = "app-1"

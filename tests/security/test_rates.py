@@ -18,9 +18,9 @@ from lineage_query_api.errors import SettingsError
 from lineage_query_api.rates import AGAIN_S, ANSWER_S, KEY_PREFIX, Rates, caller_of
 from lineage_query_api.settings import read_redis_settings
 from lineage_store.sqlite import SqliteStore
-from tests import secured
-from tests.api_server import serving
-from tests.servers import Native, RedisUnderTest, guarded
+from tests.support import secured
+from tests.support.api_server import serving
+from tests.support.servers import Native, RedisUnderTest, guarded
 
 pytestmark = pytest.mark.security
 RATE = "5/minute"

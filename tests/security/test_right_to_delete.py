@@ -19,7 +19,7 @@ from lineage_query_api.auth import Oidc, Role, TokenGate, new_token
 from lineage_query_api.errors import SettingsError
 from lineage_query_api.settings import read_settings
 from lineage_store.opening import open_store
-from tests.stored_lineage import store_run
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 HOST = "http://127.0.0.1:8484"

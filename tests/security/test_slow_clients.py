@@ -23,8 +23,8 @@ from lineage_query_api.connections import BoundedConnection, Bounds
 from lineage_query_api.settings import read_settings
 from lineage_store.opening import open_store
 from lineage_store.rows import RootedReader
-from tests.api_server import running
-from tests.stored_lineage import store_run
+from tests.support.api_server import running
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 WAIT_S = 30

@@ -20,7 +20,7 @@ from lineage_store.answers import Answer
 from lineage_store.asking import Question
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
-from tests.stored_lineage import store_run
+from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 SECRET = "5000kr"

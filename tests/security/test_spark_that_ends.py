@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.job_runs import run_plain
+from tests.support.job_runs import run_plain
 
 pytestmark = pytest.mark.security
 PROGRAM = """

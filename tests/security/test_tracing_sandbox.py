@@ -28,8 +28,8 @@ from lineage_frames.errors import NoSparkError, NotComputedError
 from lineage_frames.sandbox import kernel, starting
 from lineage_frames.sandbox.names import NETWORK, ROOTS, SANDBOX
 from lineage_frames.sandbox.policy import Policy, Wanted, default_roots, programs, system_files
-from tests import jvm
-from tests.api_server import word_count_served
+from tests.support import jvm
+from tests.support.api_server import word_count_served
 
 pytestmark = pytest.mark.security
 

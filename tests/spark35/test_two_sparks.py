@@ -12,8 +12,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lineage_frames.versions import OTHERWISE
-from tests.job_runs import CLI, run_program, write_job
 from tests.spark35.values import values
+from tests.support.job_runs import CLI, run_program, write_job
 
 pytestmark = pytest.mark.integration
 

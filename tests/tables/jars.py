@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from lineage.stack.downloads import jars_of
-from tests.versions import IN_35
+from tests.support.versions import IN_35
 
 HERE = Path(__file__).parent
 LISTED = HERE / "tables-spark35" if IN_35 else HERE

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from lineage_store.opening import open_store
 from lineage_store.outputs import output_state, writes_to
 from lineage_store.rows import RowReader
-from tests.job_runs import STORE, judged, run_captured, run_program
+from tests.support.job_runs import STORE, judged, run_captured, run_program
 from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import HERE, table_jars
 

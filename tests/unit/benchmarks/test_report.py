@@ -1,0 +1,215 @@
+"""The page of the benchmarks is what the rows say, and what is committed is what they say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.modes import MODES
+from benchmarks.report.fit import growth
+from benchmarks.report.page import draw, page
+from benchmarks.report.pictures import COLOURS
+from benchmarks.report.published import PUBLISHED
+from benchmarks.report.rows import ResultsError, Row, latest, read_rows, size_label
+from benchmarks.report.tables import NO_ROWS
+from benchmarks.report.targets import TARGETS
+
+pytestmark = pytest.mark.unit
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCS = ROOT / "docs"
+
+
+def row(benchmark: str, mode: str, megabytes: int, at: str = "2026-01-01", **fields: Any) -> Row:
+    provenance = {
+        "at": at,
+        "command": f"python -m benchmarks {benchmark} --mode {mode} --size {megabytes}MB",
+        "commit": "abc",
+        "cores": 2,
+        "memory_gb": 25.3,
+        "system": "Linux",
+    }
+    return Row(
+        {
+            "benchmark": benchmark,
+            "mode": mode,
+            "input_bytes": megabytes * 10**6 + 26,
+            "pairs": 3,
+            "provenance": provenance,
+            **fields,
+        }
+    )
+
+
+def median(value: float) -> dict[str, float]:
+    return {"median": value, "low": value * 0.9, "high": value * 1.1}
+
+
+def measured(mode: str, megabytes: int, **more: Any) -> Row:
+    """A word count whose figures grow in proportion; the published design's are 40 times ours."""
+    times = 40 if mode == "record-level" else 1
+    return row(
+        *("wordcount", mode, megabytes),
+        jobs_ratio=median(0.9 * times),
+        queryable_s=median(0.01 * megabytes * times),
+        lineage_cpu_s=median(0.02 * megabytes * times),
+        store_bytes=50_000 * megabytes * times,
+        store_ratio=0.05 * times,
+        cpu_s={"job": 1.0 * megabytes, "neo4j": 0.5},
+        peak_mb={"jvm": 300.0, "neo4j": 600.0},
+        trace={"points": [[1, 0.5], [10, 0.9]], "positions": {"p50_ms": 0.7, "p95_ms": 1.9}},
+        **more,
+    )
+
+
+ROWS = [measured(mode, size) for mode in ("kafka", "record-level") for size in (1, 3, 10)]
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
+def test_a_power_law_is_found_again(exponent: float) -> None:
+    sizes = [1.0, 3.0, 10.0, 30.0]
+    found = growth(sizes, [7 * size**exponent for size in sizes])
+    assert found is not None
+    assert (found.exponent, found.low, found.high) == pytest.approx((exponent,) * 3)
+
+
+def test_the_interval_is_that_of_ordinary_least_squares() -> None:
+    # By hand: x = 0, 1, 2, 3 and y = 0, 1, 2, 4 give slope 1.3, residual 0.3, so 4.303 * sqrt(0.15 / 5).
+    found = growth(np.exp([0, 1, 2, 3]).tolist(), np.exp([0, 1, 2, 4]).tolist())
+    assert found is not None
+    assert found.exponent == pytest.approx(1.3)
+    assert found.high - found.exponent == pytest.approx(4.303 * (0.15 / 5) ** 0.5)
+
+
+@pytest.mark.parametrize("sizes", [[1.0, 2.0], [1.0, 1.0, 1.0]])
+def test_too_few_sizes_have_no_growth(sizes: list[float]) -> None:
+    assert growth(sizes, [1.0] * len(sizes)) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "label"),
+    [(1_000_026, "1 MB"), (30_000_001, "30 MB"), (10**9, "1 GB"), (13_600_000, "14 MB"), (0, "")],
+)
+def test_sizes_as_a_person_says_them(size: int, label: str) -> None:
+    assert size_label(size) == label
+
+
+def test_of_rows_about_the_same_the_latest_counts() -> None:
+    rows = [
+        row("grep", "spool", 1, at="2026-02-01", jobs_ratio=1.5),
+        row("grep", "spool", 1, at="2026-01-01", jobs_ratio=1.0),
+        row("grep", "spool", 3, at="2026-01-01", jobs_ratio=1.0),
+    ]
+    assert [(one.size, one.value("jobs_ratio")) for one in latest(rows)] == [
+        ("1 MB", 1.5),
+        ("3 MB", 1.0),
+    ]
+
+
+def test_a_command_is_shown_without_places_of_the_machine() -> None:
+    one = row("grep", "spool", 1)
+    words = one.fields["provenance"]["command"]
+    one.fields["provenance"]["command"] = (
+        f"{words} --json-out /here/a.jsonl --folder /there --pairs 2"
+    )
+    assert one.command == f"{words} --pairs 2"
+
+
+def test_a_line_without_provenance_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"benchmark": "grep"}\n')
+    with pytest.raises(ResultsError, match=r"a\.jsonl:1"):
+        read_rows(tmp_path)
+
+
+def test_the_page_holds_every_row_its_command_and_what_is_worse() -> None:
+    text = page([*ROWS, row("grep", "spool", 1, jobs_ratio=median(1.7), store_ratio=0.3)])
+    assert "| grep | spool | 1 MB | 3 | 1.7 (1.53 to 1.87) |" in text
+    for one in ROWS:
+        assert text.count(f"`{one.command}`") == 1
+        assert f"\n{one.command}\n" in text  # below a picture
+
+
+def test_the_page_sets_the_published_design_beside_ours_and_as_published() -> None:
+    lines = page(ROWS).splitlines()
+    assert "| wordcount | 10 MB | times | 40 | 40 | 40 | 40 |" in lines
+    published = [line for line in lines if "| as published, there (32 CPUs) |" in line]
+    assert [line.split(" | ")[3] for line in published] == ["4", "6"]
+    assert " | 8,640 | " in published[0]
+    assert published[0].endswith(" | 21,000 |")  # 42 times 500 MB
+
+
+def test_growth_is_fitted_for_each_mode() -> None:
+    (line,) = (
+        one for one in page(ROWS).splitlines() if "| record-level | 1 MB, 3 MB, 10 MB |" in one
+    )
+    assert line.count("1.00 (1.00 to 1.00)") == 3
+
+
+def test_targets_say_what_was_measured_and_whether_it_is_enough() -> None:
+    lines = page([*ROWS, row("grep", "spool", 100, wall_ratio=median(1.2))]).splitlines()
+    assert "| grep, time | ≤ 1.05 | 1.2 at 100 MB | **no** |" in lines
+    assert any(line.startswith("| word count, time | ≤ 1.00 | not measured |") for line in lines)
+    dearer = next(line for line in lines if "CPU seconds of all processes" in line)
+    assert dearer.endswith("| ≥ 20 times | 40 times at 10 MB | yes |")
+    stored = next(line for line in lines if line.startswith("| published design over ours, store"))
+    assert stored.endswith("| ≥ 100 times | 40 times at 10 MB | **no** |")
+
+
+def test_a_join_with_an_inexact_trace_is_not_enough() -> None:
+    witnesses = {"rows": 20, "superset_rows": 1}
+    rows = [row("join", "spool", 60, wall_ratio=1.1, witnesses=witnesses)]
+    (target,) = (one for one in TARGETS if one.what.startswith("join"))
+    found = target.measured(rows)
+    assert found is not None
+    assert not found.met
+
+
+def test_capture_that_costs_less_than_nothing_has_no_multiple() -> None:
+    rows = [measured("record-level", 10), measured("kafka", 10)]
+    cheap = Row({**rows[1].fields, "lineage_cpu_s": median(-1.0)})
+    (target,) = (one for one in TARGETS if "CPU seconds" in one.what)
+    found = target.measured([rows[0], cheap])
+    assert found is not None
+    assert (found.text, found.met) == ("8 to -1 at 10 MB", True)
+
+
+def test_without_rows_the_page_says_so() -> None:
+    assert NO_ROWS in page([])
+    assert "{{" not in page([])
+
+
+def test_pictures_are_the_same_for_the_same_rows_and_mark_what_was_published(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "old.svg").write_text("")
+    names = {path.name for path in draw(ROWS, tmp_path)}
+    assert names == {path.name for path in tmp_path.iterdir()}
+    assert names == {"overhead.svg", "queryable.svg", "store.svg", "trace.svg"}
+    first = {name: (tmp_path / name).read_bytes() for name in names}
+    draw(ROWS, tmp_path)
+    assert first == {name: (tmp_path / name).read_bytes() for name in names}
+    for picture in {one.field for one in PUBLISHED}:
+        name = {"jobs_ratio": "overhead", "queryable_s": "queryable", "store_ratio": "store"}[
+            picture
+        ]
+        assert b"published (32 CPUs)" in first[f"{name}.svg"]
+
+
+def test_every_mode_that_leaves_lineage_has_a_colour_of_its_own() -> None:
+    assert COLOURS.keys() == MODES.keys() - {"emission"}
+    assert len({*COLOURS.values()}) == len(COLOURS)
+
+
+def test_the_page_in_the_repository_is_that_of_its_rows() -> None:
+    profiles = sorted(path.name for path in (DOCS / "profiles").glob("*.md"))
+    wanted = page(read_rows(ROOT / "benchmarks" / "results"), profiles)
+    assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == wanted, "run `make report`"
+
+
+def test_rows_are_read_as_they_were_printed(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(one.fields) + "\n" for one in ROWS))
+    assert read_rows(tmp_path) == ROWS

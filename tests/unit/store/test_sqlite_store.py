@@ -1,0 +1,238 @@
+"""The SQLite store shares its file well; what all stores do is tested in integration/test_stores.py."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lineage_core.address import POSITION_MAX
+from lineage_core.block import BlockId, FlowBlock
+from lineage_core.errors import FrameError
+from lineage_core.graph import EdgeBatch
+from lineage_core.message import Begin, Recipe
+from lineage_core.packing import pack_edge, unpack_edge
+from lineage_store import migrations
+from lineage_store.errors import StoreError
+from lineage_store.ingest import ingest
+from lineage_store.sqlite import SqliteStore
+from tests.support.spool_builder import (
+    APP,
+    RECOMPUTED_EXACT,
+    Spool,
+    block,
+    contents,
+    word_count,
+    write_recomputed,
+)
+
+pytestmark = pytest.mark.unit
+
+
+def begin(app: str, started_at: float = 1.0) -> Begin:
+    return Begin(app=app, name=f"name of {app}", started_at=started_at)
+
+
+def wide_block(app: str, seq: int) -> FlowBlock:
+    """About 300 KB however well it is packed."""
+    random = np.random.default_rng(seq)
+    ins = np.unique(random.integers(0, 2**63, 40_000, np.uint64))
+    rows = [([position], at) for at, position in enumerate(ins.tolist())]
+    return block(BlockId("9", 0, 1, seq), "1#0", [("9#0", rows)], app=app)
+
+
+@pytest.mark.parametrize("top", [0, 255, 256, 65_536, 2**32 - 1])
+def test_edges_come_back_in_any_width(top: int) -> None:
+    consumer = np.array([0, 0, 1, top], np.uint32)
+    producer = np.array([top, 3 % (top + 1), 0, 1 % (top + 1)], np.uint32)
+    edge = EdgeBatch(BlockId("1", 0, 0, 0), BlockId("2", 0, 0, 0), 4, producer, consumer)
+    packed = pack_edge(edge)
+    assert packed is not None
+    found = unpack_edge(4, packed)
+    assert [column.tolist() for column in found] == [producer.tolist(), consumer.tolist()]
+    assert all(column.dtype == np.uint32 for column in found)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x01", b"\x02\x01\x01abc", b"\x01\x03\x01abc"])
+def test_damaged_edges_are_refused(damage: bytes) -> None:
+    with pytest.raises(FrameError):
+        unpack_edge(4, damage)
+
+
+def test_deleting_gives_the_space_back_and_leaves_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "lineage.db"
+    with SqliteStore(path) as store:
+        word_count(Spool(tmp_path / "spool"))
+        ingest(store, tmp_path / "spool" / APP)
+        expected = contents(store)
+    before = path.stat().st_size
+    with SqliteStore(path) as store:
+        store.write("big", [begin("big")], [wide_block("big", seq) for seq in range(8)])
+        store.delete("big")
+        store.delete("never there")
+        assert [record.app for record in store.applications()] == [APP]
+        assert contents(store) == expected
+    assert path.stat().st_size <= before + 4096
+    with SqliteStore(path) as store:
+        store.delete(APP)
+        tables = store._db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        for (table,) in tables:
+            assert store._db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+
+
+def test_nothing_is_left_beside_the_file(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "deep" / "lineage.db") as store:
+        store.write("big", [begin("big")], [wide_block("big", 0)])
+        with SqliteStore(store.path) as reader:
+            assert reader.applications()
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["lineage.db"]
+
+
+def read_until_full(path: Path, sender: Any) -> None:
+    """Reads over and over; whatever it sees is whole."""
+    sizes = set()
+    with SqliteStore(path) as store:
+        while True:
+            blocks = store.graph("big").blocks_into("9#0", 0, POSITION_MAX)
+            assert len(store.graph("big").load([ref.block_id for ref in blocks])) == len(blocks)
+            sizes.add(len(blocks))
+            if len(blocks) == 20:
+                sender.send(sorted(sizes))
+                return
+
+
+def write_ten(path: Path, app: str, offset: int) -> None:
+    with SqliteStore(path) as store:
+        for seq in range(offset, offset + 10):
+            store.write(app, blocks=[wide_block(app, seq)])
+
+
+def test_processes_read_while_others_write(tmp_path: Path) -> None:
+    path = tmp_path / "lineage.db"
+    with SqliteStore(path) as store:
+        store.write("big", [begin("big")])
+    spawn = multiprocessing.get_context("spawn")
+    receiver, sender = spawn.Pipe(duplex=False)
+    reader = spawn.Process(target=read_until_full, args=(path, sender))
+    writers = [spawn.Process(target=write_ten, args=(path, "big", 10 * at)) for at in range(2)]
+    for process in (reader, *writers):
+        process.start()
+    for process in (*writers, reader):
+        process.join(60)
+        assert process.exitcode == 0
+    assert receiver.recv()[-1] == 20
+    receiver.close()
+    sender.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["lineage.db"]
+
+
+def test_an_older_file_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lineage.db"
+    with SqliteStore(path) as store:
+        store.write(APP, [begin(APP)])
+    step = ("ALTER TABLE application ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue'",)
+    monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS, step))
+    with SqliteStore(path) as store:
+        assert store.applications()[0].app == APP
+        assert store._db.execute("SELECT colour FROM application").fetchone() == ("blue",)
+        assert migrations.version_of(store._db) == len(migrations.STEPS)
+
+
+def _open_new(path: Path) -> str:
+    try:
+        migrations.connect(path).close()
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def test_several_processes_open_a_new_file_at_the_same_moment(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(4) as processes:
+        for number in range(100):
+            path = tmp_path / f"{number}.db"
+            assert processes.map(_open_new, [path] * 4, chunksize=1) == [""] * 4
+
+
+def test_a_file_from_before_recipes_takes_them(tmp_path: Path) -> None:
+    path = tmp_path / "lineage.db"
+    connection = sqlite3.connect(path)
+    for statement in migrations.STEPS[0]:
+        connection.execute(statement)
+    connection.execute("PRAGMA user_version = 1")
+    connection.execute("INSERT INTO application (app) VALUES (?)", (APP,))
+    connection.commit()
+    connection.close()
+    recipe = Recipe(app=APP, node="7", recipe='{"version":1}')
+    with SqliteStore(path) as store:
+        assert store.graph(APP).recipe("7") is None
+        store.write(APP, [recipe])
+        assert store.messages(APP) == [recipe]
+        assert store.graph(APP).recipe("7") == recipe.recipe
+
+
+def test_what_was_recomputed_before_attempts_were_named_becomes_a_superset(tmp_path: Path) -> None:
+    path = tmp_path / "lineage.db"
+    with SqliteStore(path) as store:
+        write_recomputed(store)
+        store._db.execute("UPDATE block SET exact = 1, reason = ''")
+        store._db.execute("ALTER TABLE space DROP COLUMN seal")
+        store._db.execute("PRAGMA user_version = 2")
+    with SqliteStore(path) as store:
+        assert {
+            ref.block_id.node: ref.exact for ref in store.graph(APP).blocks()
+        } == RECOMPUTED_EXACT
+
+
+def test_recipes_are_compressed_and_damage_is_told(tmp_path: Path) -> None:
+    text = '{"version":1,"plan":[' + ",".join(['{"node":"project"}'] * 1_000) + "]}"
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        store.write(APP, [Recipe(app=APP, node="7", recipe=text)])
+        (body,) = store._db.execute("SELECT body FROM message").fetchone()
+        assert len(body) < len(text) / 50
+        assert store.graph(APP).recipe("7") == text
+        store._db.execute("UPDATE message SET body = ?", (body[:-9],))
+        with pytest.raises(StoreError, match="can't be read"):
+            store.graph(APP).recipe("7")
+        store.delete(APP)
+        assert store._db.execute("SELECT count(*) FROM recipe").fetchone() == (0,)
+
+
+def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lineage.db"
+    SqliteStore(path).close()
+    step = ("CREATE TABLE half (a)", "not SQL at all")
+    with monkeypatch.context() as patch:
+        patch.setattr(migrations, "STEPS", (*migrations.STEPS, step))
+        with pytest.raises(StoreError, match="can't be used"):
+            SqliteStore(path)
+    with SqliteStore(path) as store:
+        assert migrations.version_of(store._db) == len(migrations.STEPS)
+        tables = store._db.execute("SELECT name FROM sqlite_schema").fetchall()
+        assert ("half",) not in tables
+
+
+def test_files_that_are_no_lineage_store_are_refused(tmp_path: Path) -> None:
+    newer, other, noise = (tmp_path / name for name in ("newer.db", "other.db", "noise.db"))
+    SqliteStore(newer).close()
+    for path, statement in ((newer, "PRAGMA user_version = 99"), (other, "CREATE TABLE mine (a)")):
+        connection = sqlite3.connect(path)
+        connection.execute(statement)
+        connection.commit()
+        connection.close()
+    noise.write_bytes(b"no database " * 1000)
+    before = other.read_bytes()
+    with pytest.raises(StoreError, match=r"version 99.*update the program"):
+        SqliteStore(newer)
+    with pytest.raises(StoreError, match="not a lineage store"):
+        SqliteStore(other)
+    assert other.read_bytes() == before
+    with pytest.raises(StoreError, match=r"noise\.db"):
+        SqliteStore(noise)
+    with pytest.raises(StoreError, match="can't open"):
+        SqliteStore(noise / "below" / "a.db")
