@@ -165,8 +165,9 @@ def test_probes_and_short_answers_come_while_searches_hang(tmp_path: Path) -> No
             # No more than may be read at once, however many ask.
             assert not reader.begun.acquire(blocking=False)
             # All others have come by then: those that wait, and those that are refused.
-            refused = list(islice(as_completed(searches, timeout=WAIT_S), WAITING_MAX))
-            assert {one.result().status_code for one in refused} == {429}
+            first = islice(as_completed(searches, timeout=WAIT_S), WAITING_MAX)
+            others = [one.result() for one in first if one.result().status_code != 429]
+            assert not others, [one.text for one in others]
         finally:
             released.set()
         statuses = [one.result(WAIT_S).status_code for one in searches]

@@ -15,6 +15,7 @@ from lineage_query_api.models import StartModel, TraceRequest
 from lineage_query_api.settings import read_settings
 from lineage_store.answers import AS_IT_IS_NOW, Answer
 from lineage_store.asking import Asker, Question
+from lineage_store.opened import Opener
 from lineage_store.paths import state_of
 from lineage_store.rows import RowReader
 from lineage_store.sqlite import SqliteStore
@@ -249,3 +250,25 @@ def test_states_are_equal_where_nothing_was_written(tmp_path: Path) -> None:
     assert second is not None
     assert second != first
     assert replace(second, stamp=first.stamp) == first
+
+
+@pytest.mark.parametrize("asked_for", ["partitions", "_files_of"])
+def test_what_another_thread_has_begun_to_look_up_is_not_taken_for_the_whole(
+    run: StoredRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_for: str
+) -> None:
+    """A second question comes while the first one reads which splits a source has."""
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        opened = Opener(store, RowReader()).open("app-1")
+        ask = getattr(opened.locations, asked_for)
+        graph_type, seen = type(opened.graph), list[object]()
+        splits = graph_type.splits
+
+        def interrupted(graph: object, node: str) -> object:
+            if not seen:
+                seen.append(None)
+                seen.append(dict(ask(node)))
+            return splits(graph, node)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(graph_type, "splits", interrupted)
+        assert ask("0") == seen[1]
+        assert seen[1]

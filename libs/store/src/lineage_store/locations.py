@@ -466,21 +466,25 @@ class Locations:
     def _files_of(self, node: str) -> dict[str, list[SplitRecord | SinkFileRecord]]:
         """What a node read or wrote of each file, also of nodes whose rows are no items."""
         if node not in self._files:
-            found = self._files[node] = {}
+            found: dict[str, list[SplitRecord | SinkFileRecord]] = {}
             for split in self._graph.splits(node):
                 found.setdefault(self._spellings.of(split.path), []).append(split)
             for file in self._graph.sink_files(node):
                 found.setdefault(self._spellings.of(file.path), []).append(file)
+            # Once it is whole: other threads ask, too.
+            self._files[node] = found
         return self._files[node]
 
     def _pieces_of(self, node: str) -> dict[int, list[_Piece]]:
         """What each partition of a source reads."""
         if node not in self._pieces:
-            found = self._pieces[node] = {}
+            found: dict[int, list[_Piece]] = {}
             for file in self._sources_of(node).values():
                 for at, part in enumerate(file.parts):
                     for split in part:
                         found.setdefault(split.partition, []).append(_Piece(split, file, at))
+            # Once they are all there: other threads ask, too.
+            self._pieces[node] = found
         return self._pieces[node]
 
     def _sinks_of(self, node: str) -> dict[str, SinkFileRecord]:
