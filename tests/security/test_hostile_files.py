@@ -271,7 +271,7 @@ def test_a_database_is_not_asked_for_rows_of_an_output(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_the_log_of_an_output_is_below_the_roots(tmp_path: Path, kind: str) -> None:
     reader = RootedReader([str(tmp_path / "root")])
-    inside, outside = f"file:{tmp_path}/root/t", f"file:{tmp_path}/t"
+    inside, outside = f"file:{tmp_path / 'root' / 't'}", f"file:{tmp_path / 't'}"
     vet_files(written(tmp_path, format=kind, path=inside, options={"metadata": inside}), reader)
     for path, metadata in ((outside, inside), (inside, outside)):
         recipe = written(tmp_path, format=kind, path=path, options={"metadata": metadata})

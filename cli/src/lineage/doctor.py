@@ -17,9 +17,11 @@ from typing import Any, Literal
 
 from lineage.job_look import ProgramError, Used, look_at
 from lineage.options import opened
+from lineage.servers import SERVER_SCHEMES
 from lineage.spools import spool_of
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
+from lineage_frames.sandbox.policy import java_home
 from lineage_store.opening import is_embedded, store_path
 
 State = Literal["ok", "warning", "problem", "not used"]
@@ -34,7 +36,6 @@ JAVA = {"3.5": (8, 11, 17), "4": (17, 21)}
 """Versions of Java that versions of Spark run on."""
 VECTOR = "jdk.incubator.vector"
 """A module of Java that Spark 4 starts with."""
-_SERVER = re.compile(r"https?://")
 _SIGNS: Mapping[State, str] = {
     "ok": "ok",
     "warning": "warning",
@@ -173,8 +174,8 @@ def _spark() -> Iterator[Finding]:
 
 
 def _java() -> Iterator[Finding]:
-    home = os.environ.get("JAVA_HOME")
-    program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    home = java_home()
+    program = str(Path(home) / "bin" / "java") if home else None
     hint = "install Java 17 (Debian: openjdk-17-jre-headless), or point JAVA_HOME at one"
     said = None if program is None else _said([program, "-version"])
     if said is None:
@@ -221,7 +222,7 @@ def _settings() -> Iterator[Finding]:
 
 
 def _store(url: str) -> Iterator[Finding]:
-    embedded = not _SERVER.match(url) and is_embedded(url)
+    embedded = not url.startswith(SERVER_SCHEMES) and is_embedded(url)
     if embedded and not store_path(url).exists():
         folder = _nearest(store_path(url).parent)
         if os.access(folder, os.W_OK | os.X_OK):
@@ -243,7 +244,7 @@ def _store(url: str) -> Iterator[Finding]:
 
 
 def _spool(url: str) -> Iterator[Finding]:
-    if _SERVER.match(url) or not (is_embedded(url) or os.environ.get("LINEAGE_SPOOL")):
+    if url.startswith(SERVER_SCHEMES) or not (is_embedded(url) or os.environ.get("LINEAGE_SPOOL")):
         return
     folder = spool_of(url)
     waiting = [one for one in folder.iterdir() if one.is_dir()] if folder.is_dir() else []
@@ -258,7 +259,7 @@ def _spool(url: str) -> Iterator[Finding]:
 
 def _disk(url: str) -> Iterator[Finding]:
     folders = [Path(tempfile.gettempdir())]
-    if not _SERVER.match(url) and is_embedded(url):
+    if not url.startswith(SERVER_SCHEMES) and is_embedded(url):
         folders.append(_nearest(store_path(url).parent))
     for folder in {folder.stat().st_dev: folder for folder in folders}.values():
         free = shutil.disk_usage(folder).free
@@ -403,6 +404,4 @@ def _first_line(path: Path) -> str:
 
 def _nearest(folder: Path) -> Path:
     """The folder, or the nearest one above it that is there."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return folder
+    return next(one for one in (folder, *folder.parents) if one.exists())

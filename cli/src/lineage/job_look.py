@@ -17,7 +17,7 @@ Share = Literal["captured", "recorded", "superset", "not captured"]
 LINES_SHOWN = 3
 PROGRAM_BYTES_MAX = 8 << 20
 
-_OF: dict[Share, frozenset[str]] = {
+SHARES: dict[Share, frozenset[str]] = {
     "captured": frozenset(
         [
             "textFile",
@@ -93,6 +93,7 @@ _OF: dict[Share, frozenset[str]] = {
         ]
     ),
 }
+"""Names that a program may use, by what lineage has of them."""
 _BY_READER = frozenset(["parquet", "csv", "json", "orc", "text", "jdbc", "load", "table", "save"])
 """Names that much else has, too: they count behind a reader or a writer alone."""
 _READERS = frozenset({"read", "write"})
@@ -156,7 +157,7 @@ def look_at(job: Path) -> list[Used]:
         tree = ast.parse(text, str(job))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ProgramError(f"{job} is no Python of this version: {error}") from error
-    shares = {name: share for share, names in _OF.items() for name in names}
+    shares = {name: share for share, names in SHARES.items() for name in names}
     lines: dict[tuple[Share, str], list[int]] = defaultdict(list)
     for name, line in _names(tree):
         share = shares.get(name)
@@ -164,7 +165,7 @@ def look_at(job: Path) -> list[Used]:
             share = "not captured"
         if share is not None:
             lines[share, name].append(line)
-    order = list(_OF)
+    order = list(SHARES)
     return [
         Used(share, name, tuple(sorted(set(where))), _WHY.get(name, _MODULES.get(name, "")))
         for (share, name), where in sorted(

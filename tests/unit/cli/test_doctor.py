@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 from lineage import doctor
 from lineage.doctor import Finding, examine, has_problem
-from lineage.job_look import ProgramError, look_at
+from lineage.job_look import SHARES, ProgramError, look_at
 from lineage.main import app
 from tests.support.stored_lineage import store_run
+from tests.unit.emitter.test_operators_page import claims
 
 pytestmark = pytest.mark.unit
 
@@ -186,3 +187,14 @@ def test_the_command_tells_by_its_exit_code(home: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("JAVA_HOME", str(home / "none"))
     told = CliRunner().invoke(app, ["doctor", "--json"])
     assert (told.exit_code, json.loads(told.output)["ok"]) == (1, False)
+
+
+def test_what_is_said_of_rdds_is_what_the_reference_says() -> None:
+    """Of methods whose names both know: RDDs' and contexts', but for ``rdd`` and ``toDF`` of DataFrames."""
+    said = claims("RDD") | claims("SparkContext")
+    exact, superset = (
+        {name for name in SHARES[of] if name in said} for of in ("captured", "superset")
+    )
+    assert {said[name] for name in exact} == {"exact"}
+    assert superset == {name for name in said if said[name] == "superset"}
+    assert SHARES["captured"] - exact == {"rdd"}

@@ -47,7 +47,6 @@ ELSEWHERE = {
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPE = re.compile(r"(?:[A-Za-z0-9_<>(),: ]|`[^`]*`)*")
 _WORDS = re.compile(r"[A-Za-z0-9_ ]*(\(\d+(, ?\d+)?\))?")
-_NO_COLUMNS = '{"type":"struct","fields":[]}'
 _NUMBER = re.compile(r"-?\d+")
 _PATTERN = set("*?[]{}\\")
 """Signs by which a path names several."""
@@ -78,8 +77,7 @@ def check_text(recipe: Recipe) -> None:
     for source in recipe.sources:
         _vet_base(source)
     for place in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
-        _vet_schema(recipe.sources[place].schema)
-        _vet_schema(recipe.sources[place].partitions or _NO_COLUMNS)
+        _vet_schema(recipe.sources[place].schema, recipe.sources[place].partitions)
     for one in _expressions(recipe):
         _vet_expression(one)
     for kind in sorted(set(_types(recipe))):
@@ -178,9 +176,9 @@ def _json_type(call: Call) -> str:
 
 
 @lru_cache(1_000)
-def _vet_schema(text: str) -> None:
+def _vet_schema(text: str, partitions: str) -> None:
     """See that columns of a source are what Spark reads as such."""
-    schema_of_text(text)
+    schema_of_text(text, partitions)
 
 
 @lru_cache(1_000)

@@ -136,10 +136,10 @@ class BoundedConnection(H11Protocol):
     def _make_room(self) -> None:
         """End the connection whose client is waited for longest; this one, where none is."""
         waiting = [
-            (one.waits_since, number, one)
+            (since, number, one)
             for number, one in enumerate(self.connections)
             if isinstance(one, BoundedConnection) and one is not self
-            if one.waits_since is not None
+            if (since := one.waits_since) is not None
         ]
         self._drop(min(waiting)[-1] if waiting else self)
 

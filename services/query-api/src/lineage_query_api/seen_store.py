@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from lineage_core.address import SpaceKind, parse_space
 from lineage_core.block import U64, BlockId, FlowBlock
@@ -67,6 +67,7 @@ HEADER_MAX = 1 << 16
 """Bytes of a file in which its header is looked for."""
 LOOKED_UP = {"begin", "unknown", *SPLITS, *FILES}
 """Types of the messages that lookups of files need."""
+_File = TypeVar("_File", SplitRecord, SinkFileRecord)
 _BY_VALUE = {SpaceKind.KEYS, SpaceKind.OPAQUE}
 """Spaces whose positions are hashes of values."""
 
@@ -92,20 +93,10 @@ class SeenGraph:
         return self._graph.links()
 
     def splits(self, node: str) -> Sequence[SplitRecord]:
-        return [
-            replace(one, path=self._path(node, one.path), checksum="")
-            if self.is_hidden(node, one.path)
-            else one
-            for one in self._graph.splits(node)
-        ]
+        return [self._file(node, one) for one in self._graph.splits(node)]
 
     def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
-        return [
-            replace(one, path=self._path(node, one.path), checksum="")
-            if self.is_hidden(node, one.path)
-            else one
-            for one in self._graph.sink_files(node)
-        ]
+        return [self._file(node, one) for one in self._graph.sink_files(node)]
 
     def recipe(self, node: str) -> str | None:
         return None if self._look.hides else self._graph.recipe(node)
@@ -150,6 +141,11 @@ class SeenGraph:
         """Whether a file of a node is of a hidden dataset."""
         look = self._look
         return not (look.of_node(node).known and look.of_file(self._links.of(path)).known)
+
+    def _file(self, node: str, file: _File) -> _File:
+        if not self.is_hidden(node, file.path):
+            return file
+        return replace(file, path=self._path(node, file.path), checksum="")
 
     def _path(self, node: str, path: str) -> str:
         """What stands for a hidden file: the same for the same file, that positions in it are told right."""
