@@ -29,13 +29,13 @@ from benchmarks.frames_oracle import ParquetTables, carried
 from benchmarks.spark_events import submit_arguments
 from benchmarks.tpc import SETTINGS, queries
 from benchmarks.workloads.cities import orders_by_city
-from lineage_core.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction
+from lineage_dataframes.spark.own_spark import start_spark
+from lineage_dataframes.trace.backward import trace_back
 from lineage_emitter import autorun
-from lineage_frames.own_spark import start_spark
-from lineage_frames.tracing import trace_back
-from lineage_store.asking import Asker, Question
-from lineage_store.rows import RowReader
-from lineage_store.sqlite import SqliteStore
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
+from lineage_store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -32,7 +32,7 @@ from benchmarks.generate import parse_size
 from benchmarks.lineage_rows import SEED, WITNESSES_MAX, counted_rows, percentiles
 from benchmarks.pairs import SPOOL, RunError, Setup, run_once
 from benchmarks.provenance import provenance
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 
 THINK_S = 1.0
 ROWS_ASKED = 2_000

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.csv_codec import decode_csv, encode_csv, header_of
+from lineage_core.codec.csv_codec import decode_csv, encode_csv, header_of
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 
 SEED = 11
 RUNS = 262_144

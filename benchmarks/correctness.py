@@ -9,10 +9,10 @@ from typing import Any
 
 from benchmarks.pairs import RunError, Setup
 from benchmarks.witnesses import Lines, OutputRow
-from lineage_core.trace_result import Direction
-from lineage_store.asking import Asker, Question
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
 from lineage_store.port import GraphStore
-from lineage_store.rows import RowReader
 
 SEED = 23
 

@@ -14,8 +14,8 @@ from benchmarks.intervals import median_interval
 from benchmarks.pairs import KAFKA, Run, RunError, Setup, compared, run_once, run_pairs
 from benchmarks.pipeline import Pass, left_behind
 from benchmarks.stack import POLL_S, QUERYABLE_LIMIT_S, complete
-from lineage_store.opening import open_store
 from lineage_store.port import GraphStore
+from lineage_store.url import open_store
 
 NEEDED = ("LINEAGE_KAFKA", "LINEAGE_STORE")
 

@@ -83,9 +83,9 @@ def looked_at(
     spark: Any, tables: ParquetTables, query: str, folder: Path, rows_max: int, rounds: int
 ) -> dict[str, Any]:
     """Note, rebuild, trace and materialise a query."""
-    from lineage_core.recipe import Recipe
-    from lineage_emitter.frames.plans import recipe_of
-    from lineage_frames.errors import FramesError
+    from lineage_core.recipe.document import Recipe
+    from lineage_dataframes.errors import FramesError
+    from lineage_emitter.dataframes.plans import recipe_of
 
     tables.views(spark)
     frame = spark.sql(query)
@@ -119,7 +119,7 @@ def _traced(
     folder: Path,
     rows_max: int,
 ) -> dict[str, Any]:
-    from lineage_frames.tracing import trace_back
+    from lineage_dataframes.trace.backward import trace_back
 
     reasons: list[str] = []
     found: dict[str, Any] = {"traces": [], "witnesses": []}
@@ -149,7 +149,7 @@ def _materialised(spark: Any, query: str, folder: Path, rounds: int) -> dict[str
     """How long the write of a query's rows takes, and materialising them; why not, where they can't be."""
     from lineage.materialising import materialise
     from lineage_emitter import LineageContext
-    from lineage_store.opening import open_store
+    from lineage_store.url import open_store
 
     def write(name: str) -> None:
         frame = spark.sql(query)

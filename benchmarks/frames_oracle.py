@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from lineage_core.recipe import Recipe, Source
-from lineage_core.recipe_plan import Join, Node, Scan, inputs_of
-from lineage_emitter.frames.plans import recipe_of
-from lineage_frames.building import Builder
-from lineage_frames.session import trace_session
-from lineage_frames.sources import FILE, ROW, plain_name, view_name
-from lineage_frames.tracing import trace_back
-from lineage_frames.witnesses import Witnesses
+from lineage_core.recipe.document import Recipe, Source
+from lineage_core.recipe.plan import Join, Node, Scan, inputs_of
+from lineage_dataframes.rewrite.building import Builder
+from lineage_dataframes.sources.views import FILE, ROW, plain_name, view_name
+from lineage_dataframes.sources.witnesses import Witnesses
+from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.session import trace_session
+from lineage_emitter.dataframes.plans import recipe_of
 
 NEAR = 1e-9
 """Relative tolerance: sums of doubles depend on their order."""

@@ -31,12 +31,12 @@ from typing import Any
 
 import numpy as np
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
-from lineage_core.block_header import header_of
-from lineage_core.csv_codec import encode_csv
-from lineage_core.frame import compress, pack_frame
-from lineage_core.message import (
+from lineage_core.codec.csv_codec import encode_csv
+from lineage_core.codec.record_batch import compress, pack_frame
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
+from lineage_core.contract.block_header import header_of
+from lineage_core.contract.message import (
     Begin,
     Commit,
     End,
@@ -48,9 +48,9 @@ from lineage_core.message import (
     Totals,
     dump_message,
 )
-from lineage_core.verdict import judge
-from lineage_store.ingest import ingest
-from lineage_store.sqlite import SqliteStore
+from lineage_core.contract.verdict import judge
+from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.store import SqliteStore
 
 APP = "bench-word-count"
 VOCABULARY = 8_000

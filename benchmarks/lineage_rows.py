@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 from benchmarks.correctness import witness_counts
 from benchmarks.intervals import median_interval
 from benchmarks.pairs import Run, RunError, Setup
-from lineage_core.address import parse_space
-from lineage_core.graph import FlowGraph
-from lineage_core.region import Region
-from lineage_core.trace_result import Direction, TraceResult
-from lineage_core.tracing import Tracer
-from lineage_core.verdict import Verdict, judge
-from lineage_store.asking import Asker, Question
+from lineage_core.contract.address import parse_space
+from lineage_core.contract.graph import FlowGraph
+from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import Verdict, judge
+from lineage_core.tracing.trace_result import Direction, TraceResult
+from lineage_core.tracing.tracer import Tracer
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
 from lineage_store.port import GraphStore
-from lineage_store.rows import RowReader
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 
 SEED = 17
 ROWS_ASKED = 200

@@ -33,12 +33,12 @@ from benchmarks.ingest_blocks import APP, Spool
 from lineage.stack import supervisor
 from lineage.stack.ports import free_ports
 from lineage.stack.redis_server import Redis as RedisServer
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.block_header import header_of
-from lineage_core.csv_codec import encode_csv
-from lineage_core.dead_letter import Place
-from lineage_core.frame import compress, pack_frame, read_frames
-from lineage_core.message import Commit, dump_message, parse_message
+from lineage_core.codec.csv_codec import encode_csv
+from lineage_core.codec.record_batch import compress, pack_frame, read_frames
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.block_header import header_of
+from lineage_core.contract.dead_letter import Place
+from lineage_core.contract.message import Commit, dump_message, parse_message
 from lineage_kafka.topics import Topics
 from lineage_linker.batch import Batch
 from lineage_linker.records import Incoming, Layout

@@ -26,7 +26,7 @@ from benchmarks.large_program import tell_program
 from benchmarks.pairs import RunError
 from benchmarks.provenance import provenance
 from lineage_query_api.page import FOLDER, require_page
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "services" / "query-api" / "web"

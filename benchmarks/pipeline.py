@@ -17,9 +17,9 @@ from benchmarks.meter import Meter, Usage
 from benchmarks.pairs import KAFKA, Run, Setup, compared, run_once, run_pairs
 from benchmarks.stack import Stack, arrived, complete, stack
 from benchmarks.totals import until_queryable
-from lineage_core.verdict import Verdict
-from lineage_store.opening import open_store
+from lineage_core.contract.verdict import Verdict
 from lineage_store.port import GraphStore
+from lineage_store.url import open_store
 
 WARM = 0
 """Number of the run that is for caches, and for what servers compile as they go."""

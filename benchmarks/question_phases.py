@@ -21,17 +21,17 @@ from typing import Any
 import psutil
 
 PHASES = {
-    "lineage_frames.own_spark.start_spark": "spark_start",
-    "lineage_frames.connected.stop": "spark_stop",
-    "lineage_frames.session.begun_session": "views",
-    "lineage_frames.changed.check_unchanged": "checks_of_files",
-    "lineage_frames.changed.check_here": "checks_of_files",
-    "lineage_frames.session.run": "queries",
-    "lineage_frames.rows.values_at": "row_asked_for",
-    "lineage_frames.rows.places_of": "rows_in_output",
-    "lineage_frames.locations.names_of": "line_numbers",
-    "lineage_frames.locations.ordinal_of": "line_numbers",
-    "lineage_frames.rows.texts_at": "texts",
+    "lineage_dataframes.spark.own_spark.start_spark": "spark_start",
+    "lineage_dataframes.spark.connected.stop": "spark_stop",
+    "lineage_dataframes.trace.session.begun_session": "views",
+    "lineage_dataframes.sources.changed.check_unchanged": "checks_of_files",
+    "lineage_dataframes.sources.changed.check_here": "checks_of_files",
+    "lineage_dataframes.trace.session.run": "queries",
+    "lineage_dataframes.trace.rows.values_at": "row_asked_for",
+    "lineage_dataframes.trace.rows.places_of": "rows_in_output",
+    "lineage_dataframes.sources.locations.names_of": "line_numbers",
+    "lineage_dataframes.sources.locations.ordinal_of": "line_numbers",
+    "lineage_dataframes.trace.rows.texts_at": "texts",
 }
 """Functions, and the phase that their time counts for."""
 AGAIN = 4

@@ -20,9 +20,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benchmarks.codec import one_core
-from lineage_core.block import FlowBlock
-from lineage_core.csv_codec import BlockHeader, decode_csv
-from lineage_core.frame import decompress, read_frames
+from lineage_core.codec.csv_codec import BlockHeader, decode_csv
+from lineage_core.codec.record_batch import decompress, read_frames
+from lineage_core.contract.block import FlowBlock
 from lineage_emitter import LineageApi
 
 FLOWS = 400_000

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import redis
 
 from benchmarks.pairs import RunError
-from lineage_core.verdict import Verdict, judge
+from lineage_core.contract.verdict import Verdict, judge
 from lineage_store.port import GraphStore
 
 QUERYABLE_LIMIT_S = 600.0

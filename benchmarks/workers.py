@@ -36,7 +36,7 @@ from lineage.stack.kafka_server import create_topics
 from lineage.stack.ports import free_ports
 from lineage.stack.services import KINDS, Service
 from lineage_kafka.topics import Topics
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 
 PARTITIONS = 32
 """Of the job, not of the topics."""

@@ -19,13 +19,15 @@ def compiled(sc: SparkContext) -> bytes:
     compiler.setTargetVersion(8)
     # No line numbers: a comment in the source does not change the class.
     compiler.setDebuggingInformation(False, False, False)
-    compiler.cook(files("lineage_emitter").joinpath("SparkWrites.java").read_text("utf-8"))
+    compiler.cook(files("lineage_emitter.session").joinpath("SparkWrites.java").read_text("utf-8"))
     return bytes(compiler.getBytecodes().get(CLASS))
 
 
 def main() -> None:
     with SparkContext("local[1]", "listener") as sc:
-        Path(str(files("lineage_emitter").joinpath("SparkWrites.class"))).write_bytes(compiled(sc))
+        Path(str(files("lineage_emitter.session").joinpath("SparkWrites.class"))).write_bytes(
+            compiled(sc)
+        )
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 from typer.testing import CliRunner
 
 from lineage.main import app as command
-from lineage_core.recipe import Recipe
+from lineage_core.recipe.document import Recipe
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.trace.answerable import refusals
+from lineage_dataframes.trace.backward import trace_back
 from lineage_emitter import LineageContext
-from lineage_frames.answerable import refusals
-from lineage_frames.errors import RefusedError
-from lineage_frames.tracing import trace_back
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE
 
 pytestmark = pytest.mark.e2e

@@ -19,12 +19,12 @@ from pyspark.sql import SparkSession
 from lineage import background_process as process
 from lineage.access import StoredAccess
 from lineage.background_process import Server, StartedSpark, _gone
-from lineage_core.trace_result import Direction
-from lineage_frames.errors import RowError
-from lineage_frames.pyspark_parts import SPARK_ERRORS
-from lineage_store.answers import Answer
-from lineage_store.asking import Question
-from lineage_store.sqlite import SqliteStore
+from lineage_core.tracing.trace_result import Direction
+from lineage_dataframes.errors import RowError
+from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS
+from lineage_query.answers import Answer
+from lineage_query.engine import Question
+from lineage_store.sqlite.store import SqliteStore
 from tests.support import jvm
 from tests.support.job_runs import CLI, run_captured, run_program, stored, write_job
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lineage_core.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction
+from lineage_dataframes.errors import ChangedSourceError
+from lineage_dataframes.trace.query import trace_noted
 from lineage_emitter import LineageContext
 from lineage_emitter.errors import TracingError
-from lineage_frames.asking import trace_noted
-from lineage_frames.errors import ChangedSourceError
-from lineage_store.answers import AS_IT_IS_NOW, Answer, Group
-from lineage_store.asking import Asker, Question
-from lineage_store.noted import NotedPlace, NotedRowError
-from lineage_store.opening import open_store
-from lineage_store.rows import RowReader
+from lineage_query.answers import AS_IT_IS_NOW, Answer, Group
+from lineage_query.engine import Asker, Question
+from lineage_query.noted import NotedPlace, NotedRowError
+from lineage_query.rows.reader import RowReader
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, ask, part_files
 
 pytestmark = pytest.mark.e2e

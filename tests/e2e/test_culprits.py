@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pyspark import RDD, SparkContext
 
-from lineage_core.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
-from lineage_store.asking import Asker, Question
-from lineage_store.opening import open_store
-from lineage_store.rows import RowReader
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged
 
 pytestmark = pytest.mark.e2e

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from lineage_core.message import Commit
-from lineage_core.trace_result import Direction
+from lineage_core.contract.message import Commit
+from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.worker.join_by_key import KEY_REASON
-from lineage_store.answers import Answer
-from lineage_store.asking import Asker, Question
-from lineage_store.opening import open_store
-from lineage_store.rows import RowReader
+from lineage_query.answers import Answer
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged, lineage, run_captured, verify, write_job
 
 pytestmark = pytest.mark.e2e

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lineage_core.verdict import Verdict
+from lineage_core.contract.verdict import Verdict
 from lineage_emitter import LineageContext
-from lineage_emitter.frames import hooks, noting, plan_text, plans
+from lineage_emitter.dataframes import hooks, noting, plan_text, plans
 from tests.support.job_runs import applications, judged, run_captured, write_job
 
 pytestmark = pytest.mark.e2e

@@ -13,11 +13,11 @@ import pyspark
 import pytest
 from pyspark import SparkContext, StorageLevel
 
-from lineage_core.message import Commit, Unknown
+from lineage_core.contract.message import Commit, Unknown
 from lineage_emitter import LineageContext, LineageRDD
+from lineage_emitter.driver.rdd import _refused
 from lineage_emitter.errors import SettingsError, TracingError, UnsupportedOperatorError
-from lineage_emitter.rdd import _refused
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support.job_runs import (
     STORE,
     judged,

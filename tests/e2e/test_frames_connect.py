@@ -14,8 +14,8 @@ import pyspark
 import pytest
 
 from lineage.stack.ports import free_ports
-from lineage_frames.connected import connect
-from lineage_frames.errors import NoSparkError
+from lineage_dataframes.errors import NoSparkError
+from lineage_dataframes.spark.connected import connect
 from tests.support.job_runs import CLI, STORE, process, run_captured, run_program, write_job
 from tests.support.linker_worker import until
 from tests.support.probing import asked

@@ -11,13 +11,13 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from lineage_core.message import Unknown
-from lineage_core.recipe import Recipe
+from lineage_core.contract.message import Unknown
+from lineage_core.recipe.document import Recipe
 from lineage_emitter import LineageContext
+from lineage_emitter.dataframes import plans
 from lineage_emitter.errors import CaptureFailedError
-from lineage_emitter.frames import plans
-from lineage_store.noted import NotedRowError
-from lineage_store.opening import open_store
+from lineage_query.noted import NotedRowError
+from lineage_store.url import open_store
 from tests.support.job_runs import (
     STORE,
     applications,

@@ -18,16 +18,16 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe import ROW_NAME, Recipe
-from lineage_core.trace_result import Direction
+from lineage_core.recipe.document import ROW_NAME, Recipe
+from lineage_core.tracing.trace_result import Direction
+from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_emitter import LineageContext
+from lineage_emitter.dataframes.naming import naming_columns
 from lineage_emitter.errors import ChoiceError, TracingError
-from lineage_emitter.frames.naming import naming_columns
-from lineage_frames.errors import ChangedSourceError, RefusedError
-from lineage_store.answers import Answer
-from lineage_store.asking import Asker, Question
-from lineage_store.opening import open_store
-from lineage_store.rows import RowReader
+from lineage_query.answers import Answer
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, ask, judged
 
 pytestmark = pytest.mark.e2e
@@ -467,7 +467,7 @@ def test_rows_that_come_out_otherwise_now_end_the_answer(
     def refused(*_: Any, **__: Any) -> None:
         raise RefusedError("of 1 rows 1 come out otherwise when they are computed anew")
 
-    monkeypatch.setattr("lineage_frames.crossing.trace_named", refused)
+    monkeypatch.setattr("lineage_dataframes.trace.crossing.trace_named", refused)
     answer = ask(tmp_path, Direction.BACKWARD, f"{tmp_path}/out/part-00000:1")
     assert ([group.label for group in answer.groups], answer.exact) == (["df.rdd"], False)
     assert "come out otherwise" in answer.reasons[0]

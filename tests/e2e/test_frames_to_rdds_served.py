@@ -19,12 +19,12 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lineage.access import Access, StoredAccess, open_access
-from lineage_core.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction
+from lineage_dataframes.errors import NotComputedError
 from lineage_emitter import LineageContext
-from lineage_frames.errors import NotComputedError
-from lineage_store.answers import Answer
-from lineage_store.asking import Question
-from lineage_store.exports import Exported, Options
+from lineage_query.answers import Answer
+from lineage_query.engine import Question
+from lineage_query.exports import Exported, Options
 from tests.support.api_server import readers, serving
 from tests.support.job_runs import STORE
 from tests.support.page import npm
@@ -261,7 +261,7 @@ def test_what_spark_says_of_values_is_not_told_beside_an_answer(
     def failing(*_: Any, **__: Any) -> None:
         raise NotComputedError("Spark can't compute the plan anew: no number: 'a secret'")
 
-    monkeypatch.setattr("lineage_frames.crossing.trace_named", failing)
+    monkeypatch.setattr("lineage_dataframes.trace.crossing.trace_named", failing)
     (place, _), *_ = outputs(ran)
     question = {"direction": "backward", "places": [place]}
     told = got(client.post("/v1/answers", json=question))

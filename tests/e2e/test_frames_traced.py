@@ -19,22 +19,22 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lineage.access import StoredAccess
-from lineage_core.recipe import Recipe
-from lineage_core.recipe_plan import Aggregate, Call, Literal
-from lineage_core.trace_result import Direction, TraceError
-from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
-from lineage_frames.vetting import vet
+from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.plan import Aggregate, Call, Literal
+from lineage_core.tracing.trace_result import Direction, TraceError
+from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError
+from lineage_dataframes.trace.vetting import vet
+from lineage_query.answers import Answer, Group
+from lineage_query.engine import Question
+from lineage_query.exports import ExportError, Options
+from lineage_query.finding import NotFoundError
+from lineage_query.noted import NotedRowError
+from lineage_query.rows.reader import RowReader
 from lineage_query_api import trace_ids
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import TraceRequest
 from lineage_query_api.one_spark import OneSpark
 from lineage_query_api.settings import read_settings
-from lineage_store.answers import Answer, Group
-from lineage_store.asking import Question
-from lineage_store.exports import ExportError, Options
-from lineage_store.finding import NotFoundError
-from lineage_store.noted import NotedRowError
-from lineage_store.rows import RowReader
 from tests.support.api_server import readers, serving
 from tests.support.job_runs import CLI, STORE, lineage, run_captured, run_program, stored, write_job
 

@@ -15,14 +15,14 @@ from pyspark import RDD, SparkContext
 from pyspark.sql import Row
 
 from lineage_core.errors import AddressError
-from lineage_core.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext, LineageRDD, TracedItems
 from lineage_emitter.errors import ChoiceError, TracingError
 from lineage_emitter.worker.spaces import EACH_RUN
-from lineage_store.asking import Asker, Question
-from lineage_store.opening import open_store
-from lineage_store.places import LocationError
-from lineage_store.rows import RowReader
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.places import LocationError
+from lineage_query.rows.reader import RowReader
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged
 
 pytestmark = pytest.mark.e2e

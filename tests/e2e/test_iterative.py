@@ -19,10 +19,10 @@ import pytest
 from pyspark import SparkContext
 
 from lineage.tables import graph_json
-from lineage_core.folding import folded
+from lineage_core.tracing.folding import folded
 from lineage_emitter import LineageContext
-from lineage_store.flowchart import mermaid_text
-from lineage_store.opening import open_store
+from lineage_query.flowchart import mermaid_text
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, Row, judged, traced, traced_items
 
 pytestmark = pytest.mark.e2e

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from lineage.access import StoredAccess
 from lineage.materialising import Made, materialise
-from lineage_core.trace_result import Direction, TraceError
-from lineage_store.answers import Answer
-from lineage_store.asking import Question
-from lineage_store.verdicts import verdict_of
+from lineage_core.tracing.trace_result import Direction, TraceError
+from lineage_query.answers import Answer
+from lineage_query.engine import Question
+from lineage_query.verdicts import verdict_of
 from tests.support.job_runs import CLI, STORE, lineage, run_captured, run_program, stored, write_job
 
 pytestmark = pytest.mark.e2e

@@ -18,14 +18,14 @@ from lineage import frame_traces
 from lineage.access import StoredAccess
 from lineage.materialising import materialise
 from lineage.served import ServedAccess
-from lineage_core.trace_result import Direction, TraceError
+from lineage_core.tracing.trace_result import Direction, TraceError
+from lineage_dataframes.errors import RowError
 from lineage_emitter import LineageContext
-from lineage_frames.errors import RowError
+from lineage_query.answers import Answer
+from lineage_query.engine import Question
 from lineage_query_api.one_spark import OneSpark
-from lineage_store.answers import Answer
-from lineage_store.asking import Question
 from lineage_store.copying import copy_application
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support.api_server import serving
 from tests.support.job_runs import STORE, part_files
 from tests.support.servers import Neo4jUnderTest

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from lineage_core.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext, exact
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, ask, judged, traced
 from tests.support.own_keys import User
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pyspark import BarrierTaskContext
 
-from lineage_core.message import Job, Register
+from lineage_core.contract.message import Job, Register
 from lineage_emitter import LineageContext
-from lineage_store.opening import open_store
-from lineage_store.places import LocationError
+from lineage_query.rows.places import LocationError
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged, traced, traced_items
 
 pytestmark = pytest.mark.e2e

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark import RDD, SparkContext
 
-from lineage_core.graph import FlowGraph
-from lineage_core.region import Region
-from lineage_core.trace_result import Direction
-from lineage_core.tracing import Tracer
+from lineage_core.contract.graph import FlowGraph
+from lineage_core.contract.region import Region
+from lineage_core.tracing.trace_result import Direction
+from lineage_core.tracing.tracer import Tracer
 from lineage_emitter import LineageContext
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged
 from tests.support.memory_graph import outputs_of
 from tests.unit.emitter.test_operators_page import claims

@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 
 from lineage import frame_traces
 from lineage.access import StoredAccess
-from lineage_core.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction
+from lineage_dataframes.errors import ChangedSourceError, RowError
 from lineage_emitter import LineageContext, frame_lineage
-from lineage_frames.errors import ChangedSourceError, RowError
+from lineage_query.answers import Answer
+from lineage_query.engine import Question
 from lineage_query_api.one_spark import OneSpark
-from lineage_store.answers import Answer
-from lineage_store.asking import Question
 from tests.support.api_server import serving
 from tests.support.job_runs import STORE, part_files, stored
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from lineage_core.message import End
-from lineage_emitter import LineageContext, program_end
-from lineage_store.ingest import ingest_all
-from lineage_store.opening import open_store
-from lineage_store.sqlite import SqliteStore
+from lineage_core.contract.message import End
+from lineage_emitter import LineageContext
+from lineage_emitter.session import program_end
+from lineage_store.sqlite.ingest import ingest_all
+from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import open_store
 from tests.e2e.conftest import Capture
 from tests.support.job_runs import (
     STORE,

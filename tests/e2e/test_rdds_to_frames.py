@@ -19,12 +19,12 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lineage.materialising import materialise
-from lineage_core.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
-from lineage_store.answers import Answer
-from lineage_store.asking import Asker, Question
-from lineage_store.opening import open_store
-from lineage_store.rows import RowReader
+from lineage_query.answers import Answer
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, ask, judged
 
 pytestmark = pytest.mark.e2e

@@ -16,14 +16,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lineage.access import StoredAccess
-from lineage_core.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction
+from lineage_dataframes.errors import RefusedError, RowError
 from lineage_emitter import LineageContext
-from lineage_frames.errors import RefusedError, RowError
-from lineage_store.answers import Answer
-from lineage_store.asking import Question
+from lineage_query.answers import Answer
+from lineage_query.engine import Question
+from lineage_query.exports import ExportError, Options
 from lineage_store.copying import copy_application
-from lineage_store.exports import ExportError, Options
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support.api_server import serving
 from tests.support.job_runs import STORE, part_files
 from tests.support.servers import Neo4jUnderTest

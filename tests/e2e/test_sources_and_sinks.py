@@ -12,13 +12,13 @@ from pyspark import RDD, SparkContext
 from pyspark.serializers import NoOpSerializer
 from pyspark.sql import SparkSession
 
-from lineage_core.graph import FlowGraph
-from lineage_core.message import Commit
-from lineage_core.trace_result import Direction
+from lineage_core.contract.graph import FlowGraph
+from lineage_core.contract.message import Commit
+from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
-from lineage_store.asking import Asker, Question
-from lineage_store.opening import open_store
-from lineage_store.rows import RowReader
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, contents, judged, traced, traced_each, traced_items
 
 pytestmark = pytest.mark.e2e

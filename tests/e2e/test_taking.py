@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from pyspark import RDD
 
-from lineage_core.message import Commit, parse_message
-from lineage_core.region import Region
-from lineage_core.trace_result import Direction
-from lineage_core.tracing import trace
-from lineage_emitter import LineageContext, actions, commit_thread
-from lineage_store.opening import open_store
+from lineage_core.contract.message import Commit, parse_message
+from lineage_core.contract.region import Region
+from lineage_core.tracing.trace_result import Direction
+from lineage_core.tracing.tracer import trace
+from lineage_emitter import LineageContext
+from lineage_emitter.driver import actions
+from lineage_emitter.session import commit_thread
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged, traced_items
 
 pytestmark = pytest.mark.e2e

@@ -18,7 +18,7 @@ from pyspark import SparkContext
 from lineage.access import Access, StoredAccess, open_access
 from lineage_store.copying import copy_application
 from lineage_store.neo4j.store import Neo4jStore
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.hunt.claims import Finding
 from tests.hunt.frame_kind import quick_session
 from tests.hunt.loads import Loads

@@ -16,7 +16,7 @@ from benchmarks.correctness import witness_counts
 from benchmarks.pairs import RunError, Setup
 from benchmarks.witnesses import of_ranks
 from lineage_emitter import LineageContext
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged
 
 pytestmark = pytest.mark.e2e

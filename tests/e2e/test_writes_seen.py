@@ -11,8 +11,9 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from lineage_emitter import LineageContext, spark_writes
-from lineage_emitter.spark_writes import SparkWrites, Write
+from lineage_emitter import LineageContext
+from lineage_emitter.session import spark_writes
+from lineage_emitter.session.spark_writes import SparkWrites, Write
 from scripts.compile_listener import compiled
 from tests.support.job_runs import judged
 from tests.support.versions import IN_35

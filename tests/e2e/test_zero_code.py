@@ -522,7 +522,7 @@ def test_operators_that_pair_choose_and_keep_are_captured(
 
         def models(_):
             import sys
-            return {"pydantic", "lineage_core.message"} & set(sys.modules)
+            return {"pydantic", "lineage_core.contract.message"} & set(sys.modules)
 
         # Behind all the others, in the workers that ran them: each module costs each worker time.
         pairs = b.keyBy(str)

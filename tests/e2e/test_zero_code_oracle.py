@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from lineage_core.message import Begin
+from lineage_core.contract.message import Begin
 from tests.oracle.brute import evaluate
 from tests.oracle.budget import examples
 from tests.oracle.captured import SpoolReader, of_one_program

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from lineage_core.block import BlockId
-from lineage_store import ingest as ingest_module
-from lineage_store.ingest import ingest
-from lineage_store.sqlite import SqliteStore
+from lineage_core.contract.block import BlockId
+from lineage_store.sqlite import ingest as ingest_module
+from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.spool_builder import APP, Spool, block, contents, word_count
 
 pytestmark = pytest.mark.faults
@@ -117,8 +117,8 @@ def test_killed_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_
 
 SCRIPT = """
 import sys
-from lineage_store.ingest import ingest
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.store import SqliteStore
 print("up", flush=True)
 with SqliteStore(sys.argv[1]) as store:
     ingest(store, sys.argv[2])

@@ -12,8 +12,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lineage.access import open_access
-from lineage_core.trace_result import Direction
-from lineage_store.asking import Question
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import Question
 from tests.support.job_runs import STORE, applications, lineage, run_captured, verify, write_job
 
 pytestmark = pytest.mark.faults

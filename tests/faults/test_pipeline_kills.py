@@ -25,9 +25,9 @@ from confluent_kafka import (
 )
 from redis.exceptions import RedisError
 
-from lineage_core.verdict import ABANDONED_AFTER_S
+from lineage_core.contract.verdict import ABANDONED_AFTER_S
+from lineage_query.verdicts import verdict_of
 from lineage_store.neo4j.store import Neo4jStore
-from lineage_store.verdicts import verdict_of
 from tests.support.job_runs import (
     CLI,
     Row,

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lineage_core.verdict import ABANDONED_AFTER_S
-from lineage_store.sqlite import SqliteStore
-from lineage_store.verdicts import verdict_of
+from lineage_core.contract.verdict import ABANDONED_AFTER_S
+from lineage_query.verdicts import verdict_of
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.job_runs import (
     STORE,
     Row,

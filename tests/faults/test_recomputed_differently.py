@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lineage_core.trace_result import Direction
-from lineage_store.asking import Asker, Question
-from lineage_store.opening import open_store
-from lineage_store.rows import RowReader
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
+from lineage_store.url import open_store
 from tests.faults.test_recomputation import LOGGING, QUIET, environment
 from tests.support.job_runs import STORE, run_captured, verify, write_job
 

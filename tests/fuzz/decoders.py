@@ -17,36 +17,36 @@ from zlib import crc32
 
 import numpy as np
 
-from lineage_core.address import parse_position, parse_space, split_address
-from lineage_core.block_header import BlockHeader
-from lineage_core.columns import unpack_block
-from lineage_core.csv_codec import decode_csv
-from lineage_core.dead_letter import parse_place, read_dead_record
-from lineage_core.edge_message import StoredBlock, parse_edge_frame
+from lineage_core.codec.columns import unpack_block
+from lineage_core.codec.csv_codec import decode_csv
+from lineage_core.codec.edge_message import StoredBlock, parse_edge_frame
+from lineage_core.codec.packing import unpack_edge
+from lineage_core.codec.record_batch import compress, decompress, pack_frame, read_frames
+from lineage_core.contract.address import parse_position, parse_space, split_address
+from lineage_core.contract.block_header import BlockHeader
+from lineage_core.contract.dead_letter import parse_place, read_dead_record
+from lineage_core.contract.message import dump_message, parse_message
+from lineage_core.contract.region import Region
+from lineage_core.contract.sealing import Seal
 from lineage_core.errors import ContractError, LineageError
-from lineage_core.frame import compress, decompress, pack_frame, read_frames
-from lineage_core.message import dump_message, parse_message
-from lineage_core.packing import unpack_edge
-from lineage_core.recipe import Recipe
-from lineage_core.recipe_functions import is_signed
-from lineage_core.recipe_plan import Call, Column, Filter, Limit, Node, Union
-from lineage_core.region import Region
-from lineage_core.sealing import Seal
-from lineage_frames.alike import alike
-from lineage_frames.answerable import refusals
-from lineage_frames.grouping import grouping_of
-from lineage_frames.orders import unsteady_columns
-from lineage_frames.vetting import check_text
+from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.functions import is_signed
+from lineage_core.recipe.plan import Call, Column, Filter, Limit, Node, Union
+from lineage_dataframes.rewrite.alike import alike
+from lineage_dataframes.rewrite.grouping import grouping_of
+from lineage_dataframes.rewrite.orders import unsteady_columns
+from lineage_dataframes.trace.answerable import refusals
+from lineage_dataframes.trace.vetting import check_text
 from lineage_linker.errors import UnusableRecordError
 from lineage_linker.events import BlockFrame, prepare_block, read_event
 from lineage_linker.keys import parse_block
 from lineage_linker.sides import read_mark, unpack_waiting
-from lineage_store.kept_sums import KeptSums
-from lineage_store.places import parse_location, parse_valued
+from lineage_query.rows.kept_sums import KeptSums
+from lineage_query.rows.places import parse_location, parse_valued
+from lineage_query.rows.reader import RowReader
 from lineage_store.recipes import packed_body, recipe_in
-from lineage_store.rows import RowReader
 from lineage_store.run_notes import read_notes
-from lineage_store.spool import Damage, decode, frames_of, read_lines
+from lineage_store.spool.reader import Damage, decode, frames_of, read_lines
 from tests.fuzz import samples
 from tests.fuzz.fuzzing import Target
 from tests.fuzz.mutating import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from lineage_core.recipe import File, Function, Output, Recipe, Source
-from lineage_core.recipe_plan import (
+from lineage_core.recipe.document import File, Function, Output, Recipe, Source
+from lineage_core.recipe.plan import (
     Aggregate,
     Attribute,
     Call,

@@ -17,7 +17,7 @@ import structlog
 
 from lineage_query_api.app import create_app
 from lineage_query_api.settings import read_settings
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.fuzz.fuzzing import Target
 from tests.fuzz.mutating import NUMBERS, TEXTS, json_text, mutated_bytes, mutated_json
 from tests.fuzz.served import FRAMES_APP, RDD_APP, dropped, store_lineage

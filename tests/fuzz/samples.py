@@ -11,11 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.block_header import header_of
-from lineage_core.columns import pack_block
-from lineage_core.csv_codec import encode_csv
-from lineage_core.edge_message import (
+from lineage_core.codec.columns import pack_block
+from lineage_core.codec.csv_codec import encode_csv
+from lineage_core.codec.edge_message import (
     Links,
     PackedEdge,
     pack_links,
@@ -23,11 +21,12 @@ from lineage_core.edge_message import (
     packed_edge,
     stored_block,
 )
-from lineage_core.frame import compress, pack_frame
-from lineage_core.graph import EdgeBatch
-from lineage_core.joining import entry_of
-from lineage_core.linking import TaskId
-from lineage_core.message import (
+from lineage_core.codec.packing import pack_edge, prepare
+from lineage_core.codec.record_batch import compress, pack_frame
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.block_header import header_of
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.contract.message import (
     Begin,
     DeadLetter,
     Fail,
@@ -40,12 +39,13 @@ from lineage_core.message import (
     Unknown,
     dump_message,
 )
-from lineage_core.packing import pack_edge, prepare
-from lineage_core.positions import text_positions
-from lineage_core.region import Region
-from lineage_core.sealing import seal_of
+from lineage_core.contract.positions import text_positions
+from lineage_core.contract.region import Region
+from lineage_core.contract.sealing import seal_of
+from lineage_core.linking.joining import entry_of
+from lineage_core.linking.linker import TaskId
 from lineage_linker.sides import Waiting, pack_side, pack_waiting
-from lineage_store.spool import DRIVER_FILE
+from lineage_store.spool.reader import DRIVER_FILE
 from tests.fuzz.recipes import RECIPES
 from tests.support.stored_lineage import spool_run
 

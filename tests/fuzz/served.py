@@ -11,13 +11,13 @@ from typing import Any
 
 import structlog
 
-from lineage_core.message import Recipe
+from lineage_core.contract.message import Recipe
 from lineage_query_api.app import create_app
 from lineage_query_api.serving import serve
 from lineage_query_api.settings import read_settings
-from lineage_store.ingest import ingest_all
-from lineage_store.opening import open_store
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.ingest import ingest_all
+from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import open_store
 from tests.fuzz.recipes import RECIPES
 from tests.support.spool_builder import Spool
 from tests.support.stored_lineage import store_run

@@ -10,15 +10,15 @@ from typing import Any
 
 from pyspark import SparkContext
 
-from lineage_core.message import Begin, Message
-from lineage_core.region import Region
-from lineage_core.trace_result import Direction
-from lineage_core.tracing import Tracer
-from lineage_core.verdict import judge
+from lineage_core.contract.message import Begin, Message
+from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import judge
+from lineage_core.tracing.trace_result import Direction
+from lineage_core.tracing.tracer import Tracer
 from lineage_emitter import LineageContext
-from lineage_emitter.rules import Details
-from lineage_store.ingest import ingest
-from lineage_store.sqlite import SqliteStore
+from lineage_emitter.session.rules import Details
+from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.store import SqliteStore
 from tests.hunt.carrying import CarryingContext
 from tests.hunt.claims import Claim, Finding, truth_of
 from tests.hunt.harm import CALM, Harm

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from lineage_core.message import Begin, End, Totals
-from lineage_core.region import Region
-from lineage_core.trace_result import Direction, TraceResult
-from lineage_core.tracing import Tracer
-from lineage_core.verdict import judge
-from lineage_store.ingest import ingest
+from lineage_core.contract.message import Begin, End, Totals
+from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import judge
+from lineage_core.tracing.trace_result import Direction, TraceResult
+from lineage_core.tracing.tracer import Tracer
+from lineage_store.sqlite.ingest import ingest
 from tests.hunt.chained import Chained, Sizes, Weaver
 from tests.hunt.claims import Claim, Finding
 from tests.hunt.hunting import Kind

@@ -16,10 +16,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.linking import TaskId
-from lineage_core.message import Commit, Expected, Job, Link, Message, Register
-from lineage_core.region import Region
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.message import Commit, Expected, Job, Link, Message, Register
+from lineage_core.contract.region import Region
+from lineage_core.linking.linker import TaskId
 from tests.oracle.brute import Witnesses
 
 KEY_SPREAD = 0x9E37_79B9_7F4A_7C15

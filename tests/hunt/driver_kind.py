@@ -21,10 +21,10 @@ from typing import Any
 import psutil
 from hypothesis import strategies as st
 
-from lineage_core.message import Begin, Message, parse_message
-from lineage_core.verdict import judge
-from lineage_store.ingest import ingest
-from lineage_store.sqlite import SqliteStore
+from lineage_core.contract.message import Begin, Message, parse_message
+from lineage_core.contract.verdict import judge
+from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.store import SqliteStore
 from tests.hunt.application import Application, Attempt, Held
 from tests.hunt.claims import Finding
 from tests.hunt.harm import DRIVER, NAMES

@@ -23,9 +23,9 @@ from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as f
 
 from benchmarks.frames_oracle import carried
-from lineage_frames.errors import RefusedError
-from lineage_frames.tracing import trace_back
-from lineage_frames.witnesses import Witnesses as Found
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.sources.witnesses import Witnesses as Found
+from lineage_dataframes.trace.backward import trace_back
 from tests.hunt.claims import Claim, Finding
 from tests.hunt.hunting import Kind
 from tests.hunt.spark_kinds import spark

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Protocol
 
 from lineage_core.errors import LineageError
-from lineage_core.trace_result import Direction
-from lineage_store.answers import Answer, Group
-from lineage_store.asking import Question
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer, Group
+from lineage_query.engine import Question
 from tests.hunt.claims import Claim, Finding
 from tests.hunt.loads import APPENDED, Loads, Place, Written, named, place_of
 

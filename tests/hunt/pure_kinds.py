@@ -16,17 +16,17 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from lineage_core.edge_message import PackedEdge
-from lineage_core.graph import EdgeBatch
-from lineage_core.message import DeadLetter, dump_message
-from lineage_core.packing import unpack_edge
-from lineage_core.region import Region
-from lineage_core.trace_result import Direction
-from lineage_core.tracing import Tracer
-from lineage_core.verdict import judge
-from lineage_store.ingest import ingest
+from lineage_core.codec.edge_message import PackedEdge
+from lineage_core.codec.packing import unpack_edge
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.contract.message import DeadLetter, dump_message
+from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import judge
+from lineage_core.tracing.trace_result import Direction
+from lineage_core.tracing.tracer import Tracer
 from lineage_store.port import GraphStore
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.store import SqliteStore
 from tests.hunt.claims import Claim, Finding
 from tests.hunt.hunting import Kind
 from tests.hunt.simulated import Simulated, jobs

@@ -24,7 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CORE = "libs/core/src/lineage_core"
 STORE = "libs/store/src/lineage_store"
-FRAMES = "libs/frames/src/lineage_frames"
+QUERY = "libs/query/src/lineage_query"
+FRAMES = "libs/dataframes/src/lineage_dataframes"
 EMITTER = "services/emitter/src/lineage_emitter"
 
 
@@ -64,11 +65,11 @@ FAULTS = (
         ("blocks", "tasks", "executors"),
         (
             Change(
-                f"{CORE}/attempts.py",
+                f"{CORE}/linking/attempts.py",
                 "return attempts is None or bool(",
                 "return True or bool(",
             ),
-            Change(f"{CORE}/attempts.py", "    if attempts is None:\n", "    if True:\n"),
+            Change(f"{CORE}/linking/attempts.py", "    if attempts is None:\n", "    if True:\n"),
         ),
     ),
     Fault(
@@ -77,11 +78,11 @@ FAULTS = (
         ("state",),
         (
             Change(
-                f"{CORE}/reaching.py",
+                f"{CORE}/tracing/reaching.py",
                 "sealed = graph.sealed(many) if many else ()",
                 "sealed = tuple(many)",
             ),
-            Change(f"{CORE}/verdict.py", "    if counts.unsealed:\n", "    if False:\n"),
+            Change(f"{CORE}/contract/verdict.py", "    if counts.unsealed:\n", "    if False:\n"),
         ),
     ),
     Fault(
@@ -107,7 +108,7 @@ FAULTS = (
         ("frames",),
         (
             Change(
-                f"{FRAMES}/settings.py",
+                f"{FRAMES}/spark/settings.py",
                 '"spark.sql.variable.substitute": "false"',
                 '"spark.sql.variable.substitute": "true"',
             ),
@@ -119,12 +120,12 @@ FAULTS = (
         ("frames",),
         (
             Change(
-                f"{FRAMES}/building.py",
+                f"{FRAMES}/rewrite/building.py",
                 "of_a_row = row_expressions(node) if top else None",
                 "of_a_row = None",
             ),
             Change(
-                f"{FRAMES}/choices.py",
+                f"{FRAMES}/rewrite/choices.py",
                 "return bool(_choices(node)) and not reads_all(node)",
                 "return False",
             ),
@@ -136,12 +137,12 @@ FAULTS = (
         ("sources",),
         (
             Change(
-                f"{STORE}/bound_rows.py",
+                f"{QUERY}/rows/bound_rows.py",
                 "zip(texts, checked or [None] * len(texts), strict=True)",
                 "zip(texts, [None] * len(texts), strict=True)",
             ),
             Change(
-                f"{STORE}/locations.py",
+                f"{QUERY}/rows/locations.py",
                 '"changed" if False in checked else standing',
                 "standing",
             ),
@@ -153,7 +154,7 @@ FAULTS = (
         ("loads",),
         (
             Change(
-                f"{STORE}/planning.py",
+                f"{QUERY}/planning.py",
                 "[app for app in self._ids if app in places]",
                 "[app for app in self._ids if app in places][:1]",
             ),
@@ -165,7 +166,7 @@ FAULTS = (
         ("loads",),
         (
             Change(
-                f"{STORE}/planning.py",
+                f"{QUERY}/planning.py",
                 "for write in state.writes:",
                 "for write in state.writes[:1]:",
             ),

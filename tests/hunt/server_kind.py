@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from neo4j.exceptions import DriverError, Neo4jError
 
 from benchmarks.kafka import committed
-from lineage_core.frame import MAGIC
-from lineage_core.message import Commit, parse_message
+from lineage_core.codec.record_batch import MAGIC
+from lineage_core.contract.message import Commit, parse_message
 from lineage_kafka.topics import app_partition, flow_partition
 from lineage_store.errors import StoreError
 from lineage_store.neo4j.store import Neo4jStore

@@ -12,9 +12,8 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.linking import TaskId
-from lineage_core.message import (
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.message import (
     Begin,
     Commit,
     End,
@@ -25,7 +24,8 @@ from lineage_core.message import (
     Register,
     Totals,
 )
-from lineage_core.region import Region
+from lineage_core.contract.region import Region
+from lineage_core.linking.linker import TaskId
 from tests.oracle.brute import Witnesses
 from tests.support.linker_job import keyed
 

@@ -20,12 +20,12 @@ from typing import Any
 import httpx
 from hypothesis import strategies as st
 
-from lineage_core.trace_result import Direction
-from lineage_store.asking import Asker, Question
-from lineage_store.opening import open_store
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
 from lineage_store.port import GraphStore
-from lineage_store.rows import RowReader
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import open_store
 from tests.hunt.claims import Finding
 from tests.hunt.hunting import Kind
 from tests.support.api_server import serving

@@ -13,7 +13,7 @@ from lineage.stack.ports import free_ports
 from lineage_kafka.topics import Topics
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.edge_log import EdgeLog, word_count_log
 from tests.support.jvm import OPTIONS
 from tests.support.servers import KafkaUnderTest, Native, Neo4jUnderTest, guarded

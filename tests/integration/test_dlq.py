@@ -13,12 +13,12 @@ from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from lineage.main import app
-from lineage_core.dead_letter import DeadRecord, Place
-from lineage_core.message import DeadLetter, parse_message
+from lineage_core.contract.dead_letter import DeadRecord, Place
+from lineage_core.contract.message import DeadLetter, parse_message
 from lineage_kafka.topics import Topics
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.api_server import serving
 from tests.support.edge_log import word_count_log
 from tests.support.servers import KafkaUnderTest, Neo4jUnderTest

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.graph import EdgeBatch
-from lineage_core.linking import TaskId
-from lineage_core.message import (
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.contract.message import (
     Begin,
     Commit,
     End,
@@ -32,10 +31,11 @@ from lineage_core.message import (
     Splits,
     Unknown,
 )
+from lineage_core.linking.linker import TaskId
 from lineage_store.copying import copy_application
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from tests.support import flow_blocks
 from tests.support.servers import Neo4jUnderTest
 from tests.support.stores import empty_neo4j

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext, cloudpickle
 
-from lineage_emitter import executors
+from lineage_emitter.session import executors
 
 pytestmark = pytest.mark.integration
 

@@ -15,15 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.frames_oracle import ParquetTables, carried, check_rows, rebuilt, same_rows
-from lineage_core.recipe import Output, Recipe
-from lineage_emitter.frames.plans import recipe_of
-from lineage_frames.changed import literal_path
-from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
-from lineage_frames.forward import trace_forward
-from lineage_frames.locations import locations
-from lineage_frames.tracing import trace_back
-from lineage_frames.unknown import UNKNOWN
-from lineage_frames.witnesses import Witnesses
+from lineage_core.recipe.document import Output, Recipe
+from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError
+from lineage_dataframes.sources.changed import literal_path
+from lineage_dataframes.sources.locations import locations
+from lineage_dataframes.sources.unknown import UNKNOWN
+from lineage_dataframes.sources.witnesses import Witnesses
+from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.forward import trace_forward
+from lineage_emitter.dataframes.plans import recipe_of
 from tests.support.frame_tables import ORDERS, QUERIES
 from tests.support.versions import IN_35
 
@@ -450,7 +450,7 @@ def test_a_recipe_is_enough_for_another_session(
     other = SparkSession(spark.sparkContext).newSession()
     other.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     other.conf.set("spark.sql.ansi.enabled", "false")
-    from lineage_core.recipe import Recipe
+    from lineage_core.recipe.document import Recipe
 
     recipe = Recipe.from_json(text)
     rows: list[DataFrame] = rebuilt(other, recipe)

@@ -1,6 +1,6 @@
 """Every function that a recipe can say means in the recipe what it meant in the program.
 
-For each class of `lineage_emitter.frames.functions` there is an expression (or several) in Spark SQL. Many of
+For each class of `lineage_emitter.dataframes.functions` there is an expression (or several) in Spark SQL. Many of
 them stand in one query over a table of ordinary and edge values; the query's recipe, rebuilt, must give the
 same values of the same types.
 """
@@ -17,7 +17,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.frames_oracle import ParquetTables, carried, rebuilt, same
-from lineage_emitter.frames import functions as known
+from lineage_emitter.dataframes import functions as known
 
 pytestmark = pytest.mark.integration
 

@@ -16,8 +16,8 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from lineage_dataframes.errors import RowError
 from lineage_emitter import frame_lineage
-from lineage_frames.errors import RowError
 
 pytestmark = pytest.mark.integration
 

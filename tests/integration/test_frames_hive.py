@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.frames_oracle import rebuilt
-from lineage_core.recipe import Recipe
-from lineage_frames.errors import RefusedError, RowError
-from lineage_frames.locations import locations
-from lineage_frames.rows import output_of, place_in, values_at
-from lineage_frames.tracing import trace_back
-from lineage_store.opening import open_store
+from lineage_core.recipe.document import Recipe
+from lineage_dataframes.errors import RefusedError, RowError
+from lineage_dataframes.sources.locations import locations
+from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.rows import output_of, place_in, values_at
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, run_captured
 from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import HERE

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from lineage_query.rows.reader import RowReader
+from lineage_query.rows.table_commits import EARLIER, commits_of
 from lineage_store.paths import RowsError
-from lineage_store.rows import RowReader
-from lineage_store.table_commits import EARLIER, commits_of
 from tests.support.versions import IN_35
 from tests.tables.ran import Ran
 

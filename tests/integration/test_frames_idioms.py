@@ -18,12 +18,12 @@ from pyspark import SparkContext
 from pyspark.sql import Row, SparkSession
 
 from benchmarks.frames_oracle import carried, same
-from lineage_core.recipe import Recipe
-from lineage_frames.errors import RefusedError
-from lineage_frames.forward import trace_forward
-from lineage_frames.rows import output_of, places_of
-from lineage_frames.tracing import trace_back
-from lineage_frames.unknown import UNKNOWN
+from lineage_core.recipe.document import Recipe
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.sources.unknown import UNKNOWN
+from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.forward import trace_forward
+from lineage_dataframes.trace.rows import output_of, places_of
 from tests.oracle.budget import examples
 from tests.support.frame_idioms import (
     EXACT,

@@ -10,10 +10,10 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from lineage_dataframes.errors import RowError
+from lineage_dataframes.sources.unknown import UNKNOWN
 from lineage_emitter import LineageContext, frame_lineage
 from lineage_emitter.errors import TracingError
-from lineage_frames.errors import RowError
-from lineage_frames.unknown import UNKNOWN
 
 pytestmark = pytest.mark.integration
 

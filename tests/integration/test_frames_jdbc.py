@@ -10,15 +10,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.frames_oracle import carried, rebuilt, same, same_rows
-from lineage_core.recipe import Recipe
-from lineage_emitter.frames.jdbc import address
-from lineage_frames.errors import ChangedSourceError, RefusedError
-from lineage_frames.forward import trace_forward
-from lineage_frames.jdbc import check_tables
-from lineage_frames.locations import locations
-from lineage_frames.rows import rows_with, texts_at
-from lineage_frames.tracing import trace_back
-from lineage_frames.witnesses import Witnesses
+from lineage_core.recipe.document import Recipe
+from lineage_dataframes.errors import ChangedSourceError, RefusedError
+from lineage_dataframes.sources.jdbc import check_tables
+from lineage_dataframes.sources.locations import locations
+from lineage_dataframes.sources.witnesses import Witnesses
+from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.forward import trace_forward
+from lineage_dataframes.trace.rows import rows_with, texts_at
+from lineage_emitter.dataframes.jdbc import address
 
 pytestmark = pytest.mark.integration
 

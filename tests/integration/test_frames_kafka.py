@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from lineage_core.recipe import Recipe
-from lineage_store.opening import open_store
+from lineage_core.recipe.document import Recipe
 from lineage_store.port import GraphStore
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, run_captured, write_job
 from tests.support.pipeline import COMPLETE_LIMIT_S, POLL_S, Pipeline, pipeline
 from tests.support.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest

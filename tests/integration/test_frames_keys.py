@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lineage_frames.keys import LITERAL_KEYS_MAX, VALUES_MAX, has_key
-from lineage_frames.pyspark_parts import frame_of
+from lineage_dataframes.rewrite.keys import LITERAL_KEYS_MAX, VALUES_MAX, has_key
+from lineage_dataframes.spark.pyspark_parts import frame_of
 
 pytestmark = pytest.mark.integration
 

@@ -12,10 +12,10 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import IntegerType
 
 from benchmarks.frames_oracle import carried, rebuilt, same_rows
-from lineage_core.recipe_plan import OpaqueNode
-from lineage_emitter.frames import local_rows
-from lineage_frames.errors import RefusedError
-from lineage_frames.tracing import trace_back
+from lineage_core.recipe.plan import OpaqueNode
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.trace.backward import trace_back
+from lineage_emitter.dataframes import local_rows
 
 pytestmark = pytest.mark.integration
 

@@ -17,13 +17,13 @@ from pyspark.sql import functions as F
 
 from benchmarks.frames_oracle import ParquetTables, carried, same, same_rows
 from lineage_core.errors import FunctionsKeyError
-from lineage_core.recipe import Function, Recipe
-from lineage_core.recipe_functions import signed
-from lineage_core.recipe_plan import PythonRows
-from lineage_frames.errors import RefusedError
-from lineage_frames.forward import trace_forward
-from lineage_frames.tracing import trace_back
-from lineage_frames.witnesses import Witnesses
+from lineage_core.recipe.document import Function, Recipe
+from lineage_core.recipe.functions import signed
+from lineage_core.recipe.plan import PythonRows
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.sources.witnesses import Witnesses
+from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.forward import trace_forward
 from tests.support.versions import IN_35, not_in_35
 
 pytestmark = pytest.mark.integration

@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.frames_oracle import carried
-from lineage_core.recipe import Recipe
-from lineage_frames.changed import literal_path
-from lineage_frames.errors import RefusedError
-from lineage_frames.forward import trace_forward
-from lineage_frames.tracing import trace_back
-from lineage_frames.witnesses import Witnesses
+from lineage_core.recipe.document import Recipe
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.sources.changed import literal_path
+from lineage_dataframes.sources.witnesses import Witnesses
+from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.forward import trace_forward
 
 pytestmark = pytest.mark.integration
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, RowReader
+from lineage_query.rows.table_commits import EARLIER, commits_of
 from lineage_store.paths import RowsError
-from lineage_store.rows import ForbiddenRowsError, RootedReader, RowReader
-from lineage_store.table_commits import EARLIER, commits_of
 from tests.tables.ran import Ran
 
 pytestmark = pytest.mark.integration

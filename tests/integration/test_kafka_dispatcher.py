@@ -19,17 +19,17 @@ import numpy as np
 import pytest
 
 from lineage.stack.ports import LOOPBACK, free_ports
-from lineage_core.block_header import BlockHeader
-from lineage_core.message import Commit, dump_message, parse_message
-from lineage_core.verdict import StoreCounts, Verdict, judge
+from lineage_core.contract.block_header import BlockHeader
+from lineage_core.contract.message import Commit, dump_message, parse_message
+from lineage_core.contract.verdict import StoreCounts, Verdict, judge
 from lineage_emitter import LineageApi
 from lineage_emitter.dispatch.sending import send_all
 from lineage_emitter.errors import DeliveryError
 from lineage_emitter.settings import read_settings
 from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
-from lineage_store.ingest import ingest_all
-from lineage_store.spool import frames_of
-from lineage_store.sqlite import SqliteStore
+from lineage_store.spool.reader import frames_of
+from lineage_store.sqlite.ingest import ingest_all
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.drained import Drained, as_spool, drain
 from tests.support.job_runs import environment
 from tests.support.servers import KafkaUnderTest

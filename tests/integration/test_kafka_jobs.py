@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from lineage.stack.ports import LOOPBACK, free_ports
-from lineage_core.block_header import BlockHeader
-from lineage_core.frame import read_frames
-from lineage_core.verdict import Verdict
+from lineage_core.codec.record_batch import read_frames
+from lineage_core.contract.block_header import BlockHeader
+from lineage_core.contract.verdict import Verdict
 from lineage_kafka.topics import Topics
-from lineage_store.ingest import ingest_all
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.ingest import ingest_all
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.drained import Drained, as_spool, drain
 from tests.support.job_runs import (
     CLI,
@@ -305,7 +305,7 @@ def test_executors_without_confluent_kafka_leave_blocks_in_the_spool(
     assert all("confluent-kafka" in one["spooled_reason"] for one in spooled)
     store = SqliteStore(tmp_path / "lineage.db")
     ingest_all(store, as_spool(drained, tmp_path / "arrived"))
-    from lineage_core.verdict import judge
+    from lineage_core.contract.verdict import judge
 
     (app,) = drained.apps
     verdict = judge(store.messages(app), store.counts(app), now=time.time())

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from lineage.stack.ports import free_ports
-from lineage_core.dead_letter import read_dead_record
-from lineage_core.frame import pack_frame, read_frames
-from lineage_core.message import DeadLetter, End, parse_message
+from lineage_core.codec.record_batch import pack_frame, read_frames
+from lineage_core.contract.dead_letter import read_dead_record
+from lineage_core.contract.message import DeadLetter, End, parse_message
 from lineage_kafka.topics import Topics
 from tests.support.linker_job import Job, make_job
 from tests.support.linker_memory import MemoryLinker

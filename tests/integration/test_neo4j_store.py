@@ -14,13 +14,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lineage_core.address import OPAQUE_SPACE, POSITION_MAX
-from lineage_core.block import BlockId
-from lineage_core.edge_message import Links, PackedEdge, StoredBlock, packed_edge, stored_block
-from lineage_core.joining import entry_of
-from lineage_core.linking import Linker, MemoryState, TaskId
-from lineage_core.message import Begin, Commit, Link, Message, Register
-from lineage_core.packing import prepare
+from lineage_core.codec.edge_message import (
+    Links,
+    PackedEdge,
+    StoredBlock,
+    packed_edge,
+    stored_block,
+)
+from lineage_core.codec.packing import prepare
+from lineage_core.contract.address import OPAQUE_SPACE, POSITION_MAX
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.message import Begin, Commit, Link, Message, Register
+from lineage_core.linking.joining import entry_of
+from lineage_core.linking.linker import Linker, MemoryState, TaskId
 from lineage_store.dump import dump_application
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.neo4j import counting, graph, rows, schema, statements, vitals
@@ -28,8 +34,8 @@ from lineage_store.neo4j import store as store_module
 from lineage_store.neo4j.connection import Address, Connection, read_address
 from lineage_store.neo4j.loading import Loading
 from lineage_store.neo4j.store import Neo4jStore
-from lineage_store.opening import open_store
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import open_store
 from tests.property.test_linking_property import Case, cases
 from tests.support.servers import Neo4jUnderTest
 from tests.support.spool_builder import APP, RECOMPUTED_EXACT, block, write_recomputed
@@ -158,8 +164,8 @@ def test_any_order_loads_the_same(
 
 
 def loaded(edge: PackedEdge) -> Any:
-    from lineage_core.graph import EdgeBatch
-    from lineage_core.packing import unpack_edge
+    from lineage_core.codec.packing import unpack_edge
+    from lineage_core.contract.graph import EdgeBatch
 
     columns = (None, None) if edge.data is None else unpack_edge(edge.pairs, edge.data)
     return EdgeBatch(edge.producer, edge.consumer, edge.pairs, *columns)

@@ -17,16 +17,16 @@ from openlineage.client.event_v2 import RunEvent
 from typer.testing import CliRunner, Result
 
 from lineage.main import app
-from lineage_core.message import Begin
+from lineage_core.contract.message import Begin
+from lineage_openlineage.errors import OpenLineageError, OpenLineageUnavailableError
+from lineage_openlineage.facts import facts_of
+from lineage_openlineage.sending import Endpoint, events_of, lines_of, send
+from lineage_openlineage.settings import OpenLineageSettings
 from lineage_store.copying import copy_application
 from lineage_store.neo4j.connection import read_address
 from lineage_store.neo4j.store import Neo4jStore
 from lineage_store.neo4j.told_runs import CLAIM_S
-from lineage_store.openlineage.errors import OpenLineageError, OpenLineageUnavailableError
-from lineage_store.openlineage.facts import facts_of
-from lineage_store.openlineage.sending import Endpoint, events_of, lines_of, send
-from lineage_store.openlineage.settings import OpenLineageSettings
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from lineage_writer.metrics import Metrics
 from lineage_writer.telling import Teller
 from tests.support.servers import Neo4jUnderTest

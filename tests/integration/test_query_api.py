@@ -12,16 +12,16 @@ from typing import Any
 import httpx
 import pytest
 
-from lineage_core.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import Asker, Question
+from lineage_query.exports import FORMATS, export
+from lineage_query.rows.reader import RowReader
 from lineage_query_api import trace_ids
 from lineage_query_api.auth import new_token, read_tokens
 from lineage_query_api.errors import ProblemError, SettingsError
 from lineage_query_api.models import StartModel, TraceRequest
 from lineage_query_api.settings import read_settings
-from lineage_store.asking import Asker, Question
-from lineage_store.exports import FORMATS, export
-from lineage_store.opening import open_store
-from lineage_store.rows import RowReader
+from lineage_store.url import open_store
 from tests.support.api_server import serving, word_count_served
 from tests.support.stored_lineage import store_run
 

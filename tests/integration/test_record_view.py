@@ -17,29 +17,29 @@ from pyspark import SparkContext
 from typer.testing import CliRunner, Result
 
 from lineage.main import app
-from lineage_core.block import BlockId
-from lineage_core.edge_message import Links
-from lineage_core.message import Begin, Link, Message, Register
-from lineage_core.trace_result import Direction
+from lineage_core.codec.edge_message import Links
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.message import Begin, Link, Message, Register
+from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
-from lineage_store.asking import Asker, Question
-from lineage_store.copying import copy_application
-from lineage_store.errors import StoreError, StoreUnavailableError
-from lineage_store.locations import Locations
-from lineage_store.names import Names
-from lineage_store.neo4j import record_view
-from lineage_store.neo4j.opening_view import view_of
-from lineage_store.neo4j.record_view import Progress
-from lineage_store.neo4j.store import Neo4jStore
-from lineage_store.opening import open_store
-from lineage_store.record_flows import (
-    RecordFlows,
+from lineage_query.engine import Asker, Question
+from lineage_query.names import Names
+from lineage_query.record_flows import (
     TooManyFlowsError,
     flows_of_application,
     flows_of_trace,
 )
-from lineage_store.rows import RowReader
-from lineage_store.sqlite import SqliteStore
+from lineage_query.rows.locations import Locations
+from lineage_query.rows.reader import RowReader
+from lineage_store.copying import copy_application
+from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.neo4j import record_view
+from lineage_store.neo4j.opening_view import view_of
+from lineage_store.neo4j.record_view import Progress
+from lineage_store.neo4j.store import Neo4jStore
+from lineage_store.record_flow import RecordFlows
+from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import open_store
 from tests.property.test_tracing_property import graphs
 from tests.support.api_server import serving
 from tests.support.job_runs import STORE

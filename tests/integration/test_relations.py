@@ -12,14 +12,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.frames_oracle import ParquetTables
-from lineage_core.recipe_plan import Aggregate
-from lineage_frames import keys, relations, results
-from lineage_frames.errors import ChangedSourceError, RefusedError
-from lineage_frames.pairs import Items
-from lineage_frames.relations import Relations
-from lineage_frames.rows import output_of, values_at
-from lineage_frames.tracing import trace_back
-from lineage_frames.witnesses import Witnesses
+from lineage_core.recipe.plan import Aggregate
+from lineage_dataframes.errors import ChangedSourceError, RefusedError
+from lineage_dataframes.rewrite import keys
+from lineage_dataframes.sources.witnesses import Witnesses
+from lineage_dataframes.trace import relations, results
+from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.pairs import Items
+from lineage_dataframes.trace.relations import Relations
+from lineage_dataframes.trace.rows import output_of, values_at
 from tests.support.frame_tables import QUERIES, placed_rows, written
 
 pytestmark = pytest.mark.integration

@@ -13,16 +13,16 @@ from typer.testing import CliRunner, Result
 
 from lineage.main import app
 from lineage_core.errors import LineageError
-from lineage_core.trace_result import Direction
-from lineage_store.asking import Asker, Question
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
 from lineage_store.copying import copy_application
 from lineage_store.dump import dump_application
-from lineage_store.ingest import ingest
 from lineage_store.neo4j.store import Neo4jStore
-from lineage_store.opening import index_folder
 from lineage_store.port import GraphStore
-from lineage_store.rows import RowReader
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import index_folder
 from tests.faults.test_ingest_killed import eventful
 from tests.support.servers import Neo4jUnderTest
 from tests.support.spool_builder import APP, contents

@@ -20,7 +20,7 @@ from lineage.stack import supervisor
 from lineage.stack.kafka_server import create_topics
 from lineage.stack.ports import free_ports
 from lineage.stack.services import KINDS, Service
-from lineage_core.verdict import judge
+from lineage_core.contract.verdict import judge
 from lineage_emitter.dispatch.topics_check import check_topics
 from lineage_emitter.errors import DeliveryError
 from lineage_emitter.settings import read_settings
@@ -30,7 +30,7 @@ from lineage_linker.redis_access import RedisAccess
 from lineage_linker.service import Service as Linker
 from lineage_linker.settings import LinkerSettings
 from lineage_store.errors import StoreError
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support import secured
 from tests.support.job_runs import CLI, environment, traced_from
 from tests.support.linker_worker import until

@@ -18,8 +18,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lineage.main import app
+from lineage_query.exports import FORMATS
 from lineage_query_api.auth import new_token
-from lineage_store.exports import FORMATS
 from tests.integration.test_same_answers import COMMANDS, PLACES
 from tests.support.api_server import serving
 from tests.support.stored_lineage import store_run

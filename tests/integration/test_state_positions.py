@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lineage_core.dead_letter import Place
+from lineage_core.contract.dead_letter import Place
 from lineage_linker.errors import StateLostError, StateUnavailableError
 from lineage_linker.records import Incoming
 from lineage_linker.redis_access import RedisAccess

@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lineage_core.address import POSITION_MAX
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.csv_codec import encode_csv
-from lineage_core.graph import BlockRef, EdgeBatch, LinkRecord, RowsSummed
-from lineage_core.linking import TaskId
-from lineage_core.message import (
+from lineage_core.codec.csv_codec import encode_csv
+from lineage_core.contract.address import POSITION_MAX
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import BlockRef, EdgeBatch, LinkRecord, RowsSummed
+from lineage_core.contract.message import (
     Begin,
     Commit,
     DeadLetter,
@@ -38,14 +37,15 @@ from lineage_core.message import (
     Splits,
     Totals,
 )
-from lineage_core.region import Region
-from lineage_core.sealing import seal_of
-from lineage_core.tracing import Direction, Tracer, trace
-from lineage_core.verdict import ABANDONED_AFTER_S
+from lineage_core.contract.region import Region
+from lineage_core.contract.sealing import seal_of
+from lineage_core.contract.verdict import ABANDONED_AFTER_S
+from lineage_core.linking.linker import TaskId
+from lineage_core.tracing.tracer import Direction, Tracer, trace
 from lineage_store.port import GraphStore
 from lineage_store.recomputing import RECOMPUTED, UNCOMMITTED
 from lineage_store.records import ABANDONED, COMMITS_MISSING, RECORDS_LOST
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from tests.support import flow_blocks
 from tests.support.spool_builder import APP, block, verdict_of
 from tests.support.stores import empty_neo4j

@@ -15,14 +15,15 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lineage_core.recipe import File, Output, Recipe, Source
-from lineage_frames import rows, splits, text_records
-from lineage_frames.errors import RefusedError, RowError
-from lineage_frames.locations import _records, lines_of, lines_of_file, ordinal_of
-from lineage_frames.rows import rows_at, texts_at
-from lineage_frames.session import session_of
-from lineage_frames.sources import FILE, ROW, view_of
-from lineage_frames.text_records import BOM, has_lines, headers, text_of
+from lineage_core.recipe.document import File, Output, Recipe, Source
+from lineage_dataframes.errors import RefusedError, RowError
+from lineage_dataframes.sources import splits, text_records
+from lineage_dataframes.sources.locations import _records, lines_of, lines_of_file, ordinal_of
+from lineage_dataframes.sources.text_records import BOM, has_lines, headers, text_of
+from lineage_dataframes.sources.views import FILE, ROW, view_of
+from lineage_dataframes.trace import rows
+from lineage_dataframes.trace.rows import rows_at, texts_at
+from lineage_dataframes.trace.session import session_of
 
 pytestmark = pytest.mark.integration
 

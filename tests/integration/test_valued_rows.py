@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lineage_core.recipe import Output, Recipe, Source
-from lineage_emitter.frames.plans import recipe_of
-from lineage_frames import literals
-from lineage_frames.errors import FramesError
-from lineage_frames.locations import lines_of
-from lineage_frames.pyspark_parts import table_of
-from lineage_frames.session import session_of
-from lineage_frames.sources import FILE, ROW, view_of
-from lineage_frames.text_records import has_lines
-from lineage_frames.values import Named, chosen, condition
-from lineage_store.parquet_rows import values_of
-from lineage_store.rows import ForbiddenRowsError, RootedReader, RowReader
-from lineage_store.typed_values import UnsureError, array_of
-from lineage_store.valued_rows import Files, positions_with
+from lineage_core.recipe.document import Output, Recipe, Source
+from lineage_dataframes.errors import FramesError
+from lineage_dataframes.rewrite.values import Named, chosen, condition
+from lineage_dataframes.sources.locations import lines_of
+from lineage_dataframes.sources.text_records import has_lines
+from lineage_dataframes.sources.views import FILE, ROW, view_of
+from lineage_dataframes.spark import literals
+from lineage_dataframes.spark.pyspark_parts import table_of
+from lineage_dataframes.trace.session import session_of
+from lineage_emitter.dataframes.plans import recipe_of
+from lineage_query.rows.parquet_rows import values_of
+from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, RowReader
+from lineage_query.rows.typed_values import UnsureError, array_of
+from lineage_query.rows.valued_rows import Files, positions_with
 
 pytestmark = pytest.mark.integration
 

@@ -13,12 +13,12 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from benchmarks.kafka import committed
-from lineage_core.message import DeadLetter, Register, dump_message
+from lineage_core.contract.message import DeadLetter, Register, dump_message
 from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
+from lineage_openlineage.facts import run_id
 from lineage_store.dump import dump_application
 from lineage_store.neo4j.store import Neo4jStore
-from lineage_store.openlineage.facts import run_id
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.edge_log import EdgeLog, disordered, word_count_log
 from tests.support.servers import KafkaUnderTest, Neo4jUnderTest
 from tests.support.stores import empty_neo4j

@@ -12,12 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lineage_core.address import parse_space
-from lineage_core.block import FlowBlock
-from lineage_core.csv_codec import BlockHeader, decode_csv
-from lineage_core.errors import TruncatedFrameError
-from lineage_core.frame import decompress, read_frames
-from lineage_core.message import (
+from lineage_core.codec.csv_codec import BlockHeader, decode_csv
+from lineage_core.codec.record_batch import decompress, read_frames
+from lineage_core.contract.address import parse_space
+from lineage_core.contract.block import FlowBlock
+from lineage_core.contract.message import (
     Commit,
     Job,
     Message,
@@ -28,6 +27,7 @@ from lineage_core.message import (
     Unknown,
     parse_message,
 )
+from lineage_core.errors import TruncatedFrameError
 from tests.oracle.brute import Witnesses
 from tests.oracle.layout import lines_of, list_partitions, records_of
 from tests.oracle.model import Program, Source, Witness

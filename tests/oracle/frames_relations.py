@@ -1,6 +1,6 @@
 """Annotated relations: SQL text beside its rows, each with the source rows that it was made from.
 
-Written for the test of `lineage_frames`, without looking at how that works: no plan, no optimiser, nested
+Written for the test of `lineage_dataframes`, without looking at how that works: no plan, no optimiser, nested
 loops over Python lists. A row's witnesses have bounds, since the optimiser may leave out what no result needs
 (a window whose column nobody reads, say): the least that a trace must name, and the most that it may.
 """

@@ -14,14 +14,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark import SparkContext
 
-from lineage_core.region import Region
-from lineage_core.trace_result import Direction, TraceResult
-from lineage_core.tracing import Tracer
-from lineage_core.verdict import Verdict, judge
+from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import Verdict, judge
+from lineage_core.tracing.trace_result import Direction, TraceResult
+from lineage_core.tracing.tracer import Tracer
 from lineage_emitter import LineageContext
-from lineage_emitter.rules import Details
-from lineage_store.ingest import ingest
-from lineage_store.sqlite import SqliteStore
+from lineage_emitter.session.rules import Details
+from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.store import SqliteStore
 from tests.oracle.brute import Witnesses, evaluate
 from tests.oracle.budget import examples
 from tests.oracle.captured import Item, Lineage, SpoolReader, Traced

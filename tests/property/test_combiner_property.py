@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
 
-from lineage_core.block import FlowBlock
-from lineage_core.positions import key_position
+from lineage_core.contract.block import FlowBlock
+from lineage_core.contract.positions import key_position
 from lineage_emitter.pyspark_parts import portable_hash
 from lineage_emitter.worker import combiner
 from lineage_emitter.worker.combiner import KeyFlows, LineageMerger

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lineage_core.block import FlowBlock, Relation
-from lineage_core.block_check import associations
-from lineage_core.columns import MAGIC, pack_block, unpack_block
-from lineage_core.csv_codec import BlockHeader, decode_csv, encode_csv, header_of
+from lineage_core.codec.columns import MAGIC, pack_block, unpack_block
+from lineage_core.codec.csv_codec import BlockHeader, decode_csv, encode_csv, header_of
+from lineage_core.codec.zstd import compress, decompress
+from lineage_core.contract.block import FlowBlock, Relation
+from lineage_core.contract.block_check import associations
 from lineage_core.errors import BlockError, ContractError, FrameError
-from lineage_core.zstd import compress, decompress
 from tests.support.flow_blocks import (
     blocks,
     outputs_of,

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_core import derivations
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.derivations import pairs_among, pairs_of
-from lineage_core.region import Region
-from lineage_core.trace_result import TraceResult
-from lineage_core.tracing import Direction, trace
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.region import Region
+from lineage_core.tracing import derivations
+from lineage_core.tracing.derivations import pairs_among, pairs_of
+from lineage_core.tracing.trace_result import TraceResult
+from lineage_core.tracing.tracer import Direction, trace
 from tests.property.test_tracing_property import as_region, graphs, items, passed_in, starts
 from tests.support.memory_graph import Association, MemoryGraph, associations
 

@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prov.model import ProvDerivation, ProvDocument, ProvGeneration, ProvUsage
 
-from lineage_core.tracing import Direction, Tracer, trace
-from lineage_store import answers
-from lineage_store.exports import ExportTooLargeError, Options, export
-from lineage_store.locations import Locations
-from lineage_store.names import Names
-from lineage_store.record_flows import TooManyFlowsError, flows_of_trace
-from lineage_store.rows import RowReader
-from lineage_store.traced import Traced
+from lineage_core.tracing.tracer import Direction, Tracer, trace
+from lineage_query import answers
+from lineage_query.exports import ExportTooLargeError, Options, export
+from lineage_query.names import Names
+from lineage_query.record_flows import TooManyFlowsError, flows_of_trace
+from lineage_query.rows.locations import Locations
+from lineage_query.rows.reader import RowReader
+from lineage_query.trace import Traced
 from tests.property.test_tracing_property import (
     Items,
     as_region,

@@ -36,11 +36,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, _parse_datatype_string
 
 from benchmarks.frames_oracle import carried, rebuilt, same, same_rows
-from lineage_core.recipe import Recipe
-from lineage_frames.errors import RefusedError
-from lineage_frames.forward import trace_forward
-from lineage_frames.tracing import trace_back
-from lineage_frames.witnesses import Witnesses
+from lineage_core.recipe.document import Recipe
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.sources.witnesses import Witnesses
+from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.forward import trace_forward
 from tests.oracle.budget import examples
 from tests.oracle.frames_programs import Program, Table, programs
 from tests.oracle.frames_relations import Bounds, Item, joined

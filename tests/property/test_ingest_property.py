@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lineage_store.ingest import ingest
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.store import SqliteStore
 from tests.faults.test_ingest_killed import eventful
 from tests.support.spool_builder import APP, Spool, contents
 

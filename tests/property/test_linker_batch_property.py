@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis.exceptions import ConnectionError
 
-from lineage_core.dead_letter import Place
+from lineage_core.contract.dead_letter import Place
 from lineage_kafka.topics import flow_partition
 from lineage_linker.batch import Batch
 from lineage_linker.records import Incoming

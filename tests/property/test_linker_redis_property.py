@@ -20,11 +20,11 @@ from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import OutOfMemoryError
 
-from lineage_core.block import BlockId
-from lineage_core.edge_message import Links, packed_edge
-from lineage_core.joining import JoinEntry, Side, entry_of
-from lineage_core.linking import Linked, Linker, TaskId
-from lineage_core.sealing import Seal, is_sealed, seal_of
+from lineage_core.codec.edge_message import Links, packed_edge
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.sealing import Seal, is_sealed, seal_of
+from lineage_core.linking.joining import JoinEntry, Side, entry_of
+from lineage_core.linking.linker import Linked, Linker, TaskId
 from lineage_linker.redis_state import RedisState
 from lineage_linker.side_cache import SideCache
 from tests.property.test_linking_property import Case, brute_unmatched, brute_visible, cases

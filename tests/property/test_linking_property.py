@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lineage_core import joining
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.graph import EdgeBatch
-from lineage_core.joining import entry_of
-from lineage_core.linking import Linker, MemoryState, TaskId, claimable
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.linking import joining
+from lineage_core.linking.joining import entry_of
+from lineage_core.linking.linker import Linker, MemoryState, TaskId, claimable
 
 pytestmark = pytest.mark.property
 

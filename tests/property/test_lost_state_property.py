@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lineage_core import reaching
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.graph import EdgeBatch, LinkRecord
-from lineage_core.joining import entry_of
-from lineage_core.linking import Linked, Linker, MemoryState, TaskId
-from lineage_core.region import Region
-from lineage_core.sealing import Seal, is_sealed, seal_of
-from lineage_core.tracing import Direction, trace
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import EdgeBatch, LinkRecord
+from lineage_core.contract.region import Region
+from lineage_core.contract.sealing import Seal, is_sealed, seal_of
+from lineage_core.linking.joining import entry_of
+from lineage_core.linking.linker import Linked, Linker, MemoryState, TaskId
+from lineage_core.tracing import reaching
+from lineage_core.tracing.tracer import Direction, trace
 from lineage_linker.app_state import Promise
 from tests.property.test_linking_property import Case, brute_pairs, cases, pairs_of
 from tests.support.linker_job import keyed

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lineage_core.positions import key_position, key_positions
+from lineage_core.contract.positions import key_position, key_positions
 
 pytestmark = pytest.mark.property
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lineage_core.errors import ContractError
-from lineage_core.recipe import Function, Recipe
-from lineage_core.recipe_functions import is_signed, signed
-from lineage_core.recipe_plan import (
+from lineage_core.recipe.document import Function, Recipe
+from lineage_core.recipe.functions import is_signed, signed
+from lineage_core.recipe.plan import (
     Attribute,
     Call,
     Column,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_core.digits import PAD, parse_numbers
-from lineage_core.region import Region
+from lineage_core.contract.digits import PAD, parse_numbers
+from lineage_core.contract.region import Region
 
 pytestmark = pytest.mark.property
 

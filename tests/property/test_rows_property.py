@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lineage_store import line_index, rows
-from lineage_store.rows import RowReader
+from lineage_query.rows import line_index
+from lineage_query.rows import reader as rows
+from lineage_query.rows.reader import RowReader
 
 pytestmark = pytest.mark.property
 

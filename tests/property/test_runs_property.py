@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_core.runs import (
+from lineage_core.contract.runs import (
     Runs,
     clusters,
     count,

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_core.address import OPAQUE_SPACE
-from lineage_core.block import BlockId, FlowBlock, Relation
-from lineage_core.csv_codec import clean_value, decode_csv, encode_csv, header_of
+from lineage_core.codec.csv_codec import clean_value, decode_csv, encode_csv, header_of
+from lineage_core.contract.address import OPAQUE_SPACE
+from lineage_core.contract.block import BlockId, FlowBlock, Relation
+from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError, ConflictError, RegionError
-from lineage_core.region import Region
-from lineage_emitter import flow_buffer, flow_columns
-from lineage_emitter.flow_buffer import FlowBuffer
-from lineage_emitter.flow_columns import Content, Flows
-from lineage_emitter.told_flows import ToldFlows
+from lineage_emitter.sdk import flow_buffer, flow_columns
+from lineage_emitter.sdk.flow_buffer import FlowBuffer
+from lineage_emitter.sdk.flow_columns import Content, Flows
+from lineage_emitter.sdk.told_flows import ToldFlows
 
 pytestmark = pytest.mark.property
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_core import reaching
-from lineage_core.address import parse_space
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.graph import LinkRecord
-from lineage_core.region import Region
-from lineage_core.tracing import Direction, TraceResult, trace
+from lineage_core.contract.address import parse_space
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.graph import LinkRecord
+from lineage_core.contract.region import Region
+from lineage_core.tracing import reaching
+from lineage_core.tracing.tracer import Direction, TraceResult, trace
 from tests.support.memory_graph import MemoryGraph, associations, node
 
 pytestmark = pytest.mark.property

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lineage_core.verdict import judge
-from lineage_store.opening import open_store
+from lineage_core.contract.verdict import judge
+from lineage_store.url import open_store
 from tests.same import documented, shipped
 from tests.same.calls import calls
 from tests.same.known import expected, known

@@ -20,10 +20,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from benchmarks.frames_oracle import ParquetTables, carried
-from lineage_core.recipe import Recipe
-from lineage_frames.errors import FramesError
-from lineage_frames.own_spark import start_spark
-from lineage_frames.tracing import trace_back
+from lineage_core.recipe.document import Recipe
+from lineage_dataframes.errors import FramesError
+from lineage_dataframes.spark.own_spark import start_spark
+from lineage_dataframes.trace.backward import trace_back
 
 FOLDER, HIDDEN = Path(sys.argv[1]), sys.argv[2]
 OUTSIDE = "outside"

@@ -18,8 +18,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lineage_frames.own_spark import start_spark
-from lineage_frames.sandbox.starting import lacking, scratch_folder
+from lineage_dataframes.sandbox.starting import lacking, scratch_folder
+from lineage_dataframes.spark.own_spark import start_spark
 
 Targets = dict[str, Any]
 
@@ -109,7 +109,7 @@ def in_worker(given: str) -> str:
     import socket
     import subprocess
 
-    from lineage_frames.sandbox import withheld
+    from lineage_dataframes.sandbox import withheld
 
     # What watches in Python is for honest functions: code that attacks switches it off.
     withheld._CONNECTING.clear()

@@ -16,7 +16,7 @@ from lineage_query_api.app import create_app
 from lineage_query_api.auth import Oidc, new_token
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.settings import read_settings
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.security
 HOST = "http://127.0.0.1:8484"

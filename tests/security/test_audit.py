@@ -33,7 +33,7 @@ from lineage_query_api.auth import Oidc, TokenGate, new_token
 from lineage_query_api.errors import SettingsError
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.settings import read_settings
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support.servers import KafkaUnderTest
 from tests.support.stored_lineage import store_run
 

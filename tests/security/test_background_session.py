@@ -44,10 +44,10 @@ from lineage.background.wire import (
 )
 from lineage.background_process import Server, StartedSpark, listening
 from lineage.main import app
-from lineage_core.private_files import ForeignOwnerError
-from lineage_core.trace_result import Direction, TraceError
-from lineage_store.answers import Answer
-from lineage_store.asking import Question
+from lineage_core.environment.private_files import ForeignOwnerError
+from lineage_core.tracing.trace_result import Direction, TraceError
+from lineage_query.answers import Answer
+from lineage_query.engine import Question
 
 pytestmark = pytest.mark.security
 

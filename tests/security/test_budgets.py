@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lineage_core.block import U64
-from lineage_core.budget import (
+from lineage_core.contract.block import U64
+from lineage_core.tracing.budget import (
     AskerGoneError,
     Budget,
     BudgetError,
@@ -33,16 +33,16 @@ from lineage_core.budget import (
     current,
     within,
 )
-from lineage_frames import connected
+from lineage_dataframes.spark import connected
+from lineage_query.rows import parquet_rows
+from lineage_query.rows.reader import RootedReader
 from lineage_query_api.app import create_app
 from lineage_query_api.lineages import WAITING_MAX
 from lineage_query_api.one_spark import OneSpark
 from lineage_query_api.settings import read_settings
-from lineage_store import parquet_rows
-from lineage_store.opening import open_store
 from lineage_store.port import GraphStore
-from lineage_store.rows import RootedReader
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import open_store
 from tests.support.api_server import running, word_count_served
 from tests.support.stored_lineage import store_run
 
@@ -303,7 +303,7 @@ LONG_LINE = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from lineage_store.rows import RowReader
+from lineage_query.rows.reader import RowReader
 begun = time.process_time()
 reader = RowReader()
 (text,) = reader.rows(sys.argv[1], np.array([0], np.uint64))
@@ -332,7 +332,7 @@ ROW_GROUP = """
 import sys
 from pathlib import Path
 import numpy as np
-from lineage_store.parquet_rows import texts_of
+from lineage_query.rows.parquet_rows import texts_of
 
 def memory(name):
     return int(Path('/proc/self/status').read_text().partition(name)[2].split()[0])

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
-from lineage_core.block import BlockId
-from lineage_core.message import (
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.message import (
     Begin,
     Link,
     Message,
@@ -30,10 +30,12 @@ from lineage_core.message import (
     Splits,
     Unknown,
 )
-from lineage_core.message import Recipe as RecipeMessage
-from lineage_core.recipe import File, Output, Recipe, Source
-from lineage_core.recipe_plan import Attribute, Range
-from lineage_core.trace_result import Direction
+from lineage_core.contract.message import Recipe as RecipeMessage
+from lineage_core.recipe.document import File, Output, Recipe, Source
+from lineage_core.recipe.plan import Attribute, Range
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer, Group, Item
+from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_query_api.app import create_app
 from lineage_query_api.auth import Principal, Role, new_token
 from lineage_query_api.grants import DatasetGrant, DatasetRules, Mask
@@ -44,12 +46,10 @@ from lineage_query_api.seen_store import SeenReader
 from lineage_query_api.settings import read_settings
 from lineage_query_api.sights import HIDDEN, WITHHELD, Look, Shown, Sight, look_at
 from lineage_query_api.trace_ids import pack
-from lineage_store.answers import Answer, Group, Item
-from lineage_store.ingest import ingest_all
-from lineage_store.opening import open_store
 from lineage_store.paths import RowsError
-from lineage_store.rows import RootedReader, RowReader
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.ingest import ingest_all
+from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import open_store
 from tests.security.test_grants import BODIES, HOST, OWN
 from tests.support.spool_builder import Spool
 from tests.support.stored_lineage import flows, key, store_run

@@ -20,10 +20,10 @@ import pyspark
 import pytest
 
 from lineage.stack.ports import free_ports
-from lineage_core.message import Link, Message, Register
-from lineage_core.message import Recipe as RecipeMessage
-from lineage_core.recipe import File, Function, Output, Recipe, Source
-from lineage_core.recipe_plan import (
+from lineage_core.contract.message import Link, Message, Register
+from lineage_core.contract.message import Recipe as RecipeMessage
+from lineage_core.recipe.document import File, Function, Output, Recipe, Source
+from lineage_core.recipe.plan import (
     Aggregate,
     Attribute,
     Call,
@@ -34,8 +34,8 @@ from lineage_core.recipe_plan import (
     PythonCall,
     Scan,
 )
-from lineage_frames.sandbox.names import SANDBOX
-from lineage_store.sqlite import SqliteStore
+from lineage_dataframes.sandbox.names import SANDBOX
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.job_runs import process
 from tests.support.linker_worker import until
 from tests.support.probing import asked

@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from fastapi.testclient import TestClient
 
-from lineage_core.message import Begin
+from lineage_core.contract.message import Begin
 from lineage_query_api.app import create_app
 from lineage_query_api.auth import Oidc, Principal, Role, new_token
 from lineage_query_api.errors import SettingsError
@@ -22,8 +22,8 @@ from lineage_query_api.grants import Grants, read_grants
 from lineage_query_api.models import TraceRequest
 from lineage_query_api.settings import read_settings
 from lineage_query_api.trace_ids import pack
-from lineage_store.opening import open_store
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import open_store
 from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security

@@ -17,26 +17,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lineage_core.budget import Budget, TimeUpError, within
-from lineage_core.recipe import File, Output, Recipe, Source
-from lineage_core.recipe_plan import Attribute, Range
-from lineage_frames import connected, rows, text_records
-from lineage_frames.changed import check_here
-from lineage_frames.errors import ChangedSourceError, RefusedError, RowError
-from lineage_frames.jdbc import key_of
-from lineage_frames.rows import output_of
-from lineage_frames.schemas import schema_of_text
-from lineage_frames.sources import view_of
-from lineage_frames.splits import settings_for
-from lineage_frames.vetting import vet_files
-from lineage_store import parquet_rows, valued_rows
-from lineage_store.ingest import ingest
-from lineage_store.parquet_rows import texts_of
+from lineage_core.recipe.document import File, Output, Recipe, Source
+from lineage_core.recipe.plan import Attribute, Range
+from lineage_core.tracing.budget import Budget, TimeUpError, within
+from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError
+from lineage_dataframes.sources import text_records
+from lineage_dataframes.sources.changed import check_here
+from lineage_dataframes.sources.jdbc import key_of
+from lineage_dataframes.sources.schemas import schema_of_text
+from lineage_dataframes.sources.splits import settings_for
+from lineage_dataframes.sources.views import view_of
+from lineage_dataframes.spark import connected
+from lineage_dataframes.trace import rows
+from lineage_dataframes.trace.rows import output_of
+from lineage_dataframes.trace.vetting import vet_files
+from lineage_query.rows import parquet_rows, valued_rows
+from lineage_query.rows.parquet_rows import texts_of
+from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, reading_by
+from lineage_query.rows.valued_rows import Files, positions_with
 from lineage_store.paths import RowsError
-from lineage_store.rows import ForbiddenRowsError, RootedReader, reading_by
-from lineage_store.spool import Damage, frames_of
-from lineage_store.sqlite import SqliteStore
-from lineage_store.valued_rows import Files, positions_with
+from lineage_store.spool.reader import Damage, frames_of
+from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.security
 FIRST = np.array([0], np.uint64)

@@ -16,7 +16,7 @@ from lineage_query_api.app import create_app, local_token
 from lineage_query_api.errors import SettingsError
 from lineage_query_api.settings import read_settings
 from lineage_service.local_servers import LocalServer, announced, leading_page, running_at
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security

@@ -16,7 +16,7 @@ from lineage_emitter import LineageContext
 from lineage_query_api.app import create_app
 from lineage_query_api.auth import new_token
 from lineage_query_api.settings import read_settings
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE
 
 pytestmark = pytest.mark.security

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from lineage_query_api.app import create_app
 from lineage_query_api.errors import SettingsError
 from lineage_query_api.settings import read_settings
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.api_server import running
 from tests.support.oidc_provider import AUDIENCE, CLIENT, oidc_provider
 from tests.support.page import npm

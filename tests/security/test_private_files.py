@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from lineage.stack import processes
-from lineage_core.private_files import ForeignOwnerError, private_folder
+from lineage_core.environment.private_files import ForeignOwnerError, private_folder
 from lineage_emitter.dispatch.driver_spool import DriverSpool, claim
 from lineage_emitter.dispatch.spool import BlockFile
+from lineage_query.rows.kept_sums import save_columns
 from lineage_store.errors import StoreError
-from lineage_store.kept_sums import save_columns
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security

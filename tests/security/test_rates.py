@@ -17,7 +17,7 @@ from lineage.stack.ports import free_ports
 from lineage_query_api.errors import SettingsError
 from lineage_query_api.rates import AGAIN_S, ANSWER_S, KEY_PREFIX, Rates, caller_of
 from lineage_query_api.settings import read_redis_settings
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from tests.support import secured
 from tests.support.api_server import serving
 from tests.support.servers import Native, RedisUnderTest, guarded

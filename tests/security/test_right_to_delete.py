@@ -18,7 +18,7 @@ from lineage_query_api.app import create_app
 from lineage_query_api.auth import Oidc, Role, TokenGate, new_token
 from lineage_query_api.errors import SettingsError
 from lineage_query_api.settings import read_settings
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security

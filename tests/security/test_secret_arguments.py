@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_core.message import Begin
-from lineage_core.redaction import redacted
-from lineage_emitter.api import LineageApi
+from lineage_core.contract.message import Begin
+from lineage_core.environment.redaction import redacted
 from lineage_emitter.errors import SettingsError
+from lineage_emitter.sdk.api import LineageApi
 from lineage_emitter.settings import read_settings
 
 pytestmark = pytest.mark.security

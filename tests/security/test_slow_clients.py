@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from lineage_core.block import U64
+from lineage_core.contract.block import U64
+from lineage_query.rows.reader import RootedReader
 from lineage_query_api import connections
 from lineage_query_api.app import create_app
 from lineage_query_api.connections import BoundedConnection, Bounds
 from lineage_query_api.settings import read_settings
-from lineage_store.opening import open_store
-from lineage_store.rows import RootedReader
+from lineage_store.url import open_store
 from tests.support.api_server import running
 from tests.support.stored_lineage import store_run
 

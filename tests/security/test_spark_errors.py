@@ -8,18 +8,18 @@ from typing import Any, cast
 
 import pytest
 
-from lineage_core.recipe import File, Output
-from lineage_core.trace_result import Direction
-from lineage_frames import answers
-from lineage_frames.crossing import Crossing
-from lineage_frames.errors import NotComputedError, RefusedError
-from lineage_frames.functions import NO_CODE, Runnable
+from lineage_core.recipe.document import File, Output
+from lineage_core.tracing.trace_result import Direction
+from lineage_dataframes.errors import NotComputedError, RefusedError
+from lineage_dataframes.rewrite.functions import NO_CODE, Runnable
+from lineage_dataframes.trace import answers
+from lineage_dataframes.trace.crossing import Crossing
+from lineage_query.answers import Answer
+from lineage_query.engine import Question
+from lineage_query.rows.reader import RowReader
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.noted_traces import _answer
-from lineage_store.answers import Answer
-from lineage_store.asking import Question
-from lineage_store.rows import RowReader
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security

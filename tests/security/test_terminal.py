@@ -12,8 +12,8 @@ import lineage
 from lineage.tables import console, table_of
 from lineage.terminal import echo
 from lineage.tracing import _show
-from lineage_core.trace_result import Direction
-from lineage_store.answers import Answer, Group, Item
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer, Group, Item
 
 pytestmark = pytest.mark.security
 EVIL = "a\x1b]52;c;ZXZpbA==\x07\x9b2J\u202eb"

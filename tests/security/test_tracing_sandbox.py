@@ -23,11 +23,11 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from lineage_core.recipe import File, Source
-from lineage_frames.errors import NoSparkError, NotComputedError
-from lineage_frames.sandbox import kernel, starting
-from lineage_frames.sandbox.names import NETWORK, ROOTS, SANDBOX
-from lineage_frames.sandbox.policy import Policy, Wanted, default_roots, programs, system_files
+from lineage_core.recipe.document import File, Source
+from lineage_dataframes.errors import NoSparkError, NotComputedError
+from lineage_dataframes.sandbox import kernel, starting
+from lineage_dataframes.sandbox.names import NETWORK, ROOTS, SANDBOX
+from lineage_dataframes.sandbox.policy import Policy, Wanted, default_roots, programs, system_files
 from tests.support import jvm
 from tests.support.api_server import word_count_served
 

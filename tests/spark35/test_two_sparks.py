@@ -11,7 +11,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from lineage_frames.versions import OTHERWISE
+from lineage_dataframes.spark.versions import OTHERWISE
 from tests.spark35.values import values
 from tests.support.job_runs import CLI, run_program, write_job
 

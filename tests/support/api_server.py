@@ -17,7 +17,7 @@ from lineage_query_api.app import create_app
 from lineage_query_api.auth import new_token
 from lineage_query_api.serving import server_config
 from lineage_query_api.settings import QueryApiSettings, read_settings
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 from tests.support.stored_lineage import store_run
 
 

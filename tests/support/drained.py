@@ -13,9 +13,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from lineage_core.block_header import BlockHeader
-from lineage_core.frame import MAGIC, read_frames
-from lineage_core.message import Commit, parse_message
+from lineage_core.codec.record_batch import MAGIC, read_frames
+from lineage_core.contract.block_header import BlockHeader
+from lineage_core.contract.message import Commit, parse_message
 from lineage_kafka.topics import Topics, app_partition, flow_partition
 
 PATIENCE_S = 30.0

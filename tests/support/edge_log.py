@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.edge_message import (
+from lineage_core.codec.edge_message import (
     Links,
     pack_links,
     pack_stored,
     packed_edge,
     stored_block,
 )
-from lineage_core.graph import EdgeBatch
-from lineage_core.linking import Linked, Linker, MemoryState, TaskId
-from lineage_core.message import (
+from lineage_core.codec.packing import prepare
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.contract.message import (
     Begin,
     Commit,
     End,
@@ -31,7 +31,7 @@ from lineage_core.message import (
     Totals,
     dump_message,
 )
-from lineage_core.packing import prepare
+from lineage_core.linking.linker import Linked, Linker, MemoryState, TaskId
 from lineage_store.port import GraphStore
 from tests.support.spool_builder import block
 

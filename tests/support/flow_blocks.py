@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.positions import text_positions
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.positions import text_positions
 
 TOP = 2**64 - 1
 SPACES = ("1#0", "4#0.17", "4@3", "12#*", "read:x-y#7", "*@0")

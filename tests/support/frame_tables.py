@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lineage_core.recipe import File, Output, Recipe
-from lineage_emitter.frames.plans import recipe_of
+from lineage_core.recipe.document import File, Output, Recipe
+from lineage_emitter.dataframes.plans import recipe_of
 
 CITIES = ["Oslo", "Rome", "Oslo", None, "Lima", "Rome", "Oslo"]
 ORDERS = pa.table(

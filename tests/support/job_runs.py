@@ -18,13 +18,13 @@ from typer.testing import CliRunner, Result
 
 from lineage.access import StoredAccess, open_access
 from lineage.main import app as command_line
-from lineage_core.trace_result import Direction
-from lineage_core.verdict import Verdict, judge
-from lineage_store.answers import Answer
-from lineage_store.asking import Asker, Question
-from lineage_store.opening import index_folder, open_store
+from lineage_core.contract.verdict import Verdict, judge
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
 from lineage_store.port import GraphStore
-from lineage_store.rows import RowReader
+from lineage_store.url import index_folder, open_store
 from tests.support import jvm
 
 STORE = ".lineage/lineage.db"

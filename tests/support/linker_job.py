@@ -9,12 +9,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.block_header import header_of
-from lineage_core.csv_codec import encode_csv
-from lineage_core.frame import compress, pack_frame
-from lineage_core.linking import TaskId
-from lineage_core.message import Begin, Commit, End, Message, Register, Totals, dump_message
+from lineage_core.codec.csv_codec import encode_csv
+from lineage_core.codec.record_batch import compress, pack_frame
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.block_header import header_of
+from lineage_core.contract.message import (
+    Begin,
+    Commit,
+    End,
+    Message,
+    Register,
+    Totals,
+    dump_message,
+)
+from lineage_core.linking.linker import TaskId
 
 
 def frame_of(block: FlowBlock, task: TaskId) -> bytes:

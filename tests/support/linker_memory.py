@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 
-from lineage_core.block import BlockId
-from lineage_core.dead_letter import Place
-from lineage_core.edge_message import Links, PackedEdge, StoredBlock, parse_edge_frame
-from lineage_core.joining import JoinEntry
-from lineage_core.linking import Members, MemoryState, TaskId
-from lineage_core.message import Message, Totals, parse_message
-from lineage_core.sealing import Seal
+from lineage_core.codec.edge_message import Links, PackedEdge, StoredBlock, parse_edge_frame
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.dead_letter import Place
+from lineage_core.contract.message import Message, Totals, parse_message
+from lineage_core.contract.sealing import Seal
+from lineage_core.linking.joining import JoinEntry
+from lineage_core.linking.linker import Members, MemoryState, TaskId
 from lineage_kafka.topics import Topics
 from lineage_linker.app_state import Promise, Use
 from lineage_linker.batch import Batch

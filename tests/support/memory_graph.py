@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lineage_core.block import BlockId, FlowBlock, Relation
-from lineage_core.graph import (
+from lineage_core.contract.block import BlockId, FlowBlock, Relation
+from lineage_core.contract.graph import (
     BlockRef,
     EdgeBatch,
     LinkRecord,
@@ -15,7 +15,7 @@ from lineage_core.graph import (
     SplitRecord,
     Stretch,
 )
-from lineage_core.sealing import Seal
+from lineage_core.contract.sealing import Seal
 
 Association = tuple[str, int, str, int]
 """Input space and position, output space and position."""

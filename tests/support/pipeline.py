@@ -20,10 +20,10 @@ import pytest
 from lineage.stack import supervisor
 from lineage.stack.ports import free_ports
 from lineage.stack.services import KINDS, Service, ServiceKind
-from lineage_core.verdict import Verdict, judge
+from lineage_core.contract.verdict import Verdict, judge
 from lineage_kafka.topics import Topics
-from lineage_store.opening import open_store
 from lineage_store.port import GraphStore
+from lineage_store.url import open_store
 from tests.support.job_runs import Row, environment, traced_from
 from tests.support.probing import asked
 from tests.support.servers import KafkaUnderTest, Neo4jUnderTest, RedisUnderTest, ServerUnderTest

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from lineage_core.address import POSITION_MAX
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.block_header import header_of
-from lineage_core.csv_codec import encode_csv
-from lineage_core.frame import compress, pack_frame
-from lineage_core.message import (
+from lineage_core.codec.csv_codec import encode_csv
+from lineage_core.codec.record_batch import compress, pack_frame
+from lineage_core.contract.address import POSITION_MAX
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.block_header import header_of
+from lineage_core.contract.message import (
     Begin,
     Commit,
     End,
@@ -25,7 +25,7 @@ from lineage_core.message import (
     Totals,
     dump_message,
 )
-from lineage_core.verdict import Verdict, judge
+from lineage_core.contract.verdict import Verdict, judge
 from lineage_store.port import GraphStore
 
 APP = "app-1"

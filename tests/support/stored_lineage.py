@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.message import Link, Read, SinkFile, SinkFiles, Split, Splits
-from lineage_core.region import Region
-from lineage_core.row_sums import RowSums
-from lineage_store.ingest import ingest_all
-from lineage_store.sqlite import SqliteStore
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.message import Link, Read, SinkFile, SinkFiles, Split, Splits
+from lineage_core.contract.region import Region
+from lineage_core.contract.row_sums import RowSums
+from lineage_store.sqlite.ingest import ingest_all
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.spool_builder import Spool
 
 LINES = ["a b", "b", "c a", "d\rb", "a"]

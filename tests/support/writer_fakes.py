@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from aiokafka.errors import KafkaConnectionError
 
-from lineage_core.dead_letter import DeadRecord
-from lineage_core.edge_message import Links, StoredBlock
-from lineage_core.message import Message
-from lineage_core.verdict import StoreCounts
+from lineage_core.codec.edge_message import Links, StoredBlock
+from lineage_core.contract.dead_letter import DeadRecord
+from lineage_core.contract.message import Message
+from lineage_core.contract.verdict import StoreCounts
 from lineage_store.neo4j.vitals import Vitals
 from lineage_writer.errors import OffsetGoneError
 from lineage_writer.loading import Loading

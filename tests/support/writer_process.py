@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from lineage.stack.ports import free_ports
-from lineage_core.dead_letter import DeadRecord, read_dead_record
+from lineage_core.contract.dead_letter import DeadRecord, read_dead_record
 from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
 from tests.support.probing import asked
 from tests.support.servers import KafkaUnderTest, Neo4jUnderTest

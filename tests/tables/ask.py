@@ -7,10 +7,10 @@ from pathlib import Path
 from lineage.access import StoredAccess, open_access
 from lineage.frame_traces import spark_session
 from lineage_core.errors import LineageError
-from lineage_core.trace_result import Direction
-from lineage_frames.sandbox.kernel import landlock_abi
-from lineage_frames.sandbox.starting import scratch_folder
-from lineage_store.asking import Question
+from lineage_core.tracing.trace_result import Direction
+from lineage_dataframes.sandbox.kernel import landlock_abi
+from lineage_dataframes.sandbox.starting import scratch_folder
+from lineage_query.engine import Question
 
 
 def asked(access: StoredAccess, place: str, where: str | None, direction: str) -> object:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from lineage_store.opening import open_store
-from lineage_store.outputs import output_state, writes_to
-from lineage_store.rows import RowReader
+from lineage_query.outputs import output_state, writes_to
+from lineage_query.rows.reader import RowReader
+from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged, run_captured, run_program
 from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import HERE, table_jars

@@ -11,29 +11,29 @@ from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
 from lineage.background.asking import answered
 from lineage.servers import SERVER_SCHEMES
 from lineage.spools import remove_spool
-from lineage_core.graph import LinkRecord, NodeRecord
-from lineage_core.trace_result import TraceError
-from lineage_core.verdict import Verdict
-from lineage_store.answers import Answer
-from lineage_store.asking import Asker, Question, goes_on
-from lineage_store.composing import answer_all
-from lineage_store.finding import find_application
-from lineage_store.materialised_flows import LookedUp, MaterialisedFlows, best
-from lineage_store.noted import NotedPlace, NotedRowError
-from lineage_store.opening import index_folder, open_store
-from lineage_store.planning import Part, Plan, plan_of, plan_of_output
+from lineage_core.contract.graph import LinkRecord, NodeRecord
+from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.trace_result import TraceError
+from lineage_query.answers import Answer
+from lineage_query.composing import answer_all
+from lineage_query.engine import Asker, Question, goes_on
+from lineage_query.finding import find_application
+from lineage_query.materialised_flows import LookedUp, MaterialisedFlows, best
+from lineage_query.noted import NotedPlace, NotedRowError
+from lineage_query.planning import Part, Plan, plan_of, plan_of_output
+from lineage_query.rows.reader import RowReader
+from lineage_query.trace import Traced
+from lineage_query.verdicts import verdict_of, with_reasons
 from lineage_store.port import ApplicationRecord, GraphStore
-from lineage_store.rows import RowReader
-from lineage_store.traced import Traced
-from lineage_store.verdicts import verdict_of, with_reasons
+from lineage_store.url import index_folder, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lineage_store.exports import Exported, Options
-    from lineage_store.openlineage.naming import Naming
-    from lineage_store.openlineage.sending import OpenLineageRun
-    from lineage_store.record_views import ViewMade, ViewWanted
+    from lineage_openlineage.naming import Naming
+    from lineage_openlineage.sending import OpenLineageRun
+    from lineage_query.exports import Exported, Options
+    from lineage_query.record_views import ViewMade, ViewWanted
 
 Sessions: TypeAlias = "Callable[[], AbstractContextManager[SparkSession]]"
 """Gives a session of Spark for the while."""
@@ -181,7 +181,7 @@ class StoredAccess:
         if not verdict.recipes_received:
             return verdict
         # Loads PySpark, which who has no DataFrames need not wait for.
-        from lineage_frames.answerable import with_answerable
+        from lineage_dataframes.trace.answerable import with_answerable
 
         return with_answerable(self.store, app, verdict, most_s=most_s)
 
@@ -189,7 +189,7 @@ class StoredAccess:
         if not verdict.recipes_received:
             return verdict
         from lineage.frame_traces import spark_session
-        from lineage_frames.probing import probed
+        from lineage_dataframes.trace.probing import probed
 
         with spark_session() as spark:
             return probed(spark, self.store, app, verdict, rows=rows)
@@ -257,8 +257,8 @@ class StoredAccess:
         if found is not None:
             return found
         # Loads PySpark, which who asks for records, or a session, need not wait for.
-        from lineage_frames.asking import trace_noted
-        from lineage_frames.overwritten import check_before
+        from lineage_dataframes.trace.overwritten import check_before
+        from lineage_dataframes.trace.query import trace_noted
 
         check_before(self.store, RowReader(), question, noted)
         return trace_noted(spark.session(), self.store, RowReader(), question, noted, where)
@@ -270,8 +270,8 @@ class StoredAccess:
         found = self._in_background(question)
         if found is not None:
             return found
-        from lineage_frames.crossing import answer_through
-        from lineage_frames.overwritten import check_through
+        from lineage_dataframes.trace.crossing import answer_through
+        from lineage_dataframes.trace.overwritten import check_through
 
         check_through(self.store, RowReader(), question, traced)
         try:
@@ -297,7 +297,7 @@ class StoredAccess:
         remove_spool(self._url, app)
 
     def export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
-        from lineage_store.exports import exported_answer
+        from lineage_query.exports import exported_answer
 
         wanted = replace(question, texts=options.texts)
         plan = plan_of(self.store, RowReader(), wanted)
@@ -311,7 +311,7 @@ class StoredAccess:
         self, part: Part, name: str, output: Output, options: Options, *, by_query: bool
     ) -> Exported:
         """Write what one application answers."""
-        from lineage_store.exports import exported, exported_answer, exported_through, format_of
+        from lineage_query.exports import exported, exported_answer, exported_through, format_of
 
         question, noted, is_table = part.question, part.noted, format_of(name).table is not None
         found: Traced | Answer
@@ -339,16 +339,16 @@ class StoredAccess:
             return exported(found, name, stream, options)
 
     def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
-        from lineage_store.openlineage.facts import facts_of
-        from lineage_store.openlineage.sending import run_of
+        from lineage_openlineage.facts import facts_of
+        from lineage_openlineage.sending import run_of
 
         return run_of(facts_of(self.store, self.find(name), naming=naming))
 
     def create_view(
         self, name: str, wanted: ViewWanted, report: Callable[[int, int], None] | None
     ) -> ViewMade:
+        from lineage_query.record_views import ViewMade, flows_wanted
         from lineage_store.neo4j.opening_view import view_of
-        from lineage_store.record_views import ViewMade, flows_wanted
 
         app = self.find(name)
         view = view_of(self.store, app)

@@ -66,7 +66,7 @@ def stop(
 ) -> None:
     """End all sessions of yours; a question that one is at gets no answer from it."""
     from lineage.background.sessions import running
-    from lineage_core.trace_result import TraceError
+    from lineage_core.tracing.trace_result import TraceError
 
     found = running()
     for one in found:

@@ -48,13 +48,13 @@ from lineage.background.wire import (
     send,
 )
 from lineage_core.errors import LineageError
-from lineage_core.trace_result import Direction
-from lineage_store.asking import Question
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import Question
 from lineage_store.errors import NoSuchRowError
-from lineage_store.opening import open_store
 from lineage_store.paths import plain_path
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
+from lineage_store.url import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,7 +120,7 @@ class StartedSpark:
         """Whether it is there and runs."""
         if self._session is None:
             return False
-        from lineage_frames.own_spark import is_well
+        from lineage_dataframes.spark.own_spark import is_well
 
         return is_well(self._session)
 
@@ -129,8 +129,8 @@ class StartedSpark:
         self._thread.join(END_S)
         if self._session is None:
             return
-        from lineage_frames.class_archive import keep_archive
-        from lineage_frames.sandbox import starting
+        from lineage_dataframes.sandbox import starting
+        from lineage_dataframes.spark.class_archive import keep_archive
 
         confined = starting.scratch_folder()
         context: Any = self._session.sparkContext
@@ -253,7 +253,7 @@ class Server:
     def _watched(self, ends: Callable[[], bool]) -> Iterator[SparkSession]:
         """Spark's session; its queries end where they are to, or have taken too long."""
         # It loads PySpark, while Spark starts.
-        from lineage_frames.connected import cancel, cancellable
+        from lineage_dataframes.spark.connected import cancel, cancellable
 
         session = self._spark.session()
         tag = f"lineage-{os.getpid()}-{time.monotonic_ns()}"

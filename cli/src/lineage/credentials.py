@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from lineage_core.private_files import private_folder
+from lineage_core.environment.private_files import private_folder
 from lineage_service.local_servers import running_at
 from lineage_store.errors import StoreError
 

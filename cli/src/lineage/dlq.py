@@ -137,8 +137,8 @@ def _content(value: bytes) -> dict[str, Any]:
 
 def _frame_header(value: bytes) -> Any:
     """The JSON header of a frame that is whole; None for others."""
+    from lineage_core.codec.record_batch import read_frames
     from lineage_core.errors import ContractError
-    from lineage_core.frame import read_frames
 
     try:
         for frame in read_frames(BytesIO(value)):

@@ -21,8 +21,8 @@ from lineage.servers import SERVER_SCHEMES
 from lineage.spools import spool_of
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
-from lineage_frames.sandbox.policy import java_home
-from lineage_store.opening import is_embedded, store_path
+from lineage_dataframes.sandbox.policy import java_home
+from lineage_store.url import is_embedded, store_path
 
 State = Literal["ok", "warning", "problem", "not used"]
 

@@ -15,9 +15,9 @@ from typing import IO
 
 from lineage.options import naming_what_is_left, opened, print_json
 from lineage.terminal import echo
-from lineage_core.trace_result import Direction
-from lineage_store.asking import Question
-from lineage_store.exports import FORMATS, ExportError, Format, Options, format_for, format_of
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import Question
+from lineage_query.exports import FORMATS, ExportError, Format, Options, format_for, format_of
 
 DIRECTIONS = {
     "back": Direction.BACKWARD,

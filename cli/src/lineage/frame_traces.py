@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from lineage.background.sessions import MASTER
-from lineage_core.trace_result import TraceError
-from lineage_frames.connected import SCHEME, stop
-from lineage_frames.errors import NoSparkError
-from lineage_frames.own_spark import start_spark
-from lineage_frames.sandbox.starting import lacking
+from lineage_core.tracing.trace_result import TraceError
+from lineage_dataframes.errors import NoSparkError
+from lineage_dataframes.sandbox.starting import lacking
+from lineage_dataframes.spark.connected import SCHEME, stop
+from lineage_dataframes.spark.own_spark import start_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

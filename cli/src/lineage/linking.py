@@ -10,8 +10,8 @@ from lineage.options import print_json
 from lineage.progress import spool_progress
 from lineage.spools import spool_of
 from lineage.terminal import echo
-from lineage_store.ingest import IngestReport, ingest, ingest_all
-from lineage_store.opening import open_embedded
+from lineage_store.sqlite.ingest import IngestReport, ingest, ingest_all
+from lineage_store.url import open_embedded
 
 
 def link_spool(url: str, spool: str, *, as_json: bool) -> None:

@@ -29,7 +29,7 @@ from lineage.records import app as records_app
 from lineage.serving import app as serving_app
 from lineage.stack.commands import app as stack_app
 from lineage.terminal import echo
-from lineage_core.budget import current
+from lineage_core.tracing.budget import current
 
 app = typer.Typer(
     name="lineage",
@@ -245,8 +245,8 @@ def graph(
     Nodes that a loop made over and over are one: reduceByKey x10.
     """
     from lineage.tables import graph_json, show_graph
-    from lineage_core.folding import folded, unfolded
-    from lineage_store.flowchart import mermaid_text
+    from lineage_core.tracing.folding import folded, unfolded
+    from lineage_query.flowchart import mermaid_text
 
     with opened(chosen_store(context, store)) as access:
         found, nodes, links = access.graph(name)
@@ -360,7 +360,7 @@ def export(  # noqa: PLR0913, PLR0917 - an argument is an option
     csv, arrow and parquet hold any number of items; prov and graphml say what was made from what.
     """
     from lineage.exporting import Wanted, export_trace
-    from lineage_store.exports import Options
+    from lineage_query.exports import Options
 
     wanted = Wanted(places, direction, file_format, output, application, step, to)
     options = Options(way=way, texts=texts)

@@ -1,6 +1,6 @@
 """``lineage materialise``: the rows of DataFrames' outputs as ordinary lineage, for traces in milliseconds.
 
-The relations are those of :mod:`lineage_frames.relations`. They become the flows of an application of their
+The relations are those of :mod:`lineage_dataframes.trace.relations`. They become the flows of an application of their
 own, which has the files of the job's: whoever asks for a row of such a file is answered from its flows.
 """
 
@@ -24,30 +24,30 @@ from lineage.frame_traces import spark_session
 from lineage.options import print_json
 from lineage.servers import SERVER_SCHEMES
 from lineage.terminal import echo
-from lineage_core.graph import FlowGraph, NodeRecord
-from lineage_core.message import NodeKind, RecordFiles, RecordSplits, SinkFiles, Splits
-from lineage_core.recipe import LINES, Recipe, Source
-from lineage_core.trace_result import TraceError
-from lineage_frames.errors import FramesError, RefusedError
-from lineage_frames.locations import lines_of_file
-from lineage_frames.pairs import Items, Pairs
-from lineage_frames.relations import Relations
-from lineage_frames.sandbox.starting import scratch_folder
-from lineage_frames.text_records import has_lines
-from lineage_frames.vetting import vet
-from lineage_store.finding import find_application
+from lineage_core.contract.graph import FlowGraph, NodeRecord
+from lineage_core.contract.message import NodeKind, RecordFiles, RecordSplits, SinkFiles, Splits
+from lineage_core.recipe.document import LINES, Recipe, Source
+from lineage_core.tracing.trace_result import TraceError
+from lineage_dataframes.errors import FramesError, RefusedError
+from lineage_dataframes.sandbox.starting import scratch_folder
+from lineage_dataframes.sources.locations import lines_of_file
+from lineage_dataframes.sources.text_records import has_lines
+from lineage_dataframes.trace.pairs import Items, Pairs
+from lineage_dataframes.trace.relations import Relations
+from lineage_dataframes.trace.vetting import vet
+from lineage_query.finding import find_application
+from lineage_query.names import Names
+from lineage_query.rows.reader import RowReader
 from lineage_store.materialised import SUFFIX
-from lineage_store.names import Names
-from lineage_store.opening import open_store
 from lineage_store.paths import plain_path
 from lineage_store.recipes import read_recipe
-from lineage_store.rows import RowReader
+from lineage_store.url import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lineage_emitter.api import LineageApi
-    from lineage_emitter.task_capture import TaskCapture
+    from lineage_emitter.sdk.api import LineageApi
+    from lineage_emitter.sdk.task_capture import TaskCapture
     from lineage_store.port import GraphStore
 
 PAIR_BITS = 63
@@ -156,7 +156,7 @@ def _send(
     spark: SparkSession,
     ready: Sequence[tuple[NodeRecord, Recipe, Relations]],
 ) -> None:
-    from lineage_emitter.api import LineageApi
+    from lineage_emitter.sdk.api import LineageApi
     from lineage_emitter.settings import read_settings
 
     name = next(one.name for one in store.applications() if one.app == app)

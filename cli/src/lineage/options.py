@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 import typer
 
 from lineage.terminal import echo
-from lineage_core.budget import Budget, TimeUpError, current, within
 from lineage_core.errors import LineageError
+from lineage_core.tracing.budget import Budget, TimeUpError, current, within
 
 if TYPE_CHECKING:
     from lineage.access import Access

@@ -54,8 +54,8 @@ def create(
     May be repeated, also after it was interrupted: the same flows are not there twice.
     """
     from lineage.exporting import direction_of
-    from lineage_store.record_flows import FLOWS_MAX
-    from lineage_store.record_views import ViewWanted
+    from lineage_query.record_flows import FLOWS_MAX
+    from lineage_query.record_views import ViewWanted
 
     wanted = ViewWanted(
         tuple(places or ()), direction_of(direction), FLOWS_MAX if limit is None else limit, texts

@@ -20,14 +20,14 @@ from lineage.background.sessions import idle_s
 from lineage.linking import link_folders
 from lineage.terminal import echo
 from lineage.verdicts import answers_words
+from lineage_core.contract.verdict import Verdict
 from lineage_core.errors import LineageError
-from lineage_core.trace_result import Direction
-from lineage_core.verdict import Verdict
-from lineage_store.asking import Question
-from lineage_store.opening import is_embedded, open_store, store_path
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import Question
+from lineage_query.verdicts import verdict_of
 from lineage_store.port import GraphStore
 from lineage_store.run_notes import NOTES_VARIABLE, RunNotes, read_notes
-from lineage_store.verdicts import verdict_of
+from lineage_store.url import is_embedded, open_store, store_path
 
 CRASH = "crash"
 """The operator of sinks that hold what a task was working on when it failed."""

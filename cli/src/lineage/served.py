@@ -14,23 +14,23 @@ from urllib.parse import quote
 import httpx
 
 from lineage.credentials import token_for
-from lineage_core.graph import LinkRecord, NodeRecord
-from lineage_core.trace_result import TraceError
-from lineage_core.verdict import Verdict
+from lineage_core.contract.graph import LinkRecord, NodeRecord
+from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.trace_result import TraceError
+from lineage_query.answers import Answer, respelled
+from lineage_query.engine import Question
+from lineage_query.rows.places import parse_valued
 from lineage_service.local_servers import running_at
-from lineage_store.answers import Answer, respelled
-from lineage_store.asking import Question
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.paths import canonical, plain_path
-from lineage_store.places import parse_valued
 from lineage_store.port import ApplicationRecord
 
 if TYPE_CHECKING:
     from lineage.access import Output
-    from lineage_store.exports import Exported, Options
-    from lineage_store.openlineage.naming import Naming
-    from lineage_store.openlineage.sending import OpenLineageRun
-    from lineage_store.record_views import ViewMade, ViewWanted
+    from lineage_openlineage.naming import Naming
+    from lineage_openlineage.sending import OpenLineageRun
+    from lineage_query.exports import Exported, Options
+    from lineage_query.record_views import ViewMade, ViewWanted
 
 TIMEOUT_S = 60.0
 STREAM_TIMEOUT_S = 600.0
@@ -106,7 +106,7 @@ class ServedAccess:
         self._send("DELETE", f"/v1/applications/{_part(app)}")
 
     def export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
-        from lineage_store.exports import Exported
+        from lineage_query.exports import Exported
 
         places = [_seen_from_anywhere(place) for place in question.places]
         body = _asked(question, places) | {
@@ -134,7 +134,7 @@ class ServedAccess:
         return Exported.from_json(told)
 
     def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
-        from lineage_store.openlineage.sending import OpenLineageRun
+        from lineage_openlineage.sending import OpenLineageRun
 
         given = {key: value for key, value in asdict(naming).items() if value}
         found = self._get(f"/v1/applications/{_part(name)}/openlineage", params=given)
@@ -143,7 +143,7 @@ class ServedAccess:
     def create_view(
         self, name: str, wanted: ViewWanted, report: Callable[[int, int], None] | None
     ) -> ViewMade:
-        from lineage_store.record_views import ViewMade
+        from lineage_query.record_views import ViewMade
 
         places = [_seen_from_anywhere(place) for place in wanted.places]
         body = {

@@ -38,13 +38,13 @@ def ui(
     The address that is printed holds a token: only who has it is let in. Commands of yours
     (`--store http://127.0.0.1:PORT`) find it by themselves. LINEAGE_API_TOKEN sets another one.
     """
+    from lineage_query.rows.reader import RowReader
     from lineage_query_api.app import create_app, local_token
     from lineage_query_api.page import require_page
     from lineage_query_api.serving import serve
     from lineage_query_api.settings import read_settings
     from lineage_service.logs import set_up_logs
-    from lineage_store.opening import index_folder, open_store
-    from lineage_store.rows import RowReader
+    from lineage_store.url import index_folder, open_store
 
     url = chosen_store(context, store)
     if url.startswith(SERVER_SCHEMES):
@@ -79,7 +79,7 @@ def _token(file: Path | None) -> dict[str, str]:
 
 def _absolute(url: str) -> str:
     """A store by a name that means the same in every folder."""
-    from lineage_store.opening import SQLITE_PREFIX, is_embedded, store_path
+    from lineage_store.url import SQLITE_PREFIX, is_embedded, store_path
 
     return f"{SQLITE_PREFIX}{store_path(url)}" if is_embedded(url) else url
 

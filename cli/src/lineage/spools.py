@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from lineage_store.opening import rows_folder, spool_folder
+from lineage_store.url import rows_folder, spool_folder
 
 
 def spool_of(url: str, spool: str = "") -> Path:

@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from lineage.terminal import echo, plain
-from lineage_core.folding import Fold, folded, links_between
-from lineage_core.graph import NOTED, LinkRecord, NodeRecord
-from lineage_store.flowchart import fold_name
-from lineage_store.names import Names
+from lineage_core.contract.graph import NOTED, LinkRecord, NodeRecord
+from lineage_core.tracing.folding import Fold, folded, links_between
+from lineage_query.flowchart import fold_name
+from lineage_query.names import Names
 from lineage_store.port import ApplicationRecord
 
 UNBOUNDED = 1_000_000

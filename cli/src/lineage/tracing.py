@@ -10,9 +10,9 @@ import typer
 
 from lineage.options import opened, print_json
 from lineage.terminal import echo
-from lineage_core.trace_result import Direction
-from lineage_store.answers import Answer, Group, Item
-from lineage_store.asking import Question
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer, Group, Item
+from lineage_query.engine import Question
 
 TABLE_ITEMS = 20
 """Items listed for each node when people read."""

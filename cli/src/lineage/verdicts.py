@@ -8,8 +8,8 @@ from typing import Any
 
 from lineage.access import Access
 from lineage.terminal import echo
-from lineage_core.verdict import Verdict
-from lineage_store.finding import NotFoundError
+from lineage_core.contract.verdict import Verdict
+from lineage_query.finding import NotFoundError
 
 LATEST = "latest"
 

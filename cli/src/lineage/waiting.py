@@ -12,9 +12,9 @@ import typer
 from lineage.access import Access
 from lineage.options import EXIT_INCOMPLETE, print_json
 from lineage.terminal import echo, plain
-from lineage_core.verdict import Verdict
+from lineage_core.contract.verdict import Verdict
+from lineage_query.finding import NotFoundError
 from lineage_store.errors import StoreUnavailableError
-from lineage_store.finding import NotFoundError
 
 POLL_S = 0.5
 BUSY_SHARE = 5

@@ -18,20 +18,20 @@ from lineage.access import StoredAccess
 from lineage.dlq import _show_table
 from lineage.main import app
 from lineage.tables import show_apps, show_graph
-from lineage_core.block import BlockId
-from lineage_core.budget import current
-from lineage_core.dead_letter import DeadRecord, Place
-from lineage_core.folding import Fold
-from lineage_core.graph import NodeRecord
-from lineage_core.message import Link, Split, Splits
-from lineage_core.trace_result import Direction
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.dead_letter import DeadRecord, Place
+from lineage_core.contract.graph import NodeRecord
+from lineage_core.contract.message import Link, Split, Splits
+from lineage_core.tracing.budget import current
+from lineage_core.tracing.folding import Fold
+from lineage_core.tracing.trace_result import Direction
 from lineage_kafka.dead_letters import DeadLetterRecord
-from lineage_store import exports
-from lineage_store.answers import Answer
-from lineage_store.ingest import ingest_all
-from lineage_store.planning import Part
+from lineage_query import exports
+from lineage_query.answers import Answer
+from lineage_query.planning import Part
 from lineage_store.port import ApplicationRecord
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.ingest import ingest_all
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.spool_builder import Spool, block
 from tests.support.stored_lineage import spool_run, store_run
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from lineage.dlq import _content, _hex, _time
 from lineage.main import app
 from lineage.terminal import plain
-from lineage_core.dead_letter import DeadRecord, Place
-from lineage_core.frame import pack_frame
+from lineage_core.codec.record_batch import pack_frame
+from lineage_core.contract.dead_letter import DeadRecord, Place
 from lineage_kafka.dead_letters import DeadLetterRecord, choose
 
 pytestmark = pytest.mark.unit

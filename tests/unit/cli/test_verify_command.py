@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from lineage.main import app as cli
-from lineage_core.message import Begin, End, Job, Message, Register
+from lineage_core.contract.message import Begin, End, Job, Message, Register
 from lineage_emitter import LineageApi
-from lineage_store.opening import open_store
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import open_store
 
 pytestmark = pytest.mark.unit
 

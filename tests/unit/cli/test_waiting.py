@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from lineage.access import StoredAccess
 from lineage.main import app
 from lineage.waiting import SETTLED_S, STUCK_S, Waited, wait_for_verdict
-from lineage_core.message import (
+from lineage_core.contract.message import (
     Begin,
     Commit,
     DeadLetter,
@@ -25,7 +25,7 @@ from lineage_core.message import (
     Register,
     Totals,
 )
-from lineage_core.verdict import StoreCounts, Verdict
+from lineage_core.contract.verdict import StoreCounts, Verdict
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.port import GraphStore
 from tests.support.stored_lineage import store_run
@@ -90,7 +90,7 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
-    monkeypatch.setattr("lineage_store.verdicts.time.time", lambda: NOW + made.now)
+    monkeypatch.setattr("lineage_query.verdicts.time.time", lambda: NOW + made.now)
     return made
 
 

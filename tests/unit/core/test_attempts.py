@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from lineage_core.attempts import SEVERAL, UNREAD
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.block_header import BlockHeader, header_of
-from lineage_core.columns import pack_block, unpack_block
-from lineage_core.csv_codec import decode_csv, encode_csv
-from lineage_core.derivations import pairs_among
+from lineage_core.codec.columns import pack_block, unpack_block
+from lineage_core.codec.csv_codec import decode_csv, encode_csv
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.block_header import BlockHeader, header_of
+from lineage_core.contract.graph import LinkRecord
+from lineage_core.contract.region import Region
 from lineage_core.errors import BlockError
-from lineage_core.graph import LinkRecord
-from lineage_core.joining import Side, entry_of
-from lineage_core.linking import Linker, MemoryState, TaskId
-from lineage_core.region import Region
-from lineage_core.tracing import Direction, trace
+from lineage_core.linking.attempts import SEVERAL, UNREAD
+from lineage_core.linking.joining import Side, entry_of
+from lineage_core.linking.linker import Linker, MemoryState, TaskId
+from lineage_core.tracing.derivations import pairs_among
+from lineage_core.tracing.tracer import Direction, trace
 from lineage_linker.sides import pack_side, read_mark
 from tests.support.memory_graph import MemoryGraph, node
 from tests.unit.core.test_tracing import at, pairs, rows

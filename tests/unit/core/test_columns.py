@@ -3,10 +3,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.columns import MAGIC, pack_block, unpack_block
+from lineage_core.codec.columns import MAGIC, pack_block, unpack_block
+from lineage_core.codec.number_columns import pack_numbers, unpack_numbers
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.errors import BlockError
-from lineage_core.number_columns import pack_numbers, unpack_numbers
 from tests.support.flow_blocks import same_flows, u64
 
 pytestmark = pytest.mark.unit

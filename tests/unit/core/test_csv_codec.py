@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.block_check import ROWS_MAX, check_block
-from lineage_core.csv_codec import BlockHeader, clean_value, decode_csv, encode_csv, header_of
+from lineage_core.codec.csv_codec import BlockHeader, clean_value, decode_csv, encode_csv, header_of
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.block_check import ROWS_MAX, check_block
+from lineage_core.contract.positions import text_positions
 from lineage_core.errors import BlockError, VersionError
-from lineage_core.positions import text_positions
 from tests.support.flow_blocks import same_flows, u64
 
 pytestmark = pytest.mark.unit

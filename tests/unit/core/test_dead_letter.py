@@ -2,7 +2,7 @@
 
 import pytest
 
-from lineage_core.dead_letter import (
+from lineage_core.contract.dead_letter import (
     REASON_MAX,
     DeadRecord,
     Place,
@@ -11,8 +11,8 @@ from lineage_core.dead_letter import (
     read_dead_record,
     reason_of,
 )
+from lineage_core.contract.message import DeadLetter
 from lineage_core.errors import ContractError, FrameError
-from lineage_core.message import DeadLetter
 
 pytestmark = pytest.mark.unit
 

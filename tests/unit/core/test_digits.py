@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lineage_core.digits import PAD, counts_wrongly
+from lineage_core.contract.digits import PAD, counts_wrongly
 
 pytestmark = pytest.mark.unit
 

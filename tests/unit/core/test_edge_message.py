@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.edge_message import (
+from lineage_core.codec.edge_message import (
     LINKS_MAX,
     Links,
     PackedEdge,
@@ -19,12 +18,13 @@ from lineage_core.edge_message import (
     parse_edge_frame,
     stored_block,
 )
+from lineage_core.codec.packing import prepare
+from lineage_core.codec.record_batch import pack_frame
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.contract.sealing import Seal
 from lineage_core.errors import ContractError
-from lineage_core.frame import pack_frame
-from lineage_core.graph import EdgeBatch
-from lineage_core.linking import TaskId
-from lineage_core.packing import prepare
-from lineage_core.sealing import Seal
+from lineage_core.linking.linker import TaskId
 from lineage_kafka.topics import Topics, app_partition, flow_partition
 from tests.support.flow_blocks import u64
 

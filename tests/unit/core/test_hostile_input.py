@@ -11,19 +11,19 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lineage_core import csv_cells
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.block_check import RUNS_MAX
-from lineage_core.block_header import header_of
-from lineage_core.columns import unpack_block
-from lineage_core.csv_codec import decode_csv
-from lineage_core.edge_message import Links, PackedEdge, pack_links, parse_edge_frame
+from lineage_core.codec import csv_cells
+from lineage_core.codec.columns import unpack_block
+from lineage_core.codec.csv_codec import decode_csv
+from lineage_core.codec.edge_message import Links, PackedEdge, pack_links, parse_edge_frame
+from lineage_core.codec.packing import pack_edge, unpack_edge
+from lineage_core.codec.record_batch import CONTENT_BYTES_MAX, compress, decompress, pack_frame
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.block_check import RUNS_MAX
+from lineage_core.contract.block_header import header_of
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.contract.message import parse_message
 from lineage_core.errors import BlockError, ContractError, FrameError, MessageError
-from lineage_core.frame import CONTENT_BYTES_MAX, compress, decompress, pack_frame
-from lineage_core.graph import EdgeBatch
-from lineage_core.joining import COUNTED_MAX, entry_of, join
-from lineage_core.message import parse_message
-from lineage_core.packing import pack_edge, unpack_edge
+from lineage_core.linking.joining import COUNTED_MAX, entry_of, join
 from lineage_linker.errors import UnusableRecordError
 from lineage_linker.events import prepare_block, read_block_frame, read_event
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from lineage_core import message as messages
-from lineage_core.errors import ContractError, MessageError, VersionError
-from lineage_core.message import (
+from lineage_core.contract import message as messages
+from lineage_core.contract.message import (
     Begin,
     Commit,
     DeadLetter,
@@ -35,6 +34,7 @@ from lineage_core.message import (
     dump_message,
     parse_message,
 )
+from lineage_core.errors import ContractError, MessageError, VersionError
 from lineage_kafka.topics import RECORD_BYTES_MAX
 
 pytestmark = pytest.mark.unit

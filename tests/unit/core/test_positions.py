@@ -12,7 +12,12 @@ import pandas as pd
 import pytest
 from pyspark.sql import Row
 
-from lineage_core.positions import key_position, key_positions, text_position, text_positions
+from lineage_core.contract.positions import (
+    key_position,
+    key_positions,
+    text_position,
+    text_positions,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -54,7 +59,7 @@ def test_positions_are_part_of_the_contract(key: object, position: int) -> None:
 
 def test_positions_are_the_same_in_every_process() -> None:
     program = (
-        "from lineage_core.positions import key_position as p\n"
+        "from lineage_core.contract.positions import key_position as p\n"
         "print(p(('a', frozenset({'b', 'c', None}), b'd'))[0])"
     )
     found = {

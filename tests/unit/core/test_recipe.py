@@ -4,8 +4,8 @@ import json
 import pytest
 
 from lineage_core.errors import RecipeError, VersionError
-from lineage_core.recipe import VERSION, File, Function, Output, Recipe, Source
-from lineage_core.recipe_plan import (
+from lineage_core.recipe.document import VERSION, File, Function, Output, Recipe, Source
+from lineage_core.recipe.plan import (
     Aggregate,
     Attribute,
     Call,

@@ -8,8 +8,8 @@ import pytest
 from pyspark import cloudpickle
 
 from lineage_core.errors import FunctionsKeyError
-from lineage_core.imported import GONE, UNREADABLE, marks, modules_in
-from lineage_core.recipe_functions import KEY, KEY_FILE, read_key
+from lineage_core.recipe.functions import KEY, KEY_FILE, read_key
+from lineage_core.recipe.imported import GONE, UNREADABLE, marks, modules_in
 
 pytestmark = pytest.mark.unit
 

@@ -4,8 +4,8 @@ import pickle
 import numpy as np
 import pytest
 
+from lineage_core.contract.region import Region
 from lineage_core.errors import RegionError
-from lineage_core.region import Region
 
 pytestmark = pytest.mark.unit
 

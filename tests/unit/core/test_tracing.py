@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.graph import LinkRecord
-from lineage_core.region import Region
-from lineage_core.tracing import Direction, TraceError, Tracer, TraceResult, trace
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
+from lineage_core.contract.graph import LinkRecord
+from lineage_core.contract.region import Region
+from lineage_core.tracing.tracer import Direction, TraceError, Tracer, TraceResult, trace
 from tests.support.memory_graph import MemoryGraph, node
 
 pytestmark = pytest.mark.unit

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.block_check import check_block
-from lineage_core.trimming import cut_block
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.block_check import check_block
+from lineage_core.contract.trimming import cut_block
 from tests.property.test_tracing_property import flow_blocks
 from tests.support.memory_graph import associations
 

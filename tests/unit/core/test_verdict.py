@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lineage_core.message import (
+from lineage_core.contract.message import (
     Begin,
     Commit,
     End,
@@ -18,7 +18,7 @@ from lineage_core.message import (
     Totals,
     Unknown,
 )
-from lineage_core.verdict import StoreCounts, Verdict, judge
+from lineage_core.contract.verdict import StoreCounts, Verdict, judge
 
 pytestmark = pytest.mark.unit
 

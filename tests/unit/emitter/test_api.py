@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from lineage_core.errors import AddressError, ConflictError, LineageError, RegionError
-from lineage_core.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageApi
 from lineage_emitter.errors import CaptureFailedError, SettingsError
-from lineage_store.asking import Asker, Question
-from lineage_store.opening import index_folder, open_store
-from lineage_store.rows import RowReader
+from lineage_query.engine import Asker, Question
+from lineage_query.rows.reader import RowReader
+from lineage_store.url import index_folder, open_store
 from tests.support.job_runs import STORE, judged, lineage
 
 pytestmark = pytest.mark.unit

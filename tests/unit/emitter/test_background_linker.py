@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lineage_emitter.linking import BackgroundLinker
+from lineage_emitter.dispatch.linking import BackgroundLinker
 from lineage_emitter.settings import read_settings
-from lineage_store.opening import open_store
-from lineage_store.verdicts import verdict_of
+from lineage_query.verdicts import verdict_of
+from lineage_store.url import open_store
 
 pytestmark = pytest.mark.unit
 

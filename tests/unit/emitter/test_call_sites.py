@@ -3,7 +3,7 @@
 import gc
 import weakref
 
-from lineage_emitter.call_sites import first_call
+from lineage_emitter.session.call_sites import first_call
 
 
 class Held:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lineage_core.positions import key_position
+from lineage_core.contract.positions import key_position
 from lineage_emitter.worker.equal_keys import CHUNK, EqualKeys, all_canonical
 from tests.support.case_blind import CaseBlind
 

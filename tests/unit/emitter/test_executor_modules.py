@@ -19,8 +19,16 @@ WORKER = sorted(
     if file.stem != "__init__"
 )
 # Classes of these are in the functions that tasks run, too.
-BESIDE = ("daemon", "driver_sinks", "pairs", "shuffles")
-OF_THE_DRIVER = ("captured", "commit_thread", "context", "jobs", "rdd", "session", "settings")
+BESIDE = ("daemon", "driver.driver_sinks", "driver.pairs", "driver.shuffles")
+OF_THE_DRIVER = (
+    "context",
+    "driver.captured",
+    "driver.rdd",
+    "session.commit_thread",
+    "session.jobs",
+    "session.session",
+    "settings",
+)
 PROGRAM = """
 import importlib, json, sys
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lineage_emitter.frames.files import FileFacts, _is_data, _local, added
-from lineage_emitter.frames.hooks import _options
-from lineage_emitter.frames.jdbc import address
-from lineage_emitter.frames.outputs import Said
+from lineage_emitter.dataframes.files import FileFacts, _is_data, _local, added
+from lineage_emitter.dataframes.hooks import _options
+from lineage_emitter.dataframes.jdbc import address
+from lineage_emitter.dataframes.outputs import Said
 
 pytestmark = pytest.mark.unit
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lineage_core.positions import key_position, positions_of
+from lineage_core.contract.positions import key_position, positions_of
 from lineage_emitter.code.key_parts import hash_fields, parts_of
 from lineage_emitter.worker.equal_keys import EqualKeys
 from tests.support.own_keys import (

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lineage_emitter.lazy_sinks import HELD_MAX, LazySink, LazySinks
-from lineage_emitter.nodes import Node
+from lineage_emitter.session.lazy_sinks import HELD_MAX, LazySink, LazySinks
+from lineage_emitter.session.nodes import Node
 
 pytestmark = pytest.mark.unit
 

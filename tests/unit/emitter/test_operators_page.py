@@ -9,7 +9,7 @@ from pyspark import RDD, SparkContext
 
 from lineage_emitter import autorun
 from lineage_emitter.context import CAPTURED, LineageContext
-from lineage_emitter.rdd import ABSORBING, BY_RECORD, COMPOSED, OF_TWO, UNTOUCHED, LineageRDD
+from lineage_emitter.driver.rdd import ABSORBING, BY_RECORD, COMPOSED, OF_TWO, UNTOUCHED, LineageRDD
 from tests.support.reference_pages import section
 
 pytestmark = pytest.mark.unit

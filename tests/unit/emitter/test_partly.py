@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lineage_core.recipe import Output
-from lineage_core.recipe_plan import (
+from lineage_core.recipe.document import Output
+from lineage_core.recipe.plan import (
     Aggregate,
     Attribute,
     Filter,
@@ -19,7 +19,7 @@ from lineage_core.recipe_plan import (
     Sort,
     Subquery,
 )
-from lineage_emitter.frames.partly import partly_read
+from lineage_emitter.dataframes.partly import partly_read
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 from pyspark import cloudpickle
 
-from lineage_emitter.partition_rule import exact, one_record_rule
+from lineage_emitter.driver.partition_rule import exact, one_record_rule
 from lineage_emitter.worker.operators import OneRecord, Opaque
 
 pytestmark = pytest.mark.unit

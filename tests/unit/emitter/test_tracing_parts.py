@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lineage_core.graph import LinkRecord
-from lineage_core.message import Begin, Commit, Expected, Job, Message, Register
-from lineage_core.region import Region
-from lineage_core.trace_result import NodeItems
-from lineage_core.verdict import StoreCounts
+from lineage_core.contract.graph import LinkRecord
+from lineage_core.contract.message import Begin, Commit, Expected, Job, Message, Register
+from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import StoreCounts
+from lineage_core.tracing.trace_result import NodeItems
 from lineage_emitter.errors import NotLinkedError, TracingError
 from lineage_emitter.program.drawing import ProgramGraph
 from lineage_emitter.program.progress import SHOWN_AFTER_S, progress_bar

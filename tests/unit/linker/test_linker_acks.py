@@ -11,7 +11,7 @@ import pytest
 from faust.transport.consumer import Consumer
 from faust.types import TP
 
-from lineage_core.dead_letter import Place, read_dead_record
+from lineage_core.contract.dead_letter import Place, read_dead_record
 from lineage_linker.acks import Acks
 from lineage_linker.app import cuts
 from lineage_linker.errors import BrokerUnavailableError, RefusedError, StateUnavailableError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lineage_core.dead_letter import Place
+from lineage_core.contract.dead_letter import Place
 from lineage_linker.continuity import Continuity, Partition
 from lineage_linker.errors import ReadingError
 

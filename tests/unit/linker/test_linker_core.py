@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.block_header import BlockHeader
-from lineage_core.columns import unpack_block
-from lineage_core.csv_codec import decode_csv
-from lineage_core.dead_letter import Place, read_dead_record
-from lineage_core.edge_message import StoredBlock, parse_edge_frame
-from lineage_core.frame import compress, decompress, pack_frame, read_frames
-from lineage_core.graph import EdgeBatch
-from lineage_core.joining import JoinEntry, Side
-from lineage_core.linking import TaskId
-from lineage_core.message import Commit, Register, parse_message
-from lineage_core.packing import PackedBlock, unpack_edge
+from lineage_core.codec.columns import unpack_block
+from lineage_core.codec.csv_codec import decode_csv
+from lineage_core.codec.edge_message import StoredBlock, parse_edge_frame
+from lineage_core.codec.packing import PackedBlock, unpack_edge
+from lineage_core.codec.record_batch import compress, decompress, pack_frame, read_frames
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.block_header import BlockHeader
+from lineage_core.contract.dead_letter import Place, read_dead_record
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.contract.message import Commit, Register, parse_message
+from lineage_core.linking.joining import JoinEntry, Side
+from lineage_core.linking.linker import TaskId
 from lineage_kafka.topics import app_partition, flow_partition
 from lineage_linker import batch as batch_module
 from lineage_linker import events
@@ -30,8 +30,8 @@ from lineage_linker.app_state import Use, use_of
 from lineage_linker.batch import Batch
 from lineage_linker.events import BlockFrame, Prepared
 from lineage_linker.records import VALUE_BYTES_MAX, Incoming
-from lineage_store.ingest import ingest
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.linker_job import Job, frame_of, keyed, make_job, value_of
 from tests.support.linker_memory import LAYOUT, TOPICS, MemoryAppState, MemoryLinker, Seen, incoming
 from tests.support.spool_builder import Spool, contents
@@ -383,7 +383,7 @@ def test_a_shuffle_of_1000_by_1000_is_few_records(monkeypatch: pytest.MonkeyPatc
 
 
 def header(block_id: BlockId) -> BlockHeader:
-    from lineage_core.block import Relation
+    from lineage_core.contract.block import Relation
 
     return BlockHeader(APP, block_id, Relation.ROWS, "1#0", (), 0, 0)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from lineage_core.block import BlockId
+from lineage_core.contract.block import BlockId
 from lineage_core.errors import ContractError
-from lineage_core.joining import Side, entry_of
+from lineage_core.linking.joining import Side, entry_of
 from lineage_linker.keys import keys_of, parse_block, parse_task, task_name
 from lineage_linker.side_cache import OVERHEAD, SideCache
 from lineage_linker.sides import (

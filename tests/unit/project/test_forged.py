@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lineage_core.dead_letter import parse_place
+from lineage_core.codec.zstd import compress
+from lineage_core.contract.dead_letter import parse_place
+from lineage_core.contract.sealing import Seal
 from lineage_core.errors import ContractError, RecipeError
-from lineage_core.recipe import Recipe
-from lineage_core.recipe_plan import (
+from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.plan import (
     Attribute,
     Call,
     Column,
@@ -29,15 +31,13 @@ from lineage_core.recipe_plan import (
     Union,
     Values,
 )
-from lineage_core.sealing import Seal
-from lineage_core.zstd import compress
-from lineage_frames.answerable import refusals
-from lineage_frames.expressions import Text
-from lineage_frames.shapes import TOO_DEEP
+from lineage_dataframes.rewrite.expressions import Text
+from lineage_dataframes.rewrite.shapes import TOO_DEEP
+from lineage_dataframes.trace.answerable import refusals
 from lineage_linker.keys import parse_block, parse_task
 from lineage_linker.sides import read_mark, unpack_waiting
-from lineage_store.kept_sums import saved_columns
-from lineage_store.rows import RowReader
+from lineage_query.rows.kept_sums import saved_columns
+from lineage_query.rows.reader import RowReader
 from lineage_store.run_notes import read_notes
 from tests.fuzz import decoders, requests
 from tests.fuzz.fuzzing import Target, fuzz

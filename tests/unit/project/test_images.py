@@ -23,6 +23,7 @@ def test_the_part_of_a_member_is_what_it_needs_and_nothing_of_its_siblings() -> 
     assert lock.closure("services/writer") == [
         "libs/core",
         "libs/kafka",
+        "libs/openlineage",
         "libs/service",
         "libs/store",
         "services/writer",

@@ -82,9 +82,9 @@ def test_nobody_is_told_to_install_our_names_from_a_registry() -> None:
         tomllib.loads(file.read_text(encoding="utf-8"))["project"]["name"]
         for file in (ROOT / "pyproject.toml", *(ROOT / one / "pyproject.toml" for one in MEMBERS))
     }
-    assert {"lineage", "lineage-master", "lineage-frames"} <= names
+    assert {"lineage", "lineage-master", "lineage-dataframes"} <= names
     for wrong in (
-        "`pip install 'lineage-frames[connect]'`", "uv add lineage", "pipx install lineage_master>=1", "uvx lineage back",
+        "`pip install 'lineage-dataframes[connect]'`", "uv add lineage", "pipx install lineage_master>=1", "uvx lineage back",
         "uv pip install -U pyarrow lineage-store", "python -m pip install \\\n  lineage",
     ):  # fmt: skip
         assert told_to_install(joined(wrong), names), wrong

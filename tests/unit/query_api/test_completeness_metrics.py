@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lineage_core.verdict import Verdict
+from lineage_core.contract.verdict import Verdict
+from lineage_query.rows.reader import RowReader
 from lineage_query_api.completeness import SCRAPE_S, Completeness
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.settings import read_settings
 from lineage_store.errors import StoreError
-from lineage_store.rows import RowReader
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.unit

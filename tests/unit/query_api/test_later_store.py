@@ -13,7 +13,7 @@ from lineage_query_api.later import RETRY_S, open_now_or_later
 from lineage_query_api.settings import read_settings
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.port import GraphStore
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.unit

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
+from lineage_query.rows.reader import RowReader
 from lineage_query_api.audit import Auditor, open_audit
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
@@ -15,8 +16,7 @@ from lineage_query_api.rates import Rates
 from lineage_query_api.settings import QueryApiSettings, read_settings
 from lineage_query_api.shell import Shell
 from lineage_service.redis_settings import RedisSettings
-from lineage_store.rows import RowReader
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.reference_pages import documented_metrics, metric_names, section
 
 pytestmark = pytest.mark.unit

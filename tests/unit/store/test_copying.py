@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from lineage_core.block import BlockId
-from lineage_core.graph import EdgeBatch
-from lineage_core.joining import entry_of
-from lineage_core.linking import Linker, MemoryState
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.linking.joining import entry_of
+from lineage_core.linking.linker import Linker, MemoryState
 from lineage_store.copying import copy_application
-from lineage_store.reading import SqliteGraph
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.graph import SqliteGraph
+from lineage_store.sqlite.store import SqliteStore
 from tests.hunt.simulated import MapTask, Simulated
 
 pytestmark = pytest.mark.unit

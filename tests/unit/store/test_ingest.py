@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.message import Heartbeat, SinkFile, SinkFiles, Split, Splits
-from lineage_store import ingest as ingest_module
-from lineage_store.ingest import IngestReport, ingest, ingest_all
-from lineage_store.sqlite import SqliteStore
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.message import Heartbeat, SinkFile, SinkFiles, Split, Splits
+from lineage_store.sqlite import ingest as ingest_module
+from lineage_store.sqlite.ingest import IngestReport, ingest, ingest_all
+from lineage_store.sqlite.store import SqliteStore
 from tests.hunt.simulated import MapTask, Simulated
 from tests.support.spool_builder import APP, Spool, block, contents, verdict_of, word_count
 

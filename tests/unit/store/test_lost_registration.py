@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from lineage_core.block import BlockId
-from lineage_core.graph import LinkRecord
-from lineage_core.message import End, Message, Register, Totals
-from lineage_core.region import Region
-from lineage_core.topology import Topology
-from lineage_core.trace_result import Direction
-from lineage_core.tracing import trace
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.graph import LinkRecord
+from lineage_core.contract.message import End, Message, Register, Totals
+from lineage_core.contract.region import Region
+from lineage_core.tracing.topology import Topology
+from lineage_core.tracing.trace_result import Direction
+from lineage_core.tracing.tracer import trace
 from lineage_store.records import node_records
 from tests.support.linker_job import keyed
 from tests.support.memory_graph import MemoryGraph, node

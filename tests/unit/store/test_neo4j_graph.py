@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lineage_core.block import BlockId
-from lineage_core.sealing import Seal, seal_of
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.sealing import Seal, seal_of
 from lineage_store.neo4j import graph as graph_module
 from lineage_store.neo4j.graph import Neo4jGraph
 from lineage_store.neo4j.keys import key

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lineage_core.address import POSITION_MAX
-from lineage_core.block import BlockId, FlowBlock
+from lineage_core.codec.packing import pack_edge, unpack_edge
+from lineage_core.contract.address import POSITION_MAX
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.contract.message import Begin, Recipe
 from lineage_core.errors import FrameError
-from lineage_core.graph import EdgeBatch
-from lineage_core.message import Begin, Recipe
-from lineage_core.packing import pack_edge, unpack_edge
-from lineage_store import migrations
 from lineage_store.errors import StoreError
-from lineage_store.ingest import ingest
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite import migrations
+from lineage_store.sqlite.ingest import ingest
+from lineage_store.sqlite.store import SqliteStore
 from tests.support.spool_builder import (
     APP,
     RECOMPUTED_EXACT,

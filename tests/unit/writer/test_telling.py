@@ -9,12 +9,12 @@ from typing import Self
 
 import pytest
 
-from lineage_core.message import Begin, End, Totals
+from lineage_core.contract.message import Begin, End, Totals
+from lineage_openlineage.errors import OpenLineageError, OpenLineageUnavailableError
+from lineage_openlineage.settings import OpenLineageSettings
+from lineage_openlineage.telling import tell
 from lineage_store.errors import StoreUnavailableError
-from lineage_store.openlineage.errors import OpenLineageError, OpenLineageUnavailableError
-from lineage_store.openlineage.settings import OpenLineageSettings
-from lineage_store.openlineage.telling import tell
-from lineage_store.sqlite import SqliteStore
+from lineage_store.sqlite.store import SqliteStore
 from lineage_writer import telling
 from lineage_writer.metrics import Metrics
 from lineage_writer.telling import EVERY_S, LONGEST_S, Teller

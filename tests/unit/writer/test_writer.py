@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 import pytest
 from neo4j.exceptions import Neo4jError
 
-from lineage_core.block import BlockId
-from lineage_core.edge_message import Links, PackedEdge, StoredBlock, pack_links, pack_stored
-from lineage_core.linking import TaskId
-from lineage_core.message import (
+from lineage_core.codec.edge_message import Links, PackedEdge, StoredBlock, pack_links, pack_stored
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.message import (
     Begin,
     DeadLetter,
     End,
@@ -24,7 +23,8 @@ from lineage_core.message import (
     Totals,
     dump_message,
 )
-from lineage_core.verdict import judge
+from lineage_core.contract.verdict import judge
+from lineage_core.linking.linker import TaskId
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_writer import partition as partition_module
 from lineage_writer.errors import SourceLostError

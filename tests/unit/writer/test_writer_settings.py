@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 
 from lineage_kafka.settings import KafkaSettings
+from lineage_openlineage.settings import OpenLineageSettings
 from lineage_service.probes import Probes
-from lineage_store.openlineage.settings import OpenLineageSettings
 from lineage_writer.errors import SettingsError
 from lineage_writer.health import Health
 from lineage_writer.metrics import Metrics

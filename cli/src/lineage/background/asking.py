@@ -33,12 +33,12 @@ from lineage.background.wire import (
     send,
 )
 from lineage.terminal import echo
+from lineage_core.environment.private_files import private_opener
 from lineage_core.errors import LineageError
-from lineage_core.private_files import private_opener
-from lineage_store.answers import Answer
-from lineage_store.asking import Question
+from lineage_query.answers import Answer
+from lineage_query.engine import Question
 from lineage_store.errors import NoSuchRowError
-from lineage_store.opening import store_path
+from lineage_store.url import store_path
 
 PROCESS = "lineage.background_process"
 LISTENS_S = 30.0

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from lineage_core.private_files import private_folder, private_opener
-from lineage_core.trace_result import TraceError
-from lineage_store.opening import is_embedded, store_path
+from lineage_core.environment.private_files import private_folder, private_opener
+from lineage_core.tracing.trace_result import TraceError
+from lineage_store.url import is_embedded, store_path
 
 VARIABLE = "LINEAGE_SESSION_S"
 """Seconds that a session waits for the next question; 0: none is started or asked."""
@@ -50,7 +50,7 @@ ELSEWHERE = {
 PROGRAMS = (
     "lineage",
     "lineage_core",
-    "lineage_frames",
+    "lineage_dataframes",
     "lineage_service",
     "lineage_store",
     "pyspark",

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeAlias, get_type_hints
 
 from lineage_core.errors import LineageError
-from lineage_core.trace_result import Direction
-from lineage_store.answers import Answer
-from lineage_store.asking import Question
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer
+from lineage_query.engine import Question
 
 ASKED_BYTES_MAX = 1 << 20
 """Bytes of a question: places that a person types."""

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lineage_core.private_files import private_opener
+from lineage_core.environment.private_files import private_opener
 
 LOG_BYTES_MAX = 16 << 20
 """A log larger than this is set aside (one generation) when its process starts again."""

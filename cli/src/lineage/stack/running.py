@@ -23,7 +23,7 @@ from lineage.stack.errors import FolderError, StackError
 from lineage.stack.ports import free_ports, is_free
 from lineage.stack.server import Say, Server
 from lineage.stack.state import Options, StackState
-from lineage_core.private_files import private_folder
+from lineage_core.environment.private_files import private_folder
 
 
 def up(folder: Path, names: Sequence[str], options: Mapping[str, Any], say: Say) -> list[Server]:

@@ -15,10 +15,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from lineage_core.dead_letter import DeadRecord, Headers, Place, parse_place, read_dead_record
+from lineage_core.contract.dead_letter import (
+    DeadRecord,
+    Headers,
+    Place,
+    parse_place,
+    read_dead_record,
+)
+from lineage_core.contract.message import dump_message
+from lineage_core.environment.wrong_settings import wrong_settings
 from lineage_core.errors import ContractError, LineageError
-from lineage_core.message import dump_message
-from lineage_core.wrong_settings import wrong_settings
 from lineage_kafka.settings import KafkaSettings
 from lineage_kafka.topics import RECORD_BYTES_MAX, app_partition
 

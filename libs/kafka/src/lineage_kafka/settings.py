@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, SecretStr
 
+from lineage_core.environment.secrets import SecretFileError, read_secret
 from lineage_core.errors import LineageError
-from lineage_core.secrets import SecretFileError, read_secret
 from lineage_kafka.topics import Topics
 
 SECRETS = {

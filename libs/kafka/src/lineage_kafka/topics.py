@@ -1,7 +1,7 @@
 """Kafka topics of the pipeline, and which partition a record goes to.
 
-A record's value is one JSON message (:mod:`lineage_core.message`; its first byte is ``{``) or one
-frame (:mod:`lineage_core.frame`); its key is the application's id. The partition is always chosen
+A record's value is one JSON message (:mod:`lineage_core.contract.message`; its first byte is ``{``) or one
+frame (:mod:`lineage_core.codec.record_batch`); its key is the application's id. The partition is always chosen
 here: clients differ in how they hash keys.
 """
 

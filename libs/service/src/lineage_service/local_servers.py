@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lineage_core.private_files import private_folder
+from lineage_core.environment.private_files import private_folder
 
 _ADDRESSES = {"127.0.0.1": ("127.0.0.1",), "::1": ("::1",), "localhost": ("127.0.0.1", "::1")}
 """Of names of this machine: a token goes to the very address that its server listens on."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
+from lineage_core.environment.secrets import SecretFileError, read_secret
 from lineage_core.errors import LineageError
-from lineage_core.secrets import SecretFileError, read_secret
 
 
 class RedisSettingsError(LineageError):

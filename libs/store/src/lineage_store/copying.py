@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lineage_core.block import BlockId
-from lineage_core.linking import TaskId
+from lineage_core.contract.block import BlockId
+from lineage_core.linking.linker import TaskId
 from lineage_store.parts import in_parts
 from lineage_store.port import GraphStore
 

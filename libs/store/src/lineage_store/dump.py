@@ -13,12 +13,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.block_header import header_of
-from lineage_core.csv_codec import encode_csv
-from lineage_core.graph import BlockRef, EdgeBatch, FlowGraph
-from lineage_core.message import Message, dump_message
-from lineage_core.verdict import StoreCounts
+from lineage_core.codec.csv_codec import encode_csv
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.block_header import header_of
+from lineage_core.contract.graph import BlockRef, EdgeBatch, FlowGraph
+from lineage_core.contract.message import Message, dump_message
+from lineage_core.contract.verdict import StoreCounts
 from lineage_store.parts import in_parts
 from lineage_store.port import GraphStore
 

@@ -19,8 +19,8 @@ from datetime import datetime
 from typing import IO, Any, cast
 from urllib.parse import unquote
 
-from lineage_core.budget import current
 from lineage_core.errors import LineageError
+from lineage_core.tracing.budget import current
 
 READ_BYTES = 4 << 20
 """Bytes read at once when a file is read from end to end."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.graph import EdgeBatch, FlowGraph
-from lineage_core.linking import TaskId
-from lineage_core.message import Message
-from lineage_core.sealing import Seal
-from lineage_core.verdict import StoreCounts
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import EdgeBatch, FlowGraph
+from lineage_core.contract.message import Message
+from lineage_core.contract.sealing import Seal
+from lineage_core.contract.verdict import StoreCounts
+from lineage_core.linking.linker import TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class GraphStore(Protocol):
         """
 
     def counts(self, app: str) -> StoreCounts:
-        """What the completeness verdict needs to know of the store (see lineage_core.verdict).
+        """What the completeness verdict needs to know of the store (see lineage_core.contract.verdict).
 
         Raises:
             KeyError: there is no such application.

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
+from lineage_core.codec.zstd import compress, decompress
+from lineage_core.contract.graph import FlowGraph
+from lineage_core.contract.message import MESSAGE_BYTES_MAX, Begin, Message, Recipe, parse_message
 from lineage_core.errors import FrameError
-from lineage_core.graph import FlowGraph
-from lineage_core.message import MESSAGE_BYTES_MAX, Begin, Message, Recipe, parse_message
-from lineage_core.recipe import File
-from lineage_core.recipe import Recipe as Document
-from lineage_core.zstd import compress, decompress
+from lineage_core.recipe.document import File
+from lineage_core.recipe.document import Recipe as Document
 from lineage_store.errors import StoreError
 
 REPEATED_MAX = 8_192

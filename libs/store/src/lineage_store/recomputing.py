@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from lineage_core.address import SpaceKind, parse_space
-from lineage_core.message import Commit
+from lineage_core.contract.address import SpaceKind, parse_space
+from lineage_core.contract.message import Commit
 
 RECOMPUTED = "recomputed differently"
 """Reason of flows that two committed attempts at one partition state differently."""

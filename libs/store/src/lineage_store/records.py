@@ -6,8 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from lineage_core.graph import LinkRecord, NodeRecord, RowsSummed, SinkFileRecord, SplitRecord
-from lineage_core.message import (
+from lineage_core.contract.graph import (
+    LinkRecord,
+    NodeRecord,
+    RowsSummed,
+    SinkFileRecord,
+    SplitRecord,
+)
+from lineage_core.contract.message import (
     Commit,
     DeadLetter,
     End,
@@ -22,7 +28,7 @@ from lineage_core.message import (
     Splits,
     Totals,
 )
-from lineage_core.verdict import ABANDONED_AFTER_S
+from lineage_core.contract.verdict import ABANDONED_AFTER_S
 
 ABOUT_NODES = ("register", "end", "dead_letter")
 """Types of messages that tell of nodes, and of what may be missing of them."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lineage_core.address import SpaceKind, parse_space
-from lineage_core.joining import is_of_source, may_be_root
+from lineage_core.contract.address import SpaceKind, parse_space
+from lineage_core.linking.joining import is_of_source, may_be_root
 
 
 def is_root(text: str, produced: bool, sources: Collection[str]) -> bool:

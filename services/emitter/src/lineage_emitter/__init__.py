@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lineage_emitter.api import LineageApi
     from lineage_emitter.context import LineageContext
-    from lineage_emitter.frames.in_program import FrameLineage, FrameRows, OutputRows, frame_lineage
-    from lineage_emitter.partition_rule import exact
+    from lineage_emitter.dataframes.in_program import (
+        FrameLineage,
+        FrameRows,
+        OutputRows,
+        frame_lineage,
+    )
+    from lineage_emitter.driver.partition_rule import exact
+    from lineage_emitter.driver.rdd import LineageRDD
     from lineage_emitter.program.tracing import TracedItem, TracedItems
-    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.sdk.api import LineageApi
 
 __all__ = [
     "FrameLineage",
@@ -26,16 +31,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "FrameLineage": "frames.in_program",
-    "FrameRows": "frames.in_program",
-    "LineageApi": "api",
+    "FrameLineage": "dataframes.in_program",
+    "FrameRows": "dataframes.in_program",
+    "LineageApi": "sdk.api",
     "LineageContext": "context",
-    "LineageRDD": "rdd",
-    "OutputRows": "frames.in_program",
+    "LineageRDD": "driver.rdd",
+    "OutputRows": "dataframes.in_program",
     "TracedItem": "program.tracing",
     "TracedItems": "program.tracing",
-    "exact": "partition_rule",
-    "frame_lineage": "frames.in_program",
+    "exact": "driver.partition_rule",
+    "frame_lineage": "dataframes.in_program",
 }
 
 

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkConf, SparkContext
 
-from lineage_emitter import connect, program_end, scope
+from lineage_emitter import connect, scope
 from lineage_emitter.errors import SettingsError
-from lineage_emitter.executors import are_local, is_our_python
+from lineage_emitter.session import program_end
+from lineage_emitter.session.executors import are_local, is_our_python
 from lineage_store.run_notes import note_uncaptured
 
 if TYPE_CHECKING:
-    from lineage_emitter.session import Session
+    from lineage_emitter.session.session import Session
 
 DAEMON = "spark.python.daemon.module"
 SOURCES = ("textFile", "wholeTextFiles", "binaryFiles", "binaryRecords", "sequenceFile",
@@ -55,7 +56,7 @@ def install() -> None:
 @functools.cache
 def _notice_frames() -> None:
     """Notice DataFrame work and streams. They need a context: by then what notes them is loaded."""
-    from lineage_emitter.dataframes import notice_dataframes, notice_streams
+    from lineage_emitter.driver.to_and_from_frames import notice_dataframes, notice_streams
 
     notice_dataframes(_active_session)
     notice_streams(_session)
@@ -74,9 +75,9 @@ def _wrap(name: str, make: Callable[..., Any]) -> None:
 
 def _load_libraries() -> None:
     """Load capture, and what PySpark loads at its first call, while the program waits for its JVM."""
-    import lineage_emitter.dataframes
-    import lineage_emitter.session  # noqa: F401
-    import lineage_store.ingest  # noqa: F401
+    import lineage_emitter.driver.to_and_from_frames
+    import lineage_emitter.session.session  # noqa: F401
+    import lineage_store.sqlite.ingest  # noqa: F401
     from lineage_emitter.pyspark_parts import load_early
 
     with contextlib.suppress(Exception):
@@ -120,7 +121,7 @@ def _session(sc: SparkContext) -> Session | None:
     """The context's session; None when capture is off, can't begin or is set wrongly (said once)."""
     if sc.applicationId in _set_wrongly:
         return None
-    from lineage_emitter.session import session_of
+    from lineage_emitter.session.session import session_of
 
     try:
         return session_of(sc)
@@ -178,7 +179,7 @@ def _of_rdds(name: str) -> Callable[..., Any]:
 
 
 def _uncaptured(stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-    from lineage_emitter.fitness import uncaptured
+    from lineage_emitter.driver.fitness import uncaptured
 
     given = {key: uncaptured(value) for key, value in named.items()}
     return stock(*map(uncaptured, arguments), **given)
@@ -193,7 +194,7 @@ def _captured(name: str, /, *arguments: Any, **named: Any) -> Any:
 
 def _any_captured(given: Iterable[Any]) -> bool:
     """Whether there is a captured RDD among some arguments, or in a list among them."""
-    from lineage_emitter.rdd import LineageRDD
+    from lineage_emitter.driver.rdd import LineageRDD
 
     return any(
         isinstance(one, LineageRDD) or (isinstance(one, list | tuple) and _any_captured(one))

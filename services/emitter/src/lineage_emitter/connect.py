@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_store.run_notes import note_uncaptured
 
 if TYPE_CHECKING:
-    from lineage_emitter.session import Session
+    from lineage_emitter.session.session import Session
 
 MODULE = "pyspark.sql.connect.session"
 WHAT = "Spark Connect"

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD, SparkContext
 
-from lineage_emitter import plain_saves, sources
 from lineage_emitter.connect import notice_connect
+from lineage_emitter.dataframes import hooks
+from lineage_emitter.driver import plain_saves, sources
+from lineage_emitter.driver.fitness import uncaptured
+from lineage_emitter.driver.frame_records import frame_rows
+from lineage_emitter.driver.of_rdds import OF_RDDS, union
+from lineage_emitter.driver.rdd import LineageRDD
+from lineage_emitter.driver.sources import SOURCES
 from lineage_emitter.errors import TracingError
-from lineage_emitter.fitness import uncaptured
-from lineage_emitter.frame_records import frame_rows
-from lineage_emitter.frames import hooks
-from lineage_emitter.of_rdds import OF_RDDS, union
 from lineage_emitter.open_sessions import forget, latest_app, open_session_of
 from lineage_emitter.program.drawing import ProgramGraph
 from lineage_emitter.program.lookups import looking
 from lineage_emitter.program.tracing import TracedItems, lineage_at
 from lineage_emitter.program.waiting import LINKED_S
-from lineage_emitter.rdd import LineageRDD
-from lineage_emitter.session import Session, session_of
-from lineage_emitter.sources import SOURCES
+from lineage_emitter.session.session import Session, session_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

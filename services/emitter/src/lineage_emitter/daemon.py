@@ -17,17 +17,17 @@ import numpy as np
 from pyspark.daemon import manager
 
 # Loaded before the fork, used by tasks.
-import lineage_core.positions
+import lineage_core.contract.positions
 import lineage_emitter.dispatch.opening
 import lineage_emitter.dispatch.spool
-import lineage_emitter.shuffles
+import lineage_emitter.driver.shuffles
 import lineage_emitter.worker.combiner
 import lineage_emitter.worker.commits
 import lineage_emitter.worker.culprits
 import lineage_emitter.worker.operators  # noqa: F401
-from lineage_core.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.csv_codec import encode_csv
-from lineage_core.frame import compress
+from lineage_core.codec.csv_codec import encode_csv
+from lineage_core.codec.record_batch import compress
+from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 
 WARM_ROWS = 4_096
 
@@ -51,7 +51,7 @@ def warm_up() -> None:
         with contextlib.suppress(Exception):
             import_module("confluent_kafka")
             import_module("lineage_emitter.dispatch.kafka")
-    lineage_core.positions.key_positions(["warm", 1, ("up", 2)])
+    lineage_core.contract.positions.key_positions(["warm", 1, ("up", 2)])
     forget_archives()
     # What is loaded now stays: collections in the workers neither visit nor copy it.
     gc.collect()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from lineage_emitter.session import Session
+    from lineage_emitter.session.session import Session
 
 LOCK = threading.Lock()
 """Held while a session begins."""

@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lineage_emitter.errors import SettingsError
 from lineage_kafka.settings import KafkaSettings
-from lineage_store.openlineage.settings import OpenLineageSettings
+from lineage_openlineage.settings import OpenLineageSettings
 
 SPARK_PREFIX = "spark.lineage."
 PUBLISHED_DETAILED = "spark.rdd.lineage.detailed"

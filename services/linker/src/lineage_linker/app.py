@@ -21,7 +21,7 @@ from faust.transport.drivers.aiokafka import Consumer
 from faust.types import TP, EventT
 from faust.types.auth import CredentialsT
 
-from lineage_core.dead_letter import Place
+from lineage_core.contract.dead_letter import Place
 from lineage_kafka.errors import RIGHTS, kafka_problem
 from lineage_kafka.settings import METADATA_MS
 from lineage_kafka.topics import RECORD_BYTES_MAX

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from lineage_core.block import BlockId
-from lineage_core.linking import LinkState, TaskId
-from lineage_core.message import Commit, Register, Totals
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.message import Commit, Register, Totals
+from lineage_core.linking.linker import LinkState, TaskId
 
 TRIMMING_OPS = frozenset({"take", "first"})
 """Sinks that may read more rows than they give out: their commits say how many count."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lineage_core.block import BlockId
-from lineage_core.dead_letter import DeadRecord
-from lineage_core.edge_message import Links, PackedEdge, pack_links, packed_edge
-from lineage_core.linking import Linked, Linker, TaskId
-from lineage_core.message import Commit, End, Fail, Message, Register, dump_message
-from lineage_core.sealing import Seal
-from lineage_core.trimming import Kept
+from lineage_core.codec.edge_message import Links, PackedEdge, pack_links, packed_edge
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.dead_letter import DeadRecord
+from lineage_core.contract.message import Commit, End, Fail, Message, Register, dump_message
+from lineage_core.contract.sealing import Seal
+from lineage_core.contract.trimming import Kept
+from lineage_core.linking.linker import Linked, Linker, TaskId
 from lineage_kafka.topics import app_partition, flow_partition
 from lineage_linker.app_state import AppState, Use, promise_of, use_of
 from lineage_linker.errors import UnusableRecordError

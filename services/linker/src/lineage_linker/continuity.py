@@ -16,7 +16,7 @@ from typing import Protocol
 
 import structlog
 
-from lineage_core.dead_letter import Place
+from lineage_core.contract.dead_letter import Place
 from lineage_linker.errors import ReadingError
 
 Partition = tuple[str, int]

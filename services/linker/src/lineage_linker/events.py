@@ -12,18 +12,18 @@ from typing import NoReturn, TypeAlias
 
 from pydantic_core import from_json
 
-from lineage_core.block import BlockId
-from lineage_core.block_header import BlockHeader
-from lineage_core.csv_codec import decode_csv
-from lineage_core.dead_letter import APP_MAX, app_of_key, reason_of
-from lineage_core.edge_message import pack_stored, stored_block
+from lineage_core.codec.csv_codec import decode_csv
+from lineage_core.codec.edge_message import pack_stored, stored_block
+from lineage_core.codec.packing import PackedBlock, prepare
+from lineage_core.codec.record_batch import MAGIC, decompress, read_frames
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.block_header import BlockHeader
+from lineage_core.contract.dead_letter import APP_MAX, app_of_key, reason_of
+from lineage_core.contract.message import Message, parse_message
+from lineage_core.contract.trimming import Kept, cut_block
 from lineage_core.errors import AddressError, BlockError, FrameError, LineageError
-from lineage_core.frame import MAGIC, decompress, read_frames
-from lineage_core.joining import is_of_source
-from lineage_core.linking import TaskId
-from lineage_core.message import Message, parse_message
-from lineage_core.packing import PackedBlock, prepare
-from lineage_core.trimming import Kept, cut_block
+from lineage_core.linking.joining import is_of_source
+from lineage_core.linking.linker import TaskId
 from lineage_linker.errors import UnusableRecordError
 from lineage_linker.records import VALUE_BYTES_MAX, Incoming
 

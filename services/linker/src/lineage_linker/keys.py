@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lineage_core.block import BlockId
+from lineage_core.contract.block import BlockId
 from lineage_core.errors import AddressError
-from lineage_core.linking import TaskId
+from lineage_core.linking.linker import TaskId
 
 PREFIX = "lm:"
 _TASK = re.compile(r"(.*)#([0-9]{1,19})\.([0-9]{1,19})", re.DOTALL)

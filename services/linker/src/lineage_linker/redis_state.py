@@ -17,11 +17,11 @@ import structlog
 from redis import Redis
 from redis.client import Pipeline
 
-from lineage_core.address import parse_space
-from lineage_core.block import BlockId
-from lineage_core.joining import JoinEntry, Side, may_be_root
-from lineage_core.linking import Members, TaskId, claimable
-from lineage_core.message import Totals
+from lineage_core.contract.address import parse_space
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.message import Totals
+from lineage_core.linking.joining import JoinEntry, Side, may_be_root
+from lineage_core.linking.linker import Members, TaskId, claimable
 from lineage_linker.app_state import Promise, Use
 from lineage_linker.keys import Keys, keys_of, parse_block, parse_task, task_name
 from lineage_linker.side_cache import SideCache

@@ -10,7 +10,7 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from lineage_core.wrong_settings import wrong_settings
+from lineage_core.environment.wrong_settings import wrong_settings
 from lineage_kafka.settings import KafkaSettings
 from lineage_linker.errors import LinkerSettingsError
 from lineage_service.redis_settings import RedisSettings, RedisSettingsError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TypeAlias
 
-from lineage_core.block import BlockId
-from lineage_core.joining import Side
+from lineage_core.contract.block import BlockId
+from lineage_core.linking.joining import Side
 
 _Key: TypeAlias = tuple[str, str, str, BlockId]
 OVERHEAD = 512

@@ -10,7 +10,7 @@ part        bytes
 mark        flags ``<B``, low and high ``<QQ``, runs ``<I`` (dense: row of the first position), then,
             if the flags say so, the attempts that were read as text
 columns     flags ``<B``, then, perhaps as one zstd frame: first positions, lengths less 1 (unless
-            all are one position), rows, each as :mod:`lineage_core.number_columns`
+            all are one position), rows, each as :mod:`lineage_core.codec.number_columns`
 waiting     JSON (one zstd frame, its length before it) with the block's spaces and the lengths of
             what follows, then the marks of the inputs and of each output space
 ==========  ======================================================================================
@@ -25,13 +25,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lineage_core.attempts import AttemptsRead
-from lineage_core.block_check import RUNS_MAX
+from lineage_core.codec.number_columns import pack_numbers, unpack_numbers
+from lineage_core.codec.zstd import compress, decompress
+from lineage_core.contract.block_check import RUNS_MAX
+from lineage_core.contract.region import Region
 from lineage_core.errors import BlockError
-from lineage_core.joining import Side
-from lineage_core.number_columns import pack_numbers, unpack_numbers
-from lineage_core.region import Region
-from lineage_core.zstd import compress, decompress
+from lineage_core.linking.attempts import AttemptsRead
+from lineage_core.linking.joining import Side
 
 INLINE_MAX = 256
 """Columns of so many bytes stand behind the mark: reading them apart would cost more."""

@@ -13,7 +13,7 @@ from lineage_query_api.later import open_now_or_later
 from lineage_query_api.serving import serve
 from lineage_query_api.settings import read_settings
 from lineage_service.logs import set_up_logs
-from lineage_store.opening import open_store
+from lineage_store.url import open_store
 
 EXIT_SETTINGS = 2
 LIBRARIES = ("neo4j", "py4j", "uvicorn")

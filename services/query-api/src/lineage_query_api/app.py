@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_query_api import problems
 from lineage_query_api.audit import Auditor, open_audit
 from lineage_query_api.auth import Gate, LocalGate, Oidc, OpenGate, TokenGate
@@ -44,9 +45,8 @@ from lineage_query_api.settings import QueryApiSettings, read_redis_settings
 from lineage_query_api.shell import Shell
 from lineage_service.metrics import new_registry
 from lineage_store.errors import StoreError
-from lineage_store.opening import index_folder
 from lineage_store.port import GraphStore
-from lineage_store.rows import RootedReader, RowReader
+from lineage_store.url import index_folder
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", "testserver")
 DESCRIPTION = """Record-level lineage of PySpark jobs: which input rows made an output row, and back.

@@ -34,8 +34,8 @@ from fastapi import Request
 from prometheus_client import CollectorRegistry, Counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lineage_core.private_files import own_file, private_folder, private_opener
-from lineage_core.redaction import HIDDEN, redacted
+from lineage_core.environment.private_files import own_file, private_folder, private_opener
+from lineage_core.environment.redaction import HIDDEN, redacted
 from lineage_kafka.dead_letters import DeadLetterError, read_kafka_settings
 from lineage_query_api.auth import Principal
 from lineage_query_api.errors import ProblemError, SettingsError

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lineage_core.budget import Budget, within
+from lineage_core.tracing.budget import Budget, within
 from lineage_query_api.problems import budget_problem
 
 GRACE_S = 2.0
@@ -21,7 +21,7 @@ LOOKS_S = 5.0
 class Budgeted:
     """ASGI middleware: answers each request below ``/v1/`` within a budget.
 
-    Work for it stops where :func:`lineage_core.budget.current` is checked. A request that does not come to one, for a
+    Work for it stops where :func:`lineage_core.tracing.budget.current` is checked. A request that does not come to one, for a
     store that hangs, say, is answered without it. ``new``: makes a budget.
     """
 

@@ -13,11 +13,11 @@ import structlog
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from lineage_core.contract.message import Begin
+from lineage_core.contract.verdict import Verdict
 from lineage_core.errors import LineageError
-from lineage_core.message import Begin
-from lineage_core.verdict import Verdict
+from lineage_query.finding import NotFoundError
 from lineage_query_api.lineages import Lineages
-from lineage_store.finding import NotFoundError
 
 SCRAPE_S = 2.0
 """Verdicts that a scrape has no time for are told as they were last."""

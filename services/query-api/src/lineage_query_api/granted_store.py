@@ -9,16 +9,16 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.graph import EdgeBatch, FlowGraph
-from lineage_core.linking import TaskId
-from lineage_core.message import Begin, Message
-from lineage_core.sealing import Seal
-from lineage_core.verdict import JUDGED, StoreCounts, Verdict
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import EdgeBatch, FlowGraph
+from lineage_core.contract.message import Begin, Message
+from lineage_core.contract.sealing import Seal
+from lineage_core.contract.verdict import JUDGED, StoreCounts, Verdict
+from lineage_core.linking.linker import TaskId
+from lineage_query.snapshot import Opened, Opener
 from lineage_query_api.grants import fits
 from lineage_store.errors import UnfitStoreError
 from lineage_store.materialised import stands_for
-from lineage_store.opened import Opened, Opener
 from lineage_store.port import ApplicationRecord, GraphStore
 
 NAMES_S = 5.0

@@ -13,11 +13,31 @@ from http import HTTPStatus
 from importlib.util import find_spec
 from typing import TypeVar
 
-from lineage_core.address import parse_space
-from lineage_core.budget import MIB, Budget, current, within
-from lineage_core.region import Region
-from lineage_core.trace_result import Direction, NodeItems
-from lineage_core.verdict import Verdict
+from lineage_core.contract.address import parse_space
+from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.budget import MIB, Budget, current, within
+from lineage_core.tracing.trace_result import Direction, NodeItems
+from lineage_query.answers import Answer, Item
+from lineage_query.composing import answer_all
+from lineage_query.engine import Asker, Question, said_also_read
+from lineage_query.finding import NotFoundError, find_application, other_readers
+from lineage_query.listing import Listing
+from lineage_query.materialised_flows import MaterialisedFlows, best
+from lineage_query.noted import NotedPlace, NotedRowError
+from lineage_query.planning import Part, plan_of
+from lineage_query.record_views import ViewWanted, flows_wanted
+from lineage_query.rows.places import (
+    FolderError,
+    LocationError,
+    ValuedPlace,
+    parse_location,
+    parse_valued,
+)
+from lineage_query.rows.reader import RowReader
+from lineage_query.snapshot import Opened, Opener
+from lineage_query.trace import Traced
+from lineage_query.verdicts import verdict_of
 from lineage_query_api.errors import ProblemError, busy, no_rows, partly, too_much
 from lineage_query_api.granted_store import GrantedOpener, GrantedStore
 from lineage_query_api.models import StartModel, TraceRequest
@@ -32,28 +52,8 @@ from lineage_query_api.seen_store import (
 )
 from lineage_query_api.settings import QueryApiSettings
 from lineage_query_api.trace_ids import pack
-from lineage_store.answers import Answer, Item
-from lineage_store.asking import Asker, Question, said_also_read
-from lineage_store.composing import answer_all
-from lineage_store.finding import NotFoundError, find_application, other_readers
-from lineage_store.listing import Listing
-from lineage_store.materialised_flows import MaterialisedFlows, best
-from lineage_store.noted import NotedPlace, NotedRowError
-from lineage_store.opened import Opened, Opener
-from lineage_store.places import (
-    FolderError,
-    LocationError,
-    ValuedPlace,
-    parse_location,
-    parse_valued,
-)
-from lineage_store.planning import Part, plan_of
 from lineage_store.port import ApplicationRecord, GraphStore
-from lineage_store.record_flows import RecordFlows
-from lineage_store.record_views import ViewWanted, flows_wanted
-from lineage_store.rows import RowReader
-from lineage_store.traced import Traced
-from lineage_store.verdicts import verdict_of
+from lineage_store.record_flow import RecordFlows
 
 T = TypeVar("T")
 TRACES_KEPT = 256
@@ -277,10 +277,10 @@ class Lineages:
         """
         verdict = self.verdict(app)
         hides = self._seen is not None and self._seen.look.hides
-        if verdict.answerable is not None or hides or find_spec("lineage_frames") is None:
+        if verdict.answerable is not None or hides or find_spec("lineage_dataframes") is None:
             return verdict
-        from lineage_frames.answerable import with_answerable
-        from lineage_frames.functions import NO_CODE
+        from lineage_dataframes.rewrite.functions import NO_CODE
+        from lineage_dataframes.trace.answerable import with_answerable
 
         found = with_answerable(self.store, app, verdict, most_s=CHECKED_S, key=NO_CODE)
         if found.answerable is not None:

@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 
-from lineage_core.recipe import Source
-from lineage_core.trace_result import Direction
+from lineage_core.recipe.document import Source
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer, Group, Item
+from lineage_query.rows.places import LocationError, parse_location
 from lineage_query_api.sights import BY_NAME, CORRUPT, CORRUPT_NAME, Look, Shown, is_named
-from lineage_store.answers import Answer, Group, Item
-from lineage_store.places import LocationError, parse_location
 
 Header = Callable[[str], str | None]
 """The first line of a file; None where it can't be told."""

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from lineage_store.exports.options import DERIVED_ITEMS_MAX
-from lineage_store.record_flows import FLOWS_MAX
+from lineage_query.exports.options import DERIVED_ITEMS_MAX
+from lineage_query.record_flows import FLOWS_MAX
 
 PLACES_MAX = 1_000
 PLACE_MAX = 4_096

@@ -10,9 +10,16 @@ from http import HTTPStatus
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from lineage_core.address import named_space
-from lineage_core.region import Region
-from lineage_core.trace_result import NodeItems, TraceError
+from lineage_core.contract.address import named_space
+from lineage_core.contract.region import Region
+from lineage_core.tracing.trace_result import NodeItems, TraceError
+from lineage_query.answers import Answer, Group
+from lineage_query.engine import Question, goes_on
+from lineage_query.noted import NotedPlace
+from lineage_query.rows.reader import RootedReader, RowReader
+from lineage_query.rows.standing import has_changed
+from lineage_query.snapshot import Opened
+from lineage_query.trace import Traced
 from lineage_query_api.errors import ProblemError, no_rows, partly
 from lineage_query_api.masking import masked_answer
 from lineage_query_api.models import TraceRequest
@@ -20,14 +27,7 @@ from lineage_query_api.one_spark import ELSEWHERE, OneSpark
 from lineage_query_api.seen_store import SeenReader
 from lineage_query_api.settings import QueryApiSettings
 from lineage_query_api.sights import Look
-from lineage_store.answers import Answer, Group
-from lineage_store.asking import Question, goes_on
-from lineage_store.noted import NotedPlace
-from lineage_store.opened import Opened
 from lineage_store.port import GraphStore
-from lineage_store.rows import RootedReader, RowReader
-from lineage_store.standing import has_changed
-from lineage_store.traced import Traced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,13 +126,13 @@ class NotedTraces:
         """
 
         def through(session: SparkSession, limited: Question) -> Answer:
-            from lineage_frames.crossing import answer_through
-            from lineage_frames.functions import NO_CODE
+            from lineage_dataframes.rewrite.functions import NO_CODE
+            from lineage_dataframes.trace.crossing import answer_through
 
             return answer_through(session, self._store, self._reader, limited, traced, key=NO_CODE)
 
         assert self._spark is not None
-        from lineage_frames.overwritten import check_through
+        from lineage_dataframes.trace.overwritten import check_through
 
         check_through(self._store, self._reader, question, traced)
         return self._spark.run(lambda session: _answer(session, question, through, rows=rows))
@@ -162,13 +162,13 @@ class NotedTraces:
         reader = self._reader.computing() if isinstance(self._reader, SeenReader) else self._reader
 
         def trace(session: SparkSession, limited: Question) -> Answer:
-            from lineage_frames.asking import trace_noted
-            from lineage_frames.functions import NO_CODE
+            from lineage_dataframes.rewrite.functions import NO_CODE
+            from lineage_dataframes.trace.query import trace_noted
 
             return trace_noted(session, self._store, reader, limited, noted, key=NO_CODE)
 
-        if find_spec("lineage_frames") is not None:
-            from lineage_frames.overwritten import check_before
+        if find_spec("lineage_dataframes") is not None:
+            from lineage_dataframes.trace.overwritten import check_before
 
             check_before(self._store, self._reader, question, noted)
         found = self._spark.run(lambda session: _answer(session, question, trace, rows=rows))
@@ -259,7 +259,7 @@ def _answer(
     rows: bool,
 ) -> Answer:
     """What ``trace`` answers, as much of it as is listed."""
-    from lineage_frames.errors import NotComputedError
+    from lineage_dataframes.errors import NotComputedError
 
     limit = ITEMS_KEPT if question.limit is None else min(question.limit, ITEMS_KEPT)
     try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
-from lineage_core.budget import Budget, current
+from lineage_core.tracing.budget import Budget, current
 from lineage_query_api.errors import ProblemError, busy
 from lineage_query_api.settings import QueryApiSettings
 
@@ -43,7 +43,7 @@ class OneSpark:
 
     A Spark that was started here and has ended, or does not end a question, makes room for another one.
 
-    ``roots``: where it may read, as `lineage_frames.own_spark.start_spark` has them.
+    ``roots``: where it may read, as `lineage_dataframes.spark.own_spark.start_spark` has them.
     """
 
     def __init__(self, settings: QueryApiSettings, roots: Sequence[str] | None = None) -> None:
@@ -98,8 +98,8 @@ class OneSpark:
     def lacking(self) -> str:
         """What keeps its Spark from being confined as the settings ask, known before it starts; empty: nothing does."""
         try:
-            from lineage_frames.errors import NoSparkError
-            from lineage_frames.sandbox.policy import Wanted
+            from lineage_dataframes.errors import NoSparkError
+            from lineage_dataframes.sandbox.policy import Wanted
         except ImportError:
             return ""
         try:
@@ -119,9 +119,9 @@ class OneSpark:
         with self._lock:
             self._closed = True
             if self._session is not None and self._own:
-                from lineage_frames.connected import stop
-                from lineage_frames.own_spark import end_now, is_well
-                from lineage_frames.sandbox import starting
+                from lineage_dataframes.sandbox import starting
+                from lineage_dataframes.spark.connected import stop
+                from lineage_dataframes.spark.own_spark import end_now, is_well
 
                 written = starting.scratch_folder()
                 (stop if is_well(self._session) else end_now)(self._session)
@@ -139,8 +139,8 @@ class OneSpark:
             session = self._started()
         finally:
             started.set()
-        from lineage_frames.connected import cancellable
-        from lineage_frames.own_spark import is_well
+        from lineage_dataframes.spark.connected import cancellable
+        from lineage_dataframes.spark.own_spark import is_well
 
         try:
             with cancellable(session, tag) as asked:
@@ -162,7 +162,7 @@ class OneSpark:
             if self._closed:
                 raise _no_spark("it is stopping")
             if self._session is not None and self._own:
-                from lineage_frames.own_spark import is_well
+                from lineage_dataframes.spark.own_spark import is_well
 
                 if not is_well(self._session):
                     self._end("spark_ended")
@@ -179,9 +179,9 @@ class OneSpark:
         try:
             from pyspark import SparkContext
 
-            from lineage_frames.errors import NoSparkError
-            from lineage_frames.own_spark import start_spark
-            from lineage_frames.sandbox.starting import lacking
+            from lineage_dataframes.errors import NoSparkError
+            from lineage_dataframes.sandbox.starting import lacking
+            from lineage_dataframes.spark.own_spark import start_spark
         except ImportError as error:
             raise _no_spark(f"{error.name} is not installed here") from error
         self._folder = self._folder or tempfile.TemporaryDirectory(prefix="lineage-spark-")
@@ -198,8 +198,8 @@ class OneSpark:
         return session
 
     def _cancel(self, tag: str, future: Future[Found]) -> None:
-        from lineage_frames.connected import cancel
-        from lineage_frames.pyspark_parts import connected
+        from lineage_dataframes.spark.connected import cancel
+        from lineage_dataframes.spark.pyspark_parts import connected
 
         until = time.monotonic() + STUCK_S
         with self._lock:
@@ -218,8 +218,8 @@ class OneSpark:
 
     def _see_to_tasks(self, session: SparkSession) -> None:
         """See that the tasks of a question that failed, or was cancelled, end: each would keep a core."""
-        from lineage_frames.own_spark import left_behind
-        from lineage_frames.pyspark_parts import connected
+        from lineage_dataframes.spark.own_spark import left_behind
+        from lineage_dataframes.spark.pyspark_parts import connected
 
         until, clear = time.monotonic() + STUCK_S, 0
         while not connected(session) and clear < CLEAR:
@@ -238,7 +238,7 @@ class OneSpark:
 
     def _end(self, why: str) -> None:
         """End the Spark that was started here; the next question starts another one. The lock is held."""
-        from lineage_frames.own_spark import end_now
+        from lineage_dataframes.spark.own_spark import end_now
 
         assert self._session is not None
         log.warning(why)
@@ -250,5 +250,5 @@ def _no_spark(why: str) -> ProblemError:
     return ProblemError(
         HTTPStatus.SERVICE_UNAVAILABLE,
         f"rows of DataFrames are traced by Spark, which this server has not: {why}",
-        hint=f"a server needs the package lineage-frames and Java 17 or 21 for it; or {ELSEWHERE}",
+        hint=f"a server needs the package lineage-dataframes and Java 17 or 21 for it; or {ELSEWHERE}",
     )

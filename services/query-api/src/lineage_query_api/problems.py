@@ -12,11 +12,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from lineage_core.budget import AskerGoneError, BudgetError, TimeUpError
 from lineage_core.errors import LineageError
+from lineage_core.tracing.budget import AskerGoneError, BudgetError, TimeUpError
+from lineage_query.finding import NotFoundError
 from lineage_query_api.errors import ProblemError
 from lineage_store.errors import StoreError, UnfitStoreError
-from lineage_store.finding import NotFoundError
 
 CLIENT_LEFT = 499
 """Status of answers that nobody waits for, in logs and audit records alone; as nginx has it."""

@@ -11,7 +11,8 @@ from http import HTTPStatus
 
 import structlog
 
-from lineage_core.verdict import Verdict
+from lineage_core.contract.verdict import Verdict
+from lineage_query.finding import NotFoundError
 from lineage_query_api.auth import Principal
 from lineage_query_api.errors import ProblemError, SettingsError, partly
 from lineage_query_api.granted_store import (
@@ -25,7 +26,6 @@ from lineage_query_api.grants import EVERYTHING, DatasetRules, Grants
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.seen_store import SeenStore, blinded, quiet
 from lineage_query_api.sights import ABOUT_DATASETS, Look, Sight, look_at
-from lineage_store.finding import NotFoundError
 from lineage_store.materialised import stands_for
 from lineage_store.port import GraphStore
 

@@ -8,9 +8,9 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from lineage_core.address import SpaceKind, parse_space
-from lineage_core.block import U64, BlockId, FlowBlock
-from lineage_core.graph import (
+from lineage_core.contract.address import SpaceKind, parse_space
+from lineage_core.contract.block import U64, BlockId, FlowBlock
+from lineage_core.contract.graph import (
     BlockRef,
     EdgeBatch,
     FlowGraph,
@@ -20,7 +20,7 @@ from lineage_core.graph import (
     SplitRecord,
     Stretch,
 )
-from lineage_core.message import (
+from lineage_core.contract.message import (
     Begin,
     Commit,
     DeadLetter,
@@ -32,26 +32,26 @@ from lineage_core.message import (
     Splits,
     Unknown,
 )
-from lineage_core.region import Region
-from lineage_core.sealing import Seal
-from lineage_core.trace_result import Direction, TraceResult
-from lineage_core.tracing import Tracer
-from lineage_core.verdict import StoreCounts, Verdict
+from lineage_core.contract.region import Region
+from lineage_core.contract.sealing import Seal
+from lineage_core.contract.verdict import StoreCounts, Verdict
+from lineage_core.tracing.trace_result import Direction, TraceResult
+from lineage_core.tracing.tracer import Tracer
+from lineage_query.listing import Listing, Page
+from lineage_query.names import Names
+from lineage_query.rows.line_index import LineIndex
+from lineage_query.rows.locations import Locations
+from lineage_query.rows.parquet_rows import is_parquet
+from lineage_query.rows.reader import RowReader
+from lineage_query.snapshot import Opened, Opener
+from lineage_query.verdicts import with_reasons
 from lineage_query_api.errors import partly
 from lineage_query_api.granted_store import GrantedStore, ReadOnlyStore
 from lineage_query_api.masking import MASK, masked_row
 from lineage_query_api.sights import Look, Shown
-from lineage_store.line_index import LineIndex
-from lineage_store.listing import Listing, Page
-from lineage_store.locations import Locations
-from lineage_store.names import Names
-from lineage_store.opened import Opened, Opener
-from lineage_store.parquet_rows import is_parquet
 from lineage_store.paths import Bytes, FileState, RowsError, Spellings
 from lineage_store.port import ApplicationRecord
 from lineage_store.records import FILES, SPLITS
-from lineage_store.rows import RowReader
-from lineage_store.verdicts import with_reasons
 
 HIDDEN_NAME = "hidden"
 HIDDEN_SCHEME = "hidden://"
@@ -73,7 +73,7 @@ _BY_VALUE = {SpaceKind.KEYS, SpaceKind.OPAQUE}
 
 
 class SeenGraph:
-    """The lineage of an application without what is hidden in it: :class:`lineage_core.graph.FlowGraph`.
+    """The lineage of an application without what is hidden in it: :class:`lineage_core.contract.graph.FlowGraph`.
 
     Texts that capture kept beside flows are not there: nobody knows what they were made of.
     """

@@ -11,11 +11,11 @@ from limits import parse
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from lineage_core.secrets import secret_of
-from lineage_core.wrong_settings import wrong_settings
+from lineage_core.environment.secrets import secret_of
+from lineage_core.environment.wrong_settings import wrong_settings
 from lineage_query_api.errors import SettingsError
 from lineage_service.redis_settings import RedisSettings
-from lineage_store.opening import DEFAULT_STORE
+from lineage_store.url import DEFAULT_STORE
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 TOKEN = r"^([A-Za-z0-9_.~-]{16,500})?$"

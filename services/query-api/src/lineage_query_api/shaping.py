@@ -7,9 +7,13 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import TypeAlias
 
-from lineage_core.folding import Fold, folded, links_between, unfolded
-from lineage_core.graph import LinkRecord, NodeRecord
-from lineage_core.verdict import Verdict
+from lineage_core.contract.graph import LinkRecord, NodeRecord
+from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.folding import Fold, folded, links_between, unfolded
+from lineage_query.answers import Answer, Group, Item
+from lineage_query.listing import CursorError, Listing
+from lineage_query.noted import columns_of
+from lineage_query.snapshot import Opened
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.lineages import Trace
 from lineage_query_api.models import (
@@ -31,10 +35,6 @@ from lineage_query_api.models import (
     Written,
 )
 from lineage_query_api.noted_traces import NotedTrace
-from lineage_store.answers import Answer, Group, Item
-from lineage_store.listing import CursorError, Listing
-from lineage_store.noted import columns_of
-from lineage_store.opened import Opened
 from lineage_store.port import ApplicationRecord
 
 ITEMS_SHOWN = 20

@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lineage_core.budget import BudgetError
+from lineage_core.tracing.budget import BudgetError
 from lineage_query_api.problems import problem
 from lineage_query_api.rates import Rates
 

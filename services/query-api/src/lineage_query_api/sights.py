@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from urllib.parse import unquote
 
-from lineage_core.errors import LineageError
-from lineage_core.graph import NOTED
-from lineage_core.message import (
+from lineage_core.contract.graph import NOTED
+from lineage_core.contract.message import (
     Message,
     RecordFiles,
     RecordSplits,
@@ -19,8 +18,9 @@ from lineage_core.message import (
     SinkFiles,
     Splits,
 )
-from lineage_core.message import Recipe as RecipeMessage
-from lineage_core.recipe import JDBC, TABLE_NAME, Output, Recipe, Source
+from lineage_core.contract.message import Recipe as RecipeMessage
+from lineage_core.errors import LineageError
+from lineage_core.recipe.document import JDBC, TABLE_NAME, Output, Recipe, Source
 from lineage_query_api.grants import DatasetRules, Mask, fits
 from lineage_store.paths import Spellings, plain_path, split_scheme
 

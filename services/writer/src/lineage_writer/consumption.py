@@ -15,7 +15,7 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import IllegalStateError, KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
 
-from lineage_core.dead_letter import reason_of
+from lineage_core.contract.dead_letter import reason_of
 from lineage_kafka.errors import RIGHTS, kafka_problem
 from lineage_kafka.settings import METADATA_MS
 from lineage_store.errors import StoreError

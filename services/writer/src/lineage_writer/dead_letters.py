@@ -7,7 +7,7 @@ from dataclasses import replace
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import MessageSizeTooLargeError, RecordTooLargeError
 
-from lineage_core.dead_letter import DeadRecord
+from lineage_core.contract.dead_letter import DeadRecord
 from lineage_kafka.settings import KafkaSettings
 from lineage_kafka.topics import RECORD_BYTES_MAX, app_partition
 from lineage_writer.records import Record

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from lineage_core.dead_letter import Place
-from lineage_core.edge_message import Links, StoredBlock
-from lineage_core.message import DeadLetter, Message
-from lineage_core.verdict import JUDGED, StoreCounts, judge
+from lineage_core.codec.edge_message import Links, StoredBlock
+from lineage_core.contract.dead_letter import Place
+from lineage_core.contract.message import DeadLetter, Message
+from lineage_core.contract.verdict import JUDGED, StoreCounts, judge
 from lineage_store.neo4j.vitals import Vitals
 from lineage_writer.errors import FencedError
 from lineage_writer.records import Batch, Partition

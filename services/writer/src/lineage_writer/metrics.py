@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from lineage_core.edge_message import Links, StoredBlock
+from lineage_core.codec.edge_message import Links, StoredBlock
 from lineage_service.metrics import new_registry
 from lineage_store.neo4j.vitals import Vitals
 from lineage_writer.records import Batch, Partition

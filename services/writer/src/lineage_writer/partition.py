@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 import structlog
 from aiokafka.errors import KafkaError
 
-from lineage_core.dead_letter import DeadRecord, reason_of
+from lineage_core.contract.dead_letter import DeadRecord, reason_of
 from lineage_store.errors import StoreError
 from lineage_writer.errors import FencedError, OffsetGoneError, SourceLostError
 from lineage_writer.health import Health

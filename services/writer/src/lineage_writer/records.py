@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
-from lineage_core.dead_letter import DeadRecord, Place, app_of_key, reason_of
-from lineage_core.edge_message import Links, StoredBlock, parse_edge_frame
+from lineage_core.codec.edge_message import Links, StoredBlock, parse_edge_frame
+from lineage_core.contract.dead_letter import DeadRecord, Place, app_of_key, reason_of
+from lineage_core.contract.message import Message, parse_message
 from lineage_core.errors import ContractError
-from lineage_core.message import Message, parse_message
 
 SERVICE = "writer"
 Content: TypeAlias = Message | StoredBlock | Links

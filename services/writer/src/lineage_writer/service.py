@@ -11,7 +11,7 @@ from typing import TypeVar
 import structlog
 from aiokafka.errors import KafkaError
 
-from lineage_core.dead_letter import reason_of
+from lineage_core.contract.dead_letter import reason_of
 from lineage_kafka.bootstrap import bootstrap_problem
 from lineage_service.probes import Probes
 from lineage_store.errors import StoreUnavailableError

@@ -7,12 +7,12 @@ from typing import Literal
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from lineage_core.wrong_settings import wrong_settings
+from lineage_core.environment.wrong_settings import wrong_settings
 from lineage_kafka.settings import KafkaSettings
 from lineage_kafka.topics import RECORD_BYTES_MAX
-from lineage_store.openlineage.errors import OpenLineageError
-from lineage_store.openlineage.sending import read_endpoint
-from lineage_store.openlineage.settings import OpenLineageSettings
+from lineage_openlineage.errors import OpenLineageError
+from lineage_openlineage.sending import read_endpoint
+from lineage_openlineage.settings import OpenLineageSettings
 from lineage_writer.errors import SettingsError
 
 

@@ -17,10 +17,10 @@ from typing import Protocol
 import structlog
 
 from lineage_core.errors import LineageError
+from lineage_openlineage.errors import OpenLineageUnavailableError
+from lineage_openlineage.settings import OpenLineageSettings
+from lineage_openlineage.telling import tell
 from lineage_store.errors import StoreError
-from lineage_store.openlineage.errors import OpenLineageUnavailableError
-from lineage_store.openlineage.settings import OpenLineageSettings
-from lineage_store.openlineage.telling import tell
 from lineage_store.port import GraphStore
 from lineage_writer.metrics import Metrics
 

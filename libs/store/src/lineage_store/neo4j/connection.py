@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 import neo4j
 from neo4j import exceptions
 
-from lineage_core.budget import current
-from lineage_core.secrets import secret_of
+from lineage_core.environment.secrets import secret_of
+from lineage_core.tracing.budget import current
 from lineage_store.errors import StoreError, StoreUnavailableError
 
 DEFAULT_DATABASE = "neo4j"

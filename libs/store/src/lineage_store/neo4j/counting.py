@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, LiteralString
 
-from lineage_core.verdict import StoreCounts
+from lineage_core.contract.verdict import StoreCounts
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.keys import SEPARATOR, app_key, prefix
 from lineage_store.rooting import is_root

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, LiteralString
 
-from lineage_core.address import SpaceKind, parse_space
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.columns import unpack_block
-from lineage_core.graph import (
+from lineage_core.codec.columns import unpack_block
+from lineage_core.codec.packing import unpack_edge
+from lineage_core.contract.address import SpaceKind, parse_space
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import (
     BlockRef,
     EdgeBatch,
     LinkRecord,
@@ -18,9 +19,8 @@ from lineage_core.graph import (
     SplitRecord,
     Stretch,
 )
-from lineage_core.message import Message
-from lineage_core.packing import unpack_edge
-from lineage_core.sealing import Seal, seal_of
+from lineage_core.contract.message import Message
+from lineage_core.contract.sealing import Seal, seal_of
 from lineage_store import records
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.counting import HALF, silent_s
@@ -175,7 +175,7 @@ RETURN m.body ORDER BY m.number
 
 
 class Neo4jGraph:
-    """Implements :class:`lineage_core.graph.FlowGraph`. Sees what was committed when it asks."""
+    """Implements :class:`lineage_core.contract.graph.FlowGraph`. Sees what was committed when it asks."""
 
     def __init__(
         self,

@@ -12,10 +12,9 @@ from typing import Any, LiteralString
 
 import neo4j
 
-from lineage_core.block import BlockId
-from lineage_core.edge_message import Links, StoredBlock
-from lineage_core.linking import TaskId
-from lineage_core.message import (
+from lineage_core.codec.edge_message import Links, StoredBlock
+from lineage_core.contract.block import BlockId
+from lineage_core.contract.message import (
     Begin,
     Commit,
     End,
@@ -26,7 +25,8 @@ from lineage_core.message import (
     Register,
     dump_message,
 )
-from lineage_core.sealing import Seal
+from lineage_core.contract.sealing import Seal
+from lineage_core.linking.linker import TaskId
 from lineage_store.neo4j import statements
 from lineage_store.neo4j.keys import app_key, key, task_key
 from lineage_store.neo4j.rows import Row, about, block_properties, offset_key, parts, registered

@@ -13,7 +13,7 @@ from typing import Any, Final, LiteralString
 
 from lineage_store.neo4j.connection import Connection
 from lineage_store.parts import in_parts
-from lineage_store.record_flows import RecordFlow, RecordFlows
+from lineage_store.record_flow import RecordFlow, RecordFlows
 
 ROWS_AT_ONCE = 5_000
 """Nodes or relationships of one transaction."""

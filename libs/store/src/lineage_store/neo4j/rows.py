@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lineage_core.edge_message import StoredBlock
-from lineage_core.message import (
+from lineage_core.codec.edge_message import StoredBlock
+from lineage_core.contract.message import (
     Commit,
     Message,
     RecordFiles,

@@ -66,7 +66,7 @@ of a block."""
 _VERSION_5: Sequence[LiteralString] = (
     "CREATE CONSTRAINT lineage_space IF NOT EXISTS FOR (n:FlowSpace) REQUIRE n.id IS UNIQUE",
 )
-"""For seals of spaces (lineage_core.sealing); what was stored before has none."""
+"""For seals of spaces (lineage_core.contract.sealing); what was stored before has none."""
 
 _STATES: LiteralString = (
     "SHOW INDEXES YIELD name, state WHERE name STARTS WITH 'lineage_' RETURN name, state"

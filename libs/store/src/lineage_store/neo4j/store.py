@@ -8,14 +8,14 @@ from typing import Final, LiteralString, TypeVar
 
 import neo4j
 
-from lineage_core.block import BlockId, FlowBlock
-from lineage_core.edge_message import Links, packed_edge, stored_block
-from lineage_core.graph import EdgeBatch
-from lineage_core.linking import TaskId
-from lineage_core.message import Message
-from lineage_core.packing import prepare
-from lineage_core.sealing import Seal
-from lineage_core.verdict import ABANDONED_AFTER_S, StoreCounts
+from lineage_core.codec.edge_message import Links, packed_edge, stored_block
+from lineage_core.codec.packing import prepare
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.contract.message import Message
+from lineage_core.contract.sealing import Seal
+from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
+from lineage_core.linking.linker import TaskId
 from lineage_store.neo4j.connection import RETRY_S, Address, Connection
 from lineage_store.neo4j.counting import HALF, count_store
 from lineage_store.neo4j.graph import Neo4jGraph

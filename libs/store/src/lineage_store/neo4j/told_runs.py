@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, LiteralString
 
-from lineage_core.verdict import ABANDONED_AFTER_S
+from lineage_core.contract.verdict import ABANDONED_AFTER_S
 from lineage_store.neo4j.connection import Connection
 from lineage_store.neo4j.keys import app_key
 

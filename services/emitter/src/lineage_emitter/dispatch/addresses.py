@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lineage_core.message import Commit, Fail, Message
+from lineage_core.contract.message import Commit, Fail, Message
 from lineage_emitter.dispatch.kafka_target import KafkaTarget
 from lineage_emitter.dispatch.outbox import Outbox
 from lineage_emitter.dispatch.topics_check import check_topics

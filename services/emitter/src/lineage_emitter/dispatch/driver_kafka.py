@@ -9,8 +9,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lineage_core.message import Commit, Message, dump_message
-from lineage_core.private_files import private_folder
+from lineage_core.contract.message import Commit, Message, dump_message
+from lineage_core.environment.private_files import private_folder
 from lineage_emitter.dispatch.addresses import Addresses, ask_kafka
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
 from lineage_emitter.dispatch.sending import Sender, locked, send_lines

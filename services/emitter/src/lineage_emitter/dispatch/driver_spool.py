@@ -9,8 +9,12 @@ import threading
 from pathlib import Path
 from typing import IO
 
-from lineage_core.message import Message, dump_message
-from lineage_core.private_files import new_private_folder, private_folder, private_opener
+from lineage_core.contract.message import Message, dump_message
+from lineage_core.environment.private_files import (
+    new_private_folder,
+    private_folder,
+    private_opener,
+)
 
 
 def claim(root: Path, app: str) -> str:

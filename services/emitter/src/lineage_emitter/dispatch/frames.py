@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lineage_core.csv_codec import encode_csv, header_of
-from lineage_core.frame import compress, pack_frame
+from lineage_core.codec.csv_codec import encode_csv, header_of
+from lineage_core.codec.record_batch import compress, pack_frame
 
 if TYPE_CHECKING:
-    from lineage_core.block import FlowBlock
+    from lineage_core.contract.block import FlowBlock
 
 
 class FrameMaker:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lineage_core.private_files import private_folder
+from lineage_core.environment.private_files import private_folder
 from lineage_emitter.dispatch.frames import FrameMaker
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
 from lineage_emitter.dispatch.spool import BlockFile, claim_run, run_name
@@ -21,7 +21,7 @@ from lineage_kafka.topics import RECORD_BYTES_MAX, flow_partition
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
-    from lineage_core.block import FlowBlock
+    from lineage_core.contract.block import FlowBlock
     from lineage_emitter.dispatch.kafka_target import KafkaTarget
 
 WAITING_BYTES_MAX = 16 << 20

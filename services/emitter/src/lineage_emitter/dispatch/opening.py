@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lineage_core.message import Message
+    from lineage_core.contract.message import Message
     from lineage_emitter.dispatch.port import DriverDispatcher, TaskDispatcher
     from lineage_emitter.settings import Settings
     from lineage_emitter.worker.task_config import TaskConfig
@@ -64,7 +64,7 @@ def leave_note(settings: Settings, app: str, messages: Sequence[Message]) -> Non
             dispatcher.write(message)
         dispatcher.close()
         return
-    from lineage_store.sqlite import SqliteStore
+    from lineage_store.sqlite.store import SqliteStore
 
     store = SqliteStore(settings.store_file())
     store.write(app, messages)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from lineage_core.block import FlowBlock
-    from lineage_core.message import Message
+    from lineage_core.contract.block import FlowBlock
+    from lineage_core.contract.message import Message
     from lineage_emitter.dispatch.kafka_target import KafkaTarget
 
 

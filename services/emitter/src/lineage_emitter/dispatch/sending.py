@@ -18,16 +18,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from lineage_core.block_header import BlockHeader
+from lineage_core.codec.record_batch import Frame
+from lineage_core.contract.block_header import BlockHeader
+from lineage_core.contract.message import End
+from lineage_core.environment.private_files import private_opener
 from lineage_core.errors import ContractError
-from lineage_core.frame import Frame
-from lineage_core.message import End
-from lineage_core.private_files import private_opener
 from lineage_emitter.dispatch.addresses import Addresses, ask_kafka
 from lineage_emitter.dispatch.outbox import Outbox
 from lineage_emitter.dispatch.target_settings import target_of
 from lineage_emitter.errors import DeliveryError
-from lineage_store import spool
+from lineage_store.spool import reader as spool
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

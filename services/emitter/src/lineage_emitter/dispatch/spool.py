@@ -13,11 +13,11 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from lineage_core.private_files import private_opener
+from lineage_core.environment.private_files import private_opener
 from lineage_emitter.dispatch.frames import FrameMaker
 
 if TYPE_CHECKING:
-    from lineage_core.block import FlowBlock
+    from lineage_core.contract.block import FlowBlock
 
 T = TypeVar("T")
 

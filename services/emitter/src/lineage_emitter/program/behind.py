@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lineage_emitter import scope
+from lineage_emitter.dataframes.in_program import FrameRows
 from lineage_emitter.errors import TracingError
-from lineage_emitter.frames.in_program import FrameRows
 from lineage_emitter.program.choosing import Which, one_of
 from lineage_emitter.program.lookups import Items, Look, named_records
 from lineage_store.recipes import read_recipe
 
 if TYPE_CHECKING:
-    from lineage_emitter.session import Session
+    from lineage_emitter.session.session import Session
 
 
 def rows_behind(
@@ -34,7 +34,7 @@ def rows_behind(
     """
     from pyspark.sql import SparkSession
 
-    from lineage_frames.tracing import trace_named
+    from lineage_dataframes.trace.backward import trace_named
 
     named = named_records(items)
     if not named:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pyspark import RDD
 
 from lineage_emitter.errors import ChoiceError, TracingError
-from lineage_emitter.recipes import Source, recipe_of
+from lineage_emitter.program.recipes import Source, recipe_of
 
 if TYPE_CHECKING:
     from lineage_emitter.program.lookups import Look
-    from lineage_emitter.session import Session
+    from lineage_emitter.session.session import Session
 
 Which: TypeAlias = "RDD[Any] | str"
 """An RDD of the program, or the id, the alias or the operator of a node."""

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from lineage_core.folding import Fold, folded, links_between
-from lineage_core.graph import LinkRecord, NodeRecord
-from lineage_core.topology import Topology
-from lineage_store.names import Names
+from lineage_core.contract.graph import LinkRecord, NodeRecord
+from lineage_core.tracing.folding import Fold, folded, links_between
+from lineage_core.tracing.topology import Topology
+from lineage_query.names import Names
 
 WIDTH, HEIGHT = 200, 44
 """A box, in pixels."""

@@ -9,22 +9,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from lineage_core.address import named_space, parse_space
+from lineage_core.contract.address import named_space, parse_space
+from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError
-from lineage_core.region import Region
-from lineage_core.tracing import Tracer
+from lineage_core.tracing.tracer import Tracer
 from lineage_emitter.program.numbering import OPERATOR
 from lineage_emitter.program.waiting import settle, so_far, store_url
-from lineage_store.answers import Composer
-from lineage_store.locations import Locations
-from lineage_store.names import Names, looks_like_address
-from lineage_store.opening import index_folder, open_store
+from lineage_query.answers import Composer
+from lineage_query.names import Names, looks_like_address
+from lineage_query.rows.locations import Locations
+from lineage_query.rows.places import LocationError, parse_location
+from lineage_query.rows.reader import RowReader
 from lineage_store.paths import canonical
-from lineage_store.places import LocationError, parse_location
-from lineage_store.rows import RowReader
+from lineage_store.url import index_folder, open_store
 
 if TYPE_CHECKING:
-    from lineage_emitter.session import Session
+    from lineage_emitter.session.session import Session
     from lineage_store.port import GraphStore
 
 Items: TypeAlias = Mapping[str, Region]

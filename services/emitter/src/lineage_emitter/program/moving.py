@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from lineage_core.address import SpaceKind, parse_space
-from lineage_core.region import Region
-from lineage_core.trace_result import Direction, TraceResult
+from lineage_core.contract.address import SpaceKind, parse_space
+from lineage_core.contract.region import Region
+from lineage_core.tracing.trace_result import Direction, TraceResult
 from lineage_emitter.errors import TracingError
 from lineage_emitter.program.lookups import Items, Look, by_node, joined
 

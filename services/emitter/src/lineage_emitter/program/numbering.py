@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from pyspark import RDD, StorageLevel
 
-from lineage_core.address import ORDINAL_BITS
-from lineage_core.region import Region
+from lineage_core.contract.address import ORDINAL_BITS
+from lineage_core.contract.region import Region
 from lineage_emitter import scope
 from lineage_emitter.errors import TracingError
+from lineage_emitter.program.recipes import Source
 from lineage_emitter.pyspark_parts import PipelinedRDD
-from lineage_emitter.recipes import Source
 from lineage_emitter.worker.by_record import same
 from lineage_emitter.worker.picking import Kept, Names, Number, Select, as_they_are, count
 
 if TYPE_CHECKING:
-    from lineage_emitter.captured import CapturedRDD
-    from lineage_emitter.nodes import Node
-    from lineage_emitter.session import Session
+    from lineage_emitter.driver.captured import CapturedRDD
+    from lineage_emitter.session.nodes import Node
+    from lineage_emitter.session.session import Session
 
 OPERATOR = "getLineage"
 """The operator of the nodes that numbering adds to the graph."""

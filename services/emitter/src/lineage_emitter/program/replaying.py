@@ -8,10 +8,10 @@ from typing import Any
 
 from pyspark import RDD
 
-from lineage_core.region import Region
+from lineage_core.contract.region import Region
 from lineage_emitter import scope
 from lineage_emitter.errors import TracingError
-from lineage_emitter.recipes import Source, made_again
+from lineage_emitter.program.recipes import Source, made_again
 from lineage_emitter.worker.picking import KeepRows, Kept
 
 Rows = Mapping[str, Kept]

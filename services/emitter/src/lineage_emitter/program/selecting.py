@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from lineage_core.address import parse_space
-from lineage_core.region import Region
-from lineage_core.trace_result import NodeItems
-from lineage_emitter import hadoop
+from lineage_core.contract.address import parse_space
+from lineage_core.contract.region import Region
+from lineage_core.tracing.trace_result import NodeItems
 from lineage_emitter.errors import TracingError
 from lineage_emitter.program.lookups import Items, Look, by_split
 from lineage_emitter.program.numbering import Numbered, SourceRows
-from lineage_emitter.recipes import Source
+from lineage_emitter.program.recipes import Source
+from lineage_emitter.session import hadoop
 from lineage_emitter.showing import Shown, record_text
 from lineage_emitter.worker.picking import Kept
-from lineage_store.answers import Group
+from lineage_query.answers import Group
 from lineage_store.paths import plain_path
 
 if TYPE_CHECKING:
-    from lineage_emitter.session import Session
+    from lineage_emitter.session.session import Session
 
 NO_ORDINALS = (
     "filter takes a function of an item's value, an ordinal or a list of ordinals: "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from pyspark import RDD
 
-from lineage_core.region import Region
+from lineage_core.contract.region import Region
 from lineage_emitter.errors import TracingError
 from lineage_emitter.program.choosing import Which, one_of, step_to, way_to
 from lineage_emitter.program.drawing import ProgramGraph
@@ -29,6 +29,7 @@ from lineage_emitter.program.lookups import (
 )
 from lineage_emitter.program.moving import Moved, Mover
 from lineage_emitter.program.numbering import SourceRows, numbered
+from lineage_emitter.program.recipes import Source, recipe_of, upstream
 from lineage_emitter.program.replaying import (
     Rows,
     replayed,
@@ -37,13 +38,12 @@ from lineage_emitter.program.replaying import (
     without,
 )
 from lineage_emitter.program.selecting import Records, at_ordinals, counted, in_order, ordinals_of
-from lineage_emitter.recipes import Source, recipe_of, upstream
 from lineage_emitter.showing import Showing, Shown, html_of, print_text
 
 if TYPE_CHECKING:
-    from lineage_emitter.captured import CapturedRDD
-    from lineage_emitter.frames.in_program import FrameRows
-    from lineage_emitter.session import Session
+    from lineage_emitter.dataframes.in_program import FrameRows
+    from lineage_emitter.driver.captured import CapturedRDD
+    from lineage_emitter.session.session import Session
 
 Chosen: TypeAlias = "TracedItems | Callable[[Any], Any] | SupportsIndex | Iterable[int]"
 """Items, or what :meth:`TracedItems.filter` takes."""

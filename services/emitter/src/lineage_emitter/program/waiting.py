@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lineage_core.message import End, Job, Message
-from lineage_core.verdict import StoreCounts, Verdict, judge
+from lineage_core.contract.message import End, Job, Message
+from lineage_core.contract.verdict import StoreCounts, Verdict, judge
 from lineage_emitter.errors import NotLinkedError, TracingError
 from lineage_emitter.program.progress import Show, progress_bar
 from lineage_store.errors import StoreUnavailableError
-from lineage_store.opening import is_embedded, open_store
+from lineage_store.url import is_embedded, open_store
 
 if TYPE_CHECKING:
-    from lineage_emitter.session import Session
+    from lineage_emitter.session.session import Session
     from lineage_store.port import GraphStore
 
 LINKED_S = 60.0

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.serializers import BatchedSerializer
 
-from lineage_core.region import Region
+from lineage_core.contract.region import Region
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.worker.stamps import Frames
 

@@ -29,8 +29,8 @@ from lineage_emitter.worker.spaces import EACH_RUN, space_of_split
 from lineage_emitter.worker.stamps import TracedSerializer, positioned, read_positioned, write_frame
 
 if TYPE_CHECKING:
-    from lineage_emitter.captured import CapturedRDD
-    from lineage_emitter.nodes import Node
+    from lineage_emitter.driver.captured import CapturedRDD
+    from lineage_emitter.session.nodes import Node
     from lineage_emitter.worker.segment import Frame, Segment
 
 AUTO = BatchedSerializer.UNKNOWN_BATCH_SIZE

@@ -21,9 +21,9 @@ from typing import Any, Protocol
 import numpy as np
 from pyspark.shuffle import Aggregator, ExternalMerger, get_used_memory
 
-from lineage_core.limits import LIMITED_REASON
-from lineage_core.positions import positions_of
-from lineage_core.region import Region
+from lineage_core.contract.limits import LIMITED_REASON
+from lineage_core.contract.positions import positions_of
+from lineage_core.contract.region import Region
 from lineage_emitter.code.key_parts import parts_of
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.pyspark_parts import portable_hash

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lineage_core.block import FlowBlock, Relation, Section
+from lineage_core.contract.block import FlowBlock, Relation, Section
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.handing import in_place_of, is_uncounted
 from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder, home_space

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from lineage_core.positions import key_position, positions_of
-from lineage_core.runs import normal
+from lineage_core.contract.positions import key_position, positions_of
+from lineage_core.contract.runs import normal
 from lineage_emitter.code.key_parts import parts_of
 from lineage_emitter.errors import CaptureFailedError
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_core.address import SpaceKind, kept_name, parse_space
-from lineage_core.private_files import private_folder, private_opener
+from lineage_core.contract.address import SpaceKind, kept_name, parse_space
+from lineage_core.environment.private_files import private_folder, private_opener
 from lineage_emitter.errors import UnkeptError
 from lineage_emitter.failures import in_words
 from lineage_emitter.worker import segment as segments
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from pyspark.sql.types import StructType
 
-    from lineage_core.block import FlowBlock
+    from lineage_core.contract.block import FlowBlock
     from lineage_emitter.worker.detail import Detail
 
 FIRST_ROWS = 256

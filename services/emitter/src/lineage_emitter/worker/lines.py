@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.serializers import SpecialLengths, UTF8Deserializer
 
-from lineage_core.row_sums import RowSums
+from lineage_core.contract.row_sums import RowSums
 
 if TYPE_CHECKING:
     from lineage_emitter.worker.segment import Frame

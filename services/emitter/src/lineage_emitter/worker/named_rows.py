@@ -1,4 +1,4 @@
-"""Rows of a DataFrame that come to Python with their names: see :mod:`lineage_emitter.frames.naming`.
+"""Rows of a DataFrame that come to Python with their names: see :mod:`lineage_emitter.dataframes.naming`.
 
 The name is one more column, the last. The program must not see it, so it is taken off where rows are
 unpickled: the row that is made is the very one that PySpark makes of the frame without the column.
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, FramedSerializer
 
-from lineage_core.address import named_space, parse_space
-from lineage_core.recipe import ROW_NAME
+from lineage_core.contract.address import named_space, parse_space
+from lineage_core.recipe.document import ROW_NAME
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder
 from lineage_emitter.worker.segment import Frame

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeAlias
 
-from lineage_core.region import Region
+from lineage_core.contract.region import Region
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.recorders import DenseRecorder
 

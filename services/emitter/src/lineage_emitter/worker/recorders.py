@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lineage_core.block import FlowBlock, Relation, Section
-from lineage_core.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
-from lineage_core.limits import LIMITED_REASON
-from lineage_core.runs import each_once
+from lineage_core.contract.block import FlowBlock, Relation, Section
+from lineage_core.contract.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
+from lineage_core.contract.limits import LIMITED_REASON
+from lineage_core.contract.runs import each_once
 from lineage_emitter.worker.segment import LEFT_OUT, NOTHING_READ
 
 if TYPE_CHECKING:
-    from lineage_core.block import I64, U64
-    from lineage_core.region import Region
+    from lineage_core.contract.block import I64, U64
+    from lineage_core.contract.region import Region
     from lineage_emitter.worker.segment import Frame, Segment
 
 T = TypeVar("T")

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lineage_core.address import INCARNATION_MAX, ORDINAL_BITS
-from lineage_core.block import BlockId
+from lineage_core.contract.address import INCARNATION_MAX, ORDINAL_BITS
+from lineage_core.contract.block import BlockId
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.failures import in_words
 from lineage_emitter.worker.culprits import name_culprits
 
 if TYPE_CHECKING:
-    from lineage_core.block import U64, FlowBlock
-    from lineage_core.row_sums import RowSums
+    from lineage_core.contract.block import U64, FlowBlock
+    from lineage_core.contract.row_sums import RowSums
     from lineage_emitter.dispatch.port import TaskDispatcher
     from lineage_emitter.worker.keeping import Run
     from lineage_emitter.worker.task_config import TaskConfig

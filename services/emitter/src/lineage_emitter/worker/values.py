@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.resultiterable import ResultIterable
 
-from lineage_core.csv_codec import clean_value
+from lineage_core.codec.csv_codec import clean_value
 
 CUT = "… (cut)"
 """Ends a text that was longer."""

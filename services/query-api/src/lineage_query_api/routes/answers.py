@@ -11,8 +11,12 @@ from typing import IO
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
-from lineage_core.graph import LinkRecord, NodeRecord
-from lineage_core.trace_result import Direction
+from lineage_core.contract.graph import LinkRecord, NodeRecord
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import Question
+from lineage_query.exports import Exported, Options
+from lineage_query.exports.options import DERIVED_ITEMS_MAX
+from lineage_query.trace import Traced
 from lineage_query_api import models
 from lineage_query_api.dependencies import AppName, Caller, Granted, RowCaller, Store
 from lineage_query_api.errors import too_much
@@ -25,11 +29,7 @@ from lineage_query_api.routes.exports import (
     written_answer,
     written_through,
 )
-from lineage_store.asking import Question
 from lineage_store.dump import dump_application
-from lineage_store.exports import Exported, Options
-from lineage_store.exports.options import DERIVED_ITEMS_MAX
-from lineage_store.traced import Traced
 
 router = APIRouter(prefix="/v1", tags=["answers"])
 FRAMED = "application/vnd.lineage.file"

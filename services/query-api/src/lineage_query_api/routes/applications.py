@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
+from lineage_query.listing import CursorError
 from lineage_query_api import shaping
 from lineage_query_api.dependencies import AppName, Caller, Cursor, Deleter, PageSize, Store
 from lineage_query_api.models import (
@@ -19,7 +20,6 @@ from lineage_query_api.models import (
     RefusalModel,
     SearchText,
 )
-from lineage_store.listing import CursorError
 
 router = APIRouter(prefix="/v1/applications", tags=["applications"])
 Status = Literal["running", "ok", "failed", "abandoned"]

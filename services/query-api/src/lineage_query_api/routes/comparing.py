@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from fastapi import APIRouter
 
-from lineage_core.region import Region
-from lineage_core.trace_result import NodeItems
+from lineage_core.contract.region import Region
+from lineage_core.tracing.trace_result import NodeItems
+from lineage_query.answers import Group
+from lineage_query.snapshot import Opened
 from lineage_query_api import shaping
 from lineage_query_api.dependencies import AppName, Caller, Store
 from lineage_query_api.errors import too_much
@@ -25,8 +27,6 @@ from lineage_query_api.models import (
     SuspectsRequest,
     TraceRequest,
 )
-from lineage_store.answers import Group
-from lineage_store.opened import Opened
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["comparing"])
 RANKED_MAX = 200_000

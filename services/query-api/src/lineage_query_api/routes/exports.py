@@ -12,13 +12,8 @@ from typing import IO, Annotated, cast
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
-from lineage_query_api.dependencies import Caller, Store
-from lineage_query_api.lineages import Lineages
-from lineage_query_api.models import FormatName
-from lineage_query_api.noted_traces import NotedTrace
-from lineage_query_api.routes.traces import TraceName, had, whole
-from lineage_store.answers import Answer
-from lineage_store.exports import (
+from lineage_query.answers import Answer
+from lineage_query.exports import (
     FORMATS,
     Exported,
     Options,
@@ -27,7 +22,12 @@ from lineage_store.exports import (
     exported_through,
     format_of,
 )
-from lineage_store.traced import Traced
+from lineage_query.trace import Traced
+from lineage_query_api.dependencies import Caller, Store
+from lineage_query_api.lineages import Lineages
+from lineage_query_api.models import FormatName
+from lineage_query_api.noted_traces import NotedTrace
+from lineage_query_api.routes.traces import TraceName, had, whole
 
 router = APIRouter(prefix="/v1", tags=["traces"])
 IN_MEMORY = 1 << 20

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from lineage_query.rows.standing import has_changed
 from lineage_query_api import shaping
 from lineage_query_api.dependencies import (
     AppName,
@@ -17,7 +18,6 @@ from lineage_query_api.dependencies import (
     check_rows,
 )
 from lineage_query_api.models import GraphModel, ItemPage, NotedColumns, SearchText
-from lineage_store.standing import has_changed
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["graph"])
 

@@ -9,15 +9,15 @@ import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
-from lineage_core.trace_result import Direction
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.record_views import ViewMade, ViewWanted
 from lineage_query_api.dependencies import Admin, AppName, Store
 from lineage_query_api.models import ViewRemoved, ViewRequest
 from lineage_query_api.problems import problem_of, request_id_of
 from lineage_store.errors import StoreError
 from lineage_store.neo4j.opening_view import view_of
 from lineage_store.neo4j.record_view import RecordView
-from lineage_store.record_flows import RecordFlows
-from lineage_store.record_views import ViewMade, ViewWanted
+from lineage_store.record_flow import RecordFlows
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["record-level view"])
 

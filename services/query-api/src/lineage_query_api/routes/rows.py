@@ -7,13 +7,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from lineage_core.address import parse_space, split_address
-from lineage_core.region import Region
+from lineage_core.contract.address import parse_space, split_address
+from lineage_core.contract.region import Region
+from lineage_query.listing import POSITION_MAX
+from lineage_query.snapshot import Opened
 from lineage_query_api.dependencies import AppName, RowCaller, Store
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import PlaceText, RowModel, RowsModel
-from lineage_store.listing import POSITION_MAX
-from lineage_store.opened import Opened
 from lineage_store.paths import shown_path
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["rows"])

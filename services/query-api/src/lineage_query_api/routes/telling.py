@@ -6,11 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from lineage_openlineage.facts import facts_of
+from lineage_openlineage.naming import Naming
+from lineage_openlineage.sending import run_of
 from lineage_query_api.dependencies import AppName, Caller, Store
 from lineage_query_api.models import OpenLineageEvents
-from lineage_store.openlineage.facts import facts_of
-from lineage_store.openlineage.naming import Naming
-from lineage_store.openlineage.sending import run_of
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["openlineage"])
 Name = Annotated[str, Query(max_length=2_000)]

@@ -10,7 +10,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
 
-from lineage_core.trace_result import NodeItems
+from lineage_core.tracing.trace_result import NodeItems
+from lineage_query.answers import Answer, order_of
+from lineage_query.listing import Listing
+from lineage_query.rows.standing import has_changed
 from lineage_query_api import shaping
 from lineage_query_api.auth import Principal
 from lineage_query_api.dependencies import (
@@ -26,9 +29,6 @@ from lineage_query_api.lineages import Lineages, Trace
 from lineage_query_api.models import TraceModel, TracePage, TraceRequest
 from lineage_query_api.noted_traces import ITEMS_KEPT, Computed, NotedTrace
 from lineage_query_api.trace_ids import unpack
-from lineage_store.answers import Answer, order_of
-from lineage_store.listing import Listing
-from lineage_store.standing import has_changed
 
 router = APIRouter(prefix="/v1", tags=["traces"])
 STREAMED_AT_ONCE = 1_000

@@ -1,0 +1,165 @@
+"""Writing flow blocks as CSV, column by column; the format is that of :mod:`csv_codec`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lineage_core.codec import arrow_text as arrow
+from lineage_core.codec.csv_cells import COLUMNS, PAYLOAD_BYTES_MAX
+from lineage_core.contract.address import OPAQUE_SPACE
+from lineage_core.contract.block import U64, FlowBlock
+from lineage_core.contract.block_check import check_block, place
+from lineage_core.contract.digits import Mask
+from lineage_core.contract.positions import text_positions
+from lineage_core.errors import BlockError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_HEADER_ROW = (",".join(COLUMNS) + "\n").encode()
+_CACHED_ROWS = 2**16
+
+
+def encode_csv(block: FlowBlock) -> bytes:
+    """Write a block as CSV.
+
+    Raises:
+        BlockError: the block breaks an invariant, or holds a text that CSV in UTF-8 can't carry
+            (NUL, lone surrogates; see :func:`clean_value`).
+    """
+    check_block(block)
+    if block.rows == 0:
+        return _HEADER_ROW
+    flow_ids = (f"{block.block_id}/", _row_numbers(block.rows))
+    if block.values is None:
+        lines = arrow.join(*flow_ids, *_inputs(block), *_outputs(block), ",\n")
+    else:
+        values = _quoted(block.values, "value")
+        lines = arrow.join(*flow_ids, *_inputs(block), *_outputs(block), ",", values, "\n")
+    payload = _HEADER_ROW + arrow.bytes_of(lines)
+    if len(payload) > PAYLOAD_BYTES_MAX:
+        raise BlockError(f"longer than {PAYLOAD_BYTES_MAX} bytes", where="payload")
+    return payload
+
+
+def clean_value(text: str) -> str:
+    """A text as ``value`` can hold it: NUL and lone surrogates become U+FFFD."""
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "\ufffd") if "\0" in text else text
+
+
+@cache
+def _first_row_numbers() -> pa.StringArray:
+    return arrow.numbers_of(np.arange(_CACHED_ROWS, dtype=np.uint64))
+
+
+def _row_numbers(rows: int) -> pa.StringArray:
+    if 1024 <= rows <= _CACHED_ROWS:
+        return _first_row_numbers()[:rows]
+    return arrow.numbers_of(np.arange(rows, dtype=np.uint64))
+
+
+def _runs(first: U64, last: U64 | None) -> pa.StringArray:
+    """Runs as text: ``7`` or ``0-3``."""
+    texts = arrow.numbers_of(first)
+    if last is None:
+        return texts
+    wide = last != first
+    if not wide.any():
+        return texts
+    joined = arrow.join(arrow.numbers_of(first[wide]), "-", arrow.numbers_of(last[wide]))
+    return joined if wide.all() else arrow.put(texts, wide, joined)
+
+
+def _inputs(block: FlowBlock) -> tuple[str, pa.StringArray]:
+    """The hashIn cells, and what stands before all of them."""
+    if block.in_text is not None:
+        return ",", _opaque_inputs(block, block.in_text)
+    runs = _runs(block.in_first, block.in_last)
+    if block.in_ptr is not None:
+        runs = arrow.join_groups(runs, block.in_ptr, " ")
+    return f",{block.in_space}#", runs
+
+
+def _opaque_inputs(block: FlowBlock, texts: Sequence[str]) -> pa.StringArray:
+    filled: Mask = np.ones(block.rows, np.bool_)
+    if block.in_ptr is not None:
+        filled = np.diff(block.in_ptr) > 0
+    if filled.all():
+        return _opaque(texts, block.in_first, "hashIn")
+    _refuse_texts([text if not has else "" for text, has in zip(texts, filled, strict=True)])
+    given = [texts[row] for row in np.flatnonzero(filled).tolist()]
+    nothing = _quoted([None] * block.rows, "hashIn")
+    return arrow.put(nothing, filled, _opaque(given, block.in_first, "hashIn"))
+
+
+def _opaque(texts: Sequence[str], positions: U64, column: str, offset: int = 0) -> pa.StringArray:
+    cells = _quoted(texts, column, offset)
+    wrong = text_positions(texts) != positions
+    if wrong.any():
+        text = texts[int(wrong.argmax())]
+        raise BlockError(f"{text!r:.80} has another position than given", where=f"column {column}")
+    return cells
+
+
+def _outputs(block: FlowBlock) -> tuple[str | pa.StringArray, pa.StringArray]:
+    """The hashOut cells, and what stands before them."""
+    if block.out_text is not None:
+        return ",", _mixed_outputs(block, block.out_text)
+    runs = _runs(block.out_first, block.out_last)
+    if len(block.out) == 1:
+        return f",{block.out[0].space}#", runs
+    sizes = [section.row_stop - section.row_first for section in block.out]
+    prefixes = arrow.texts_of([f",{section.space}#" for section in block.out])
+    assert prefixes is not None
+    return arrow.pick(prefixes, np.repeat(np.arange(len(sizes)), sizes)), runs
+
+
+def _mixed_outputs(block: FlowBlock, texts: Sequence[str]) -> pa.StringArray:
+    """Cells of which some are opaque strings and others addresses."""
+    cells = []
+    for section in block.out:
+        rows = slice(section.row_first, section.row_stop)
+        first = block.out_first[rows]
+        if section.space == OPAQUE_SPACE:
+            cells.append(_opaque(texts[rows], first, "hashOut", section.row_first))
+            continue
+        _refuse_texts(texts[rows])
+        runs = _runs(first, None if block.out_last is None else block.out_last[rows])
+        cells.append(arrow.join(f"{section.space}#", runs))
+    return arrow.stack(cells)
+
+
+def _refuse_texts(texts: Sequence[str]) -> None:
+    if any(texts):
+        raise BlockError("a text where there is no opaque position", where="in_text or out_text")
+
+
+def _quoted(texts: Sequence[str | None], column: str, offset: int = 0) -> pa.StringArray:
+    _check_texts(texts, column, offset)
+    array = arrow.texts_of(texts)
+    if array is None:
+        raise BlockError(f"longer than {PAYLOAD_BYTES_MAX} bytes", where=f"column {column}")
+    return arrow.quote(array)
+
+
+def _check_texts(texts: Sequence[str | None], column: str, offset: int) -> None:
+    given = [text for text in texts if text is not None]
+    if all(issubclass(kind, str) for kind in set(map(type, given))) and _writable("".join(given)):
+        return
+    for row, text in enumerate(texts):
+        if text is not None and not (isinstance(text, str) and _writable(text)):
+            message = f"{text!r:.80} is not a text without NUL and lone surrogates"
+            raise BlockError(message, where=place(row + offset, column))
+
+
+def _writable(text: str) -> bool:
+    try:
+        return "\0" not in text and (text.isascii() or bool(text.encode()))
+    except UnicodeEncodeError:
+        return False

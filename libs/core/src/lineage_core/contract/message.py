@@ -1,0 +1,437 @@
+"""Messages of the driver: the frame of an application, its graph, commits and failures.
+
+One message is one JSON object on one line. Every message has ``v`` (the version of the contract),
+``type`` and ``app``. Readers ignore fields they do not know and refuse versions and types they do
+not know. Models are frozen; :func:`dump_message` and :func:`parse_message` are inverse.
+
+Spark workers must not import this module: pydantic costs them start-up time.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias, get_args
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticSerializationError, from_json
+
+from lineage_core.contract.row_sums import BLOCKS_MAX, DIGITS
+from lineage_core.errors import MessageError, VersionError
+
+VERSION = 1
+SUPPORTED = frozenset({VERSION})
+"""Versions that are read: the current one and the one before (there is none yet)."""
+MESSAGE_BYTES_MAX = 64 * 2**20
+"""Longest message in bytes: a commit may list every sink row that holds a newline."""
+TEXT_MAX = 2**16
+"""Longest text of a field in characters."""
+RECIPE_BYTES_MAX = 2 * 2**20
+"""Longest recipe in bytes of UTF-8: as JSON inside a message, which may double it, it fits a record."""
+
+
+def _without_surrogates(text: object) -> object:
+    """Replace what JSON can't carry (lone surrogates of undecodable arguments) by ``?``."""
+    if isinstance(text, str) and not text.isascii():
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+Text: TypeAlias = Annotated[str, BeforeValidator(_without_surrogates), Field(max_length=TEXT_MAX)]
+Name: TypeAlias = Annotated[
+    str, BeforeValidator(_without_surrogates), Field(min_length=1, max_length=512)
+]
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+"""A count; no upper bound, for associations of wide regions pass 64 bits."""
+Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+Partition: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
+UnixTime: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+"""Seconds since 1970-01-01 00:00 UTC."""
+Sums: TypeAlias = Annotated[
+    str, Field(max_length=BLOCKS_MAX * DIGITS, pattern=rf"^([0-9a-f]{{{DIGITS}}})*\z")
+]
+"""Checksums of blocks of rows, in hexadecimal digits."""
+NodeKind: TypeAlias = Literal[
+    "source", "operator", "shuffle", "sink", "unknown", "frame-source", "frame"
+]
+"""``frame``: what an action on a DataFrame gave or wrote, ``frame-source`` what it read: their rows
+are not in blocks but traced by a recipe."""
+EndStatus: TypeAlias = Literal["ok", "failed"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _Message(_Record):
+    v: Literal[1] = 1
+    app: Name
+
+
+class Begin(_Message):
+    """An application starts. ``started_at`` in unix seconds.
+
+    ``earlier``: applications that the same run of the program captured before, into the same store.
+    """
+
+    type: Literal["begin"] = "begin"
+    name: Text
+    started_at: UnixTime
+    spark_version: Text = ""
+    user: Text = ""
+    cwd: Text = ""
+    argv: tuple[Text, ...] = ()
+    earlier: tuple[Name, ...] = ()
+
+
+class Register(_Message):
+    """A node of the coarse-grained graph. ``reason`` says why ``exact`` is False.
+
+    ``call_path`` stands for all calls that led to the node: nodes with the same one were made by
+    the same call, in a loop. ``inputs``: how many links lead to it, where that is known already.
+    """
+
+    type: Literal["register"] = "register"
+    node: Name
+    kind: NodeKind
+    op: Text
+    name: Text = ""
+    description: Text = ""
+    call_site: Text = ""
+    alias: Text | None = None
+    exact: bool = True
+    reason: Text = ""
+    partitions: Partition | None = None
+    path: Text | None = None
+    call_path: Text = ""
+    inputs: Natural | None = None
+
+
+class Link(_Message):
+    """Node ``src`` sends to node ``dest``."""
+
+    type: Literal["link"] = "link"
+    src: Name
+    dest: Name
+
+
+class Split(_Record):
+    """Source partition ``partition`` is ``length`` bytes of ``path`` from byte ``start``.
+
+    ``checksum``: of the whole file, where one was taken while its size and time were these; as ``sha256:...``.
+    """
+
+    partition: Partition
+    path: Text
+    start: Natural
+    length: Natural
+    file_size: Natural
+    mtime: UnixTime
+    compressed: bool = False
+    checksum: Text = ""
+
+
+class Splits(_Message):
+    """How the partitions of a source lie in files."""
+
+    type: Literal["splits"] = "splits"
+    node: Name
+    splits: tuple[Split, ...]
+
+
+class RecordSplit(_Record):
+    """Source partition ``partition`` holds records of ``path`` from its ordinal ``row`` on.
+
+    They are those of ``length`` bytes from byte ``start``. ``first``: the number (from 0) in the
+    file of the first of them, where it is known without counting. ``checksum``: as a :class:`Split` has it.
+    """
+
+    partition: Partition
+    path: Text
+    row: Natural = 0
+    start: Natural
+    length: Natural
+    first: Natural | None = None
+    file_size: Natural
+    mtime: UnixTime
+    checksum: Text = ""
+
+
+class RecordSplits(_Message):
+    """How the partitions of a source lie in files whose records are no lines.
+
+    ``whole``: each record is a file as a whole. A type of its own, because who takes such records
+    for lines names wrong ones.
+    """
+
+    type: Literal["record_splits"] = "record_splits"
+    node: Name
+    whole: bool
+    splits: tuple[RecordSplit, ...]
+
+
+class Read(_Record):
+    """A segment read ``rows`` rows of ``space``; ``exhausted``: it met the end.
+
+    ``sums``: checksums of the rows as they were read, where they are lines (:mod:`lineage_core.contract.row_sums`).
+    """
+
+    space: Name
+    rows: Natural
+    exhausted: bool
+    sums: Sums = ""
+
+
+class Limited(_Record):
+    """By the user's choice ``captured`` of the ``seen`` records of ``node`` have lineage."""
+
+    node: Name
+    seen: Natural
+    captured: Natural
+
+
+class Commit(_Message):
+    """A task attempt ended and all of its blocks are in ``file``.
+
+    ``rows``: rows put out. ``keep``: how many of them reached the user (``take`` reads ahead of what
+    it gives): the blocks are cut to the first ``keep`` items of ``node#partition``; None: all did.
+    ``digest`` names what was put out, to tell recomputations apart; with ``attempts_named`` whoever
+    reads its keys says which attempt's they were (``attempts_read`` of a block), so that nothing is to
+    be told apart.
+    ``undelivered`` counts blocks that got lost, ``failed`` says why capture ended early.
+    ``newlines``: (row ordinal, newlines inside the record) of sink rows that hold any.
+    ``collisions``: keys that share their position with another key.
+    ``spooled``: how many of the blocks could not be sent and wait in ``file`` (HOST:PATH) until they
+    are, and ``spooled_reason`` why. ``limited``: where rules limit capture to some records.
+    """
+
+    type: Literal["commit"] = "commit"
+    node: Name
+    partition: Partition
+    attempt: Natural
+    file: Text = ""
+    blocks: Natural = 0
+    flows: Natural = 0
+    associations: Count = 0
+    bytes: Natural = 0
+    rows: Natural = 0
+    keep: Natural | None = None
+    digest: Text = ""
+    attempts_named: bool = False
+    undelivered: Natural = 0
+    failed: Text = ""
+    reads: tuple[Read, ...] = ()
+    superset_reasons: tuple[Text, ...] = ()
+    newlines: tuple[tuple[Natural, Natural], ...] = ()
+    collisions: Natural = 0
+    spooled: Natural = 0
+    spooled_reason: Text = ""
+    limited: tuple[Limited, ...] = ()
+
+
+class Fail(_Message):
+    """A task attempt failed; what it sent counts for nothing."""
+
+    type: Literal["fail"] = "fail"
+    node: Name
+    partition: Partition
+    attempt: Natural
+    reason: Text = ""
+
+
+class Expected(_Record):
+    """Partitions of ``node`` whose commits a complete lineage needs."""
+
+    node: Name
+    partitions: tuple[Partition, ...]
+
+
+class Job(_Message):
+    """An action returned. Expectations of several jobs merge."""
+
+    type: Literal["job"] = "job"
+    job: Natural
+    action: Text
+    sink: Name | None = None
+    call_site: Text = ""
+    expected: tuple[Expected, ...] = ()
+
+
+class SinkFile(_Record):
+    """One file of a sink, as it was when it had been committed. ``checksum``: as a :class:`Split` has it."""
+
+    partition: Partition
+    path: Text
+    size: Natural
+    mtime: UnixTime
+    rows: Natural | None = None
+    checksum: Text = ""
+
+
+class SinkFiles(_Message):
+    """Files that a sink wrote under ``path``."""
+
+    type: Literal["sink_files"] = "sink_files"
+    node: Name
+    path: Text
+    files: tuple[SinkFile, ...]
+
+
+class RecordFiles(_Message):
+    """Files that a sink wrote under ``path``, whose records are no lines."""
+
+    type: Literal["record_files"] = "record_files"
+    node: Name
+    path: Text
+    files: tuple[SinkFile, ...]
+
+
+class Unknown(_Message):
+    """A part of the program that capture can't follow; the lineage is not complete."""
+
+    type: Literal["unknown"] = "unknown"
+    node: Name | None = None
+    what: Text
+    reason: Text = ""
+    call_site: Text = ""
+
+
+def _checked_recipe(text: str) -> str:
+    """A recipe is a JSON object with a version; what else it says is :mod:`lineage_core.recipe.document`'s."""
+    if len(text.encode("utf-8", "surrogatepass")) > RECIPE_BYTES_MAX:
+        raise ValueError(f"longer than {RECIPE_BYTES_MAX} bytes")
+    found = from_json(text)
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object")
+    version = found.get("version")
+    if type(version) is not int or version < 1:
+        raise ValueError("has no version")
+    return text
+
+
+class Recipe(_Message):
+    """How the rows of a ``frame`` node are computed: the plan of a DataFrame and what it read.
+
+    ``recipe``: the document as JSON (see :mod:`lineage_core.recipe.document`), at most ``RECIPE_BYTES_MAX``.
+    A node has one.
+    """
+
+    type: Literal["recipe"] = "recipe"
+    node: Name
+    recipe: Annotated[str, AfterValidator(_checked_recipe)]
+
+
+class DeadLetter(_Message):
+    """A record of the pipeline could not be used; ``place`` is its topic/partition/offset.
+
+    ``resolved``: it was replayed and is no problem any more.
+    """
+
+    type: Literal["dead_letter"] = "dead_letter"
+    place: Text
+    reason: Text = ""
+    resolved: bool = False
+
+
+class Heartbeat(_Message):
+    """The application is alive at ``at``, by the clock of its driver.
+
+    ``beat`` counts them, from 1: that clock may be set back. 0: an emitter that does not count.
+    """
+
+    type: Literal["heartbeat"] = "heartbeat"
+    at: UnixTime
+    beat: Natural = 0
+
+
+class Totals(_Record):
+    """What the application delivered over all nodes.
+
+    ``nodes``: how many were registered; ``unknown``: how many different parts were said to have no lineage.
+    0 where the sender counted none.
+    """
+
+    blocks: Natural = 0
+    flows: Natural = 0
+    tasks: Natural = 0
+    recipes: Natural = 0
+    nodes: Natural = 0
+    unknown: Natural = 0
+
+
+class End(_Message):
+    """The application ended."""
+
+    type: Literal["end"] = "end"
+    ended_at: UnixTime
+    status: EndStatus
+    totals: Totals = Totals()
+
+
+Message: TypeAlias = (
+    Begin
+    | Register
+    | Link
+    | Splits
+    | RecordSplits
+    | Commit
+    | Fail
+    | Job
+    | SinkFiles
+    | RecordFiles
+    | Unknown
+    | Recipe
+    | DeadLetter
+    | Heartbeat
+    | End
+)
+
+_MODELS: dict[str, type[_Message]] = {
+    model.model_fields["type"].default: model for model in get_args(Message)
+}
+
+
+def parse_message(line: str | bytes) -> Message:
+    """Read one message.
+
+    Raises:
+        VersionError: the message is of a version that this reader does not know.
+        MessageError: anything else is wrong; ``where`` names the field.
+    """
+    if len(line) > MESSAGE_BYTES_MAX:
+        raise MessageError(f"longer than {MESSAGE_BYTES_MAX} bytes", where="message")
+    try:
+        fields = from_json(line, allow_inf_nan=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise MessageError(f"not JSON: {error}", where="message") from error
+    if not isinstance(fields, dict):
+        raise MessageError("not a JSON object", where="message")
+    version = fields.get("v")
+    if type(version) is not int:
+        raise MessageError("must be a whole number", where="v")
+    if version not in SUPPORTED:
+        known = ", ".join(map(str, sorted(SUPPORTED)))
+        raise VersionError(f"version {version} is not known (known: {known})", where="v")
+    kind = fields.get("type")
+    model = _MODELS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        raise MessageError(f"{kind!r:.80} is not a type of message", where="type")
+    try:
+        return model.model_validate_json(line, strict=True)  # type: ignore[return-value]
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "message"
+        raise MessageError(f"{kind}: {first['msg']}", where=place) from error
+
+
+def dump_message(message: Message) -> str:
+    """Write a message as one line of JSON, without the line end.
+
+    Raises:
+        MessageError: the message is longer than ``MESSAGE_BYTES_MAX`` or not serialisable.
+    """
+    try:
+        text = message.model_dump_json()
+    except PydanticSerializationError as error:
+        raise MessageError(str(error), where="message") from error
+    if len(text) > MESSAGE_BYTES_MAX:
+        raise MessageError(f"longer than {MESSAGE_BYTES_MAX} bytes", where="message")
+    return text

@@ -1,0 +1,468 @@
+"""Two verdicts on an application: whether its lineage is all there, and whether its outputs' rows can be traced by it.
+
+Pure: computed from the messages of the driver and from what a store counted; the clock is passed
+in. What is not known to be complete is not called complete. Which recipes allow traces is found out elsewhere
+(`lineage_dataframes.trace.answerable`): records need none, they are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from lineage_core.contract.limits import LIMITED_REASON
+from lineage_core.contract.message import (
+    Begin,
+    Commit,
+    DeadLetter,
+    End,
+    Heartbeat,
+    Job,
+    Message,
+    Register,
+    Unknown,
+)
+
+ABANDONED_AFTER_S = 60.0
+"""An application without an end that was silent for so long is taken for dead."""
+REASONS_SHOWN = 5
+"""Examples that one reason names before it only counts."""
+JUDGED = ("begin", "heartbeat", "end", "register", "job", "commit", "unknown", "dead_letter")
+"""Types of the messages that a verdict looks at: all others may be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCounts:
+    """What a store holds of an application.
+
+    ``received``: blocks of visible tasks that arrived. ``unlinked``: of those, blocks with input
+    positions that nobody put out; ``unmatched`` counts the positions. ``claimed``: tasks (node,
+    partition) that are visible without a commit because their records were read, and ``claimed_
+    blocks`` their blocks. ``inexact``: reasons by node, from stored blocks. ``problems``: reasons
+    by place (a file, a line of the spool). ``written``: blocks that arrived, also of tasks that are
+    not visible (yet); None: only visible ones are kept. ``stubs``: blocks that edges or their task's
+    commit name and that did not arrive. ``recipes``: nodes whose recipe arrived. ``unsealed``: key
+    spaces of which some edges were not made, because the linker lost its state in between.
+    ``silent_s``: seconds since the store took the last sign of life of the application, both moments by
+    the store's clock; None: it does not say.
+    """
+
+    received: int
+    unlinked: int
+    unmatched: int
+    flows: int
+    claimed: frozenset[tuple[str, int]] = frozenset()
+    claimed_blocks: int = 0
+    inexact: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    written: int | None = None
+    stubs: int = 0
+    recipes: frozenset[str] = frozenset()
+    unsealed: int = 0
+    silent_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why rows of an output can't be traced back, though all of its lineage was received.
+
+    ``node``: the output in the graph, and ``what`` the program called. ``operator``: of its plan, as recipes
+    name it (``aggregate``); empty where it is none of these.
+    """
+
+    node: str
+    what: str
+    operator: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        by = f"{self.operator}: " if self.operator else ""
+        return f"node {self.node} ({self.what}): {by}{self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Complete or not, and why not.
+
+    ``complete``: all was received. ``answerable``: rows of all outputs can be traced (a superset is an answer, too);
+    None: not known, as some outputs, ``unchecked`` of them, were not looked at. ``refusals`` say why not.
+
+    ``limited``: by node where rules of the user limit capture, how many records it saw and how many
+    of them have lineage. ``status``: running, ok, failed or abandoned. ``superset``: reasons by node; an inexact node
+    does not make the lineage incomplete, it says more than what was used, never less. ``final``: no
+    more is on its way: the application ended and all that it sent is stored, or it was abandoned.
+    Late deliveries and replayed dead letters may still change it. ``earlier``: applications that the same run of
+    the program captured before; the verdict is not on them.
+    """
+
+    complete: bool
+    status: str
+    tasks_expected: int
+    tasks_committed: int
+    blocks_expected: int
+    blocks_received: int
+    blocks_linked: int
+    flows: int
+    unmatched: int
+    collisions: int
+    dead_letters: int
+    unknown: tuple[str, ...]
+    superset: Mapping[str, tuple[str, ...]]
+    limited: Mapping[str, tuple[int, int]]
+    reasons: tuple[str, ...]
+    final: bool
+    blocks_written: int
+    stubs: int
+    recipes_expected: int = 0
+    recipes_received: int = 0
+    answerable: bool | None = None
+    refusals: tuple[Refusal, ...] = ()
+    unchecked: int = 0
+    earlier: tuple[str, ...] = ()
+
+    def answered(self, refusals: Iterable[Refusal], unchecked: int = 0) -> Verdict:
+        """The verdict with what was found out about the outputs."""
+        found = tuple(refusals)
+        answerable = False if found else None if unchecked else True
+        return replace(self, answerable=answerable, refusals=found, unchecked=unchecked)
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``lineage verify --json`` prints it."""
+        return {
+            "complete": self.complete,
+            "received": self.complete,
+            "answerable": self.answerable,
+            "refusals": [asdict(one) for one in self.refusals],
+            "unchecked": self.unchecked,
+            "status": self.status,
+            "final": self.final,
+            "tasks": {"expected": self.tasks_expected, "committed": self.tasks_committed},
+            "blocks": {
+                "expected": self.blocks_expected,
+                "written": self.blocks_written,
+                "received": self.blocks_received,
+                "linked": self.blocks_linked,
+                "stubs": self.stubs,
+            },
+            "recipes": {"expected": self.recipes_expected, "received": self.recipes_received},
+            "flows": self.flows,
+            "unmatched": self.unmatched,
+            "collisions": self.collisions,
+            "dead_letters": self.dead_letters,
+            "unknown": list(self.unknown),
+            "superset": {node: list(reasons) for node, reasons in self.superset.items()},
+            "limited": {
+                node: {"seen": seen, "captured": captured, "share": captured / max(seen, 1)}
+                for node, (seen, captured) in self.limited.items()
+            },
+            "reasons": list(self.reasons),
+            "earlier": list(self.earlier),
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Verdict:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        tasks, blocks = told["tasks"], told["blocks"]
+        # A service of the version before says nothing of recipes: it keeps none.
+        recipes = told.get("recipes", {"expected": 0, "received": 0})
+        return cls(
+            complete=told["complete"],
+            status=told["status"],
+            tasks_expected=tasks["expected"],
+            tasks_committed=tasks["committed"],
+            blocks_expected=blocks["expected"],
+            blocks_received=blocks["received"],
+            blocks_linked=blocks["linked"],
+            flows=told["flows"],
+            unmatched=told["unmatched"],
+            collisions=told["collisions"],
+            dead_letters=told["dead_letters"],
+            unknown=tuple(told["unknown"]),
+            superset={node: tuple(reasons) for node, reasons in told["superset"].items()},
+            limited={
+                node: (counts["seen"], counts["captured"])
+                for node, counts in told["limited"].items()
+            },
+            reasons=tuple(told["reasons"]),
+            final=told["final"],
+            blocks_written=blocks["written"],
+            stubs=blocks["stubs"],
+            recipes_expected=recipes["expected"],
+            recipes_received=recipes["received"],
+            # Nor whether rows can be traced.
+            answerable=told.get("answerable"),
+            refusals=tuple(Refusal(**one) for one in told.get("refusals", ())),
+            unchecked=told.get("unchecked", 0),
+            earlier=tuple(told.get("earlier", ())),
+        )
+
+
+def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Verdict:
+    """The verdict over all messages of one application.
+
+    ``now``: unix seconds; it counts only where the store does not say how long it has heard nothing.
+    Times in messages are of the driver's clock, which may be any time off.
+    """
+    facts = _Facts(messages)
+    silent_s = now - facts.seen_at if counts.silent_s is None else counts.silent_s
+    promised = facts.blocks_promised + counts.claimed_blocks
+    reasons = [
+        *facts.of_the_end(silent_s),
+        *facts.of_capture(counts),
+        *facts.of_actions(),
+        *facts.of_tasks(counts),
+        *facts.of_commits(),
+        *_of_store(counts, promised),
+        *facts.of_spools(promised - counts.received),
+        *facts.of_dead_letters(),
+        *facts.of_totals(),
+        *facts.of_recipes(counts),
+    ]
+    unknown = tuple(dict.fromkeys(map(_unknown_text, facts.unknown)))
+    reasons += [f"unknown part: {text}" for text in unknown]
+    return Verdict(
+        complete=not reasons,
+        status=facts.status(silent_s),
+        tasks_expected=len(facts.expected),
+        tasks_committed=len(facts.expected & (facts.committed_partitions | counts.claimed)),
+        blocks_expected=promised,
+        blocks_received=counts.received,
+        blocks_linked=counts.received - counts.unlinked,
+        flows=counts.flows,
+        unmatched=counts.unmatched,
+        collisions=sum(commit.collisions for commit in facts.commits.values()),
+        dead_letters=len(facts.dead_letters),
+        unknown=unknown,
+        superset=facts.superset(counts),
+        limited=facts.limited(),
+        reasons=tuple(reasons),
+        final=facts.is_final(silent_s, counts, promised),
+        blocks_written=counts.received if counts.written is None else counts.written,
+        stubs=counts.stubs,
+        recipes_expected=facts.recipes_promised,
+        recipes_received=len(counts.recipes),
+        # Records are looked up; of DataFrames' outputs only their recipes can tell.
+        answerable=None if facts.recipes_promised or counts.recipes else True,
+        unchecked=len(counts.recipes),
+        earlier=() if facts.begin is None else facts.begin.earlier,
+    )
+
+
+class _Facts:
+    """The messages of an application, by what they are about."""
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        self.begin: Begin | None = None
+        self.end: End | None = None
+        self.seen_at = 0.0
+        self.nodes: dict[str, Register] = {}
+        self.jobs: list[Job] = []
+        self.commits: dict[tuple[str, int, int], Commit] = {}
+        self.unknown: list[Unknown] = []
+        self.dead_letters: dict[str, str] = {}
+        resolved: set[str] = set()
+        for message in messages:
+            self._take(message)
+            if isinstance(message, DeadLetter):
+                self.dead_letters[message.place] = message.reason
+                resolved.update([message.place] if message.resolved else [])
+        for place in resolved:
+            del self.dead_letters[place]
+        self.expected = {
+            (part.node, partition)
+            for job in self.jobs
+            for part in job.expected
+            for partition in part.partitions
+        }
+        self.committed_partitions = {(node, partition) for node, partition, _ in self.commits}
+        self.blocks_promised = sum(commit.blocks for commit in self.commits.values())
+        self.frames = {name: node for name, node in self.nodes.items() if node.kind == "frame"}
+        sent = 0 if self.end is None else self.end.totals.recipes
+        self.recipes_promised = max(len(self.frames), sent)
+
+    def _take(self, message: Message) -> None:
+        match message:
+            case Begin():
+                self.begin = message
+                self.seen_at = max(self.seen_at, message.started_at)
+            case Heartbeat():
+                self.seen_at = max(self.seen_at, message.at)
+            case End():
+                self.end = message
+            case Register():
+                self.nodes[message.node] = message
+            case Job():
+                self.jobs.append(message)
+            case Commit():
+                self.commits[message.node, message.partition, message.attempt] = message
+            case Unknown():
+                self.unknown.append(message)
+            case _:
+                pass
+
+    def status(self, silent_s: float) -> str:
+        if self.end is not None:
+            return self.end.status
+        return "abandoned" if silent_s > ABANDONED_AFTER_S else "running"
+
+    def is_final(self, silent_s: float, counts: StoreCounts, promised: int) -> bool:
+        """Whether nothing is on its way any more. ``promised``: blocks."""
+        if self.end is None:
+            return self.status(silent_s) == "abandoned"
+        told = len(self.commits) >= self.end.totals.tasks
+        # What waits in a spool waits for a person.
+        spooled = sum(commit.spooled for commit in self.commits.values())
+        told = told and len(counts.recipes) >= self.end.totals.recipes
+        told = told and len(self.nodes) >= self.end.totals.nodes
+        return told and counts.received + spooled >= promised and counts.stubs <= spooled
+
+    def of_spools(self, missing: int) -> Iterable[str]:
+        """Where missing blocks wait. Said while any are missing: nobody tells which have come."""
+        places: dict[str, int] = {}
+        reasons: dict[str, str] = {}
+        for commit in self.commits.values():
+            if commit.spooled and missing > 0:
+                folder = commit.file.rpartition("/blocks/")[0].rpartition("/")[0] or commit.file
+                places[folder] = places.get(folder, 0) + commit.spooled
+                reasons.setdefault(folder, commit.spooled_reason)
+        for folder, blocks in places.items():
+            why = f" ({reasons[folder]})" if reasons[folder] else ""
+            yield f"{min(blocks, missing)} blocks wait in the spool at {folder}{why}: lineage send"
+
+    def of_the_end(self, silent_s: float) -> Iterable[str]:
+        if self.begin is None:
+            yield "the beginning of the application was never received"
+        match self.status(silent_s):
+            case "running":
+                yield "the application is still running: the verdict is final when it ends"
+            case "abandoned":
+                yield (
+                    f"the application never ended: nothing was heard of it for {int(silent_s)} s"
+                )
+
+    def of_capture(self, counts: StoreCounts) -> Iterable[str]:
+        if self.recipes_promised or counts.recipes:
+            return
+        sinks = {node.node for node in self.nodes.values() if node.kind == "sink"}
+        sinks |= {job.sink for job in self.jobs if job.sink is not None}
+        # An action over no partition has no task, and all of its lineage.
+        over_nothing = self.jobs and not self.expected
+        if not sinks or not (self.commits or over_nothing):
+            yield "nothing was captured"
+
+    def of_actions(self) -> Iterable[str]:
+        """Sinks whose action never came back: their partitions are not known to be all there."""
+        returned = {job.sink for job in self.jobs}
+        # An action that failed says so itself, and why.
+        failed = {(unknown.what, unknown.call_site) for unknown in self.unknown}
+        for node in self.nodes.values():
+            told = (node.op, node.call_site) in failed
+            if node.kind == "sink" and node.node not in returned and not told:
+                place = f" at {node.call_site}" if node.call_site else ""
+                yield f"{node.op}{place} did not finish: its lineage may be partial"
+
+    def of_tasks(self, counts: StoreCounts) -> Iterable[str]:
+        missing = sorted(self.expected - self.committed_partitions - counts.claimed)
+        if missing:
+            named = _some(f"{node}#{partition}" for node, partition in missing)
+            yield f"{len(missing)} of {len(self.expected)} tasks sent no lineage: {named}"
+
+    def of_commits(self) -> Iterable[str]:
+        for commit in self.commits.values():
+            task = f"task {commit.node}#{commit.partition}.{commit.attempt}"
+            if commit.failed:
+                yield f"{task}: capture failed: {commit.failed}"
+            if commit.undelivered:
+                yield f"{task}: {commit.undelivered} blocks could not be delivered"
+
+    def of_totals(self) -> Iterable[str]:
+        if self.end is None:
+            return
+        totals, tasks = self.end.totals, len(self.commits)
+        if totals.tasks > tasks:
+            yield f"{totals.tasks - tasks} of {totals.tasks} commits never arrived"
+        if totals.nodes > len(self.nodes):
+            lost = totals.nodes - len(self.nodes)
+            yield f"{lost} of {totals.nodes} registrations of nodes never arrived"
+        if totals.unknown > len(set(self.unknown)):
+            lost = totals.unknown - len(set(self.unknown))
+            yield f"{lost} of {totals.unknown} notes of unknown parts never arrived"
+        if totals.tasks == tasks and totals.blocks > self.blocks_promised:
+            yield f"{totals.blocks} blocks were sent, {self.blocks_promised} are accounted for"
+
+    def of_recipes(self, counts: StoreCounts) -> Iterable[str]:
+        missing = self.recipes_promised - len(counts.recipes)
+        if missing > 0:
+            # Of those whose registration got lost, too, no name is known.
+            lost = [node for name, node in self.frames.items() if name not in counts.recipes]
+            named = _some(f"{node.op} at {node.call_site or node.node}" for node in lost)
+            which = f": {named}" if named else ""
+            yield f"{missing} of {self.recipes_promised} recipes are missing{which}"
+
+    def of_dead_letters(self) -> Iterable[str]:
+        if self.dead_letters:
+            count = len(self.dead_letters)
+            named = _some(f"{place}: {reason}" for place, reason in self.dead_letters.items())
+            yield f"{count} dead letters (`lineage dlq list`): {named}"
+
+    def superset(self, counts: StoreCounts) -> dict[str, tuple[str, ...]]:
+        found: dict[str, dict[str, None]] = {}
+        for node in self.nodes.values():
+            if not node.exact:
+                found.setdefault(node.node, {})[node.reason] = None
+        for commit in self.commits.values():
+            for reason in commit.superset_reasons:
+                found.setdefault(commit.node, {})[reason] = None
+        for name, reasons in counts.inexact.items():
+            for reason in reasons:
+                if reason == LIMITED_REASON:
+                    continue
+                found.setdefault(name, {})[reason] = None
+        # What an unknown node does may be more or less: that is no superset, see ``unknown``.
+        unknown = {node.node for node in self.nodes.values() if node.kind == "unknown"}
+        return {node: tuple(found[node]) for node in found if node not in unknown}
+
+    def limited(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        for commit in self.commits.values():
+            for part in commit.limited:
+                seen, captured = found.get(part.node, (0, 0))
+                found[part.node] = (seen + part.seen, captured + part.captured)
+        return found
+
+
+def _of_store(counts: StoreCounts, expected: int) -> Iterable[str]:
+    if counts.received < expected:
+        yield f"{expected - counts.received} of {expected} blocks are missing"
+    if counts.unlinked:
+        yield (
+            f"{counts.unlinked} blocks are not fully linked: "
+            f"{counts.unmatched} input positions that no block puts out"
+        )
+    if counts.stubs:
+        yield f"{counts.stubs} blocks are linked to and did not arrive"
+    if counts.unsealed:
+        yield (
+            f"{counts.unsealed} key spaces are linked in part: the linker lost its state and links "
+            "again what Kafka keeps (runbook: state-lost)"
+        )
+    for place, reason in counts.problems.items():
+        yield f"{place}: {reason}"
+
+
+def _unknown_text(unknown: Unknown) -> str:
+    place = f" at {unknown.call_site}" if unknown.call_site else ""
+    return f"{unknown.what}{place}" + (f": {unknown.reason}" if unknown.reason else "")
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = len(listed) - REASONS_SHOWN
+    return ", ".join(listed[:REASONS_SHOWN]) + (f" and {more} more" if more > 0 else "")

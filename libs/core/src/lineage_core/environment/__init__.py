@@ -1,0 +1,1 @@
+"""What processes of all kinds need of their machine: secrets, private files, settings that are wrong."""

@@ -1,0 +1,1 @@
+"""Joins what one block puts out with what another reads. No I/O."""

@@ -1,0 +1,1 @@
+"""Recipes: what a DataFrame action did, as data."""

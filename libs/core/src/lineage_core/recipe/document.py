@@ -1,0 +1,254 @@
+"""Recipes: what a DataFrame or SQL job did, as a document from which a trace can be computed any day.
+
+A recipe is noted when the job runs and costs it nothing: the optimised plan (`recipe_plan`), the sources as
+they were, the output, and the settings that change what the same plan means. It holds no rows but for those of
+small local tables, and no program but for Python functions where the job asks for it. ``docs/reference/recipes.md`` states the form.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from lineage_core.errors import RecipeError, VersionError
+from lineage_core.plain import APART, PlainError, from_plain, to_plain
+from lineage_core.recipe.plan import (
+    EXPRESSIONS,
+    NODES,
+    Attribute,
+    Node,
+    OpaqueExpression,
+    OpaqueNode,
+    PythonCall,
+    PythonRows,
+    Subquery,
+    expressions_of,
+    fits,
+    inputs_of,
+    within,
+)
+
+VERSION = 2
+"""Version of the document as it is written. 2 added Python functions: ``python``, ``python rows``, ``functions``."""
+READABLE = (1, VERSION)
+"""Versions that readers accept."""
+TO_RDD = "DataFrame.rdd"
+"""The action whose rows become records of an RDD."""
+DELTA = "delta"
+"""Format of sources that are tables of Delta Lake in a version."""
+HIVE_TEXT = "hive-text"
+"""Format of sources whose files Hive's text reader splits. Options: ``sep``, ``escape``, ``nullValue``."""
+ICEBERG = "iceberg"
+"""Format of sources that are tables of Apache Iceberg in a snapshot, their ``version``. Options: ``metadata``, the file
+that says all of the table, and ``latest``, whether it says the same of it without its snapshot being named."""
+JDBC = "jdbc"
+"""Format of sources that are tables, or queries, of a database."""
+TABLE_NAME = re.compile(r"""(?:\w|"[^"]+"|`[^`]+`|\[[^]]+\]|\.)+""")
+"""A table's name in a database, not a query in its place."""
+LINES = frozenset({"csv", "json", "text", HIVE_TEXT})
+"""Formats whose files are text."""
+ROW_NAME = "lineage_row"
+"""The last column of a recipe of rows that became records of an RDD: a hash of the row, which names the record."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file as it was: ``size`` in bytes, ``mtime`` in milliseconds since 1970, ``rows`` where known.
+
+    ``checksum``: of the whole file, or empty. It stands in the graph beside the recipe, not in the document.
+    """
+
+    path: str
+    size: int
+    mtime: int
+    rows: int | None = None
+    checksum: str = field(default="", metadata={APART: True})
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where rows came from.
+
+    ``format``: parquet, orc, csv, json, text, or another that a trace may refuse. ``schema``: the columns
+    within the files, as Spark's JSON text; ``partitions``: those of the folders' names. ``options`` are the
+    reader's that change what is read, never credentials. ``table`` and ``version``: of a catalog's table.
+    """
+
+    format: str
+    paths: tuple[str, ...]
+    schema: str
+    partitions: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[File, ...] = ()
+    table: str | None = None
+    version: str | None = None
+
+    @property
+    def name(self) -> str | None:
+        """What it is called: its (first) path, or its table."""
+        return next(iter(self.paths), self.table)
+
+    def columns(self) -> list[tuple[str, str]]:
+        """Names and types of the columns, those of folders' names last; a nested type is just its kind.
+
+        Raises:
+            RecipeError: the schema can't be read.
+        """
+        try:
+            fields = [
+                field
+                for schema in (self.schema, self.partitions)
+                if schema
+                for field in json.loads(schema)["fields"]
+            ]
+            kinds = [field["type"] for field in fields]
+            names = [kind if isinstance(kind, str) else str(kind["type"]) for kind in kinds]
+            return [(str(f["name"]), name) for f, name in zip(fields, names, strict=True)]
+        except (ValueError, KeyError, TypeError, RecursionError) as problem:
+            raise RecipeError(f"a source's schema can't be read: {problem}") from problem
+
+
+@dataclass(frozen=True)
+class Function:
+    """The code of a Python function as Spark has it. Only a trace that holds the key of its signature runs it.
+
+    ``command``: what PySpark pickled, as Base64. ``kind``: PySpark's number for how it is called.
+    ``returns``: its type, as Spark's JSON text. ``python``: the version that pickled it, as ``3.11``.
+    ``modules``: what it imports, by name, and a mark of each that is another when the module is.
+    """
+
+    name: str
+    command: str
+    kind: int
+    returns: str
+    python: str
+    modules: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the rows went: to ``path``, to ``table``, or to the driver.
+
+    ``action``: the method that was called. ``limit``: how many rows it gave at most, where it gave just
+    some (``take``). ``options``: the writer's that say how to read a file again, never credentials.
+    ``version``: of a table with versions, the one that the write made.
+    """
+
+    kind: OneOf["driver", "files", "table"] = "driver"
+    path: str | None = None
+    table: str | None = None
+    format: str | None = None
+    mode: str | None = None
+    files: tuple[File, ...] = ()
+    action: str = ""
+    limit: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """``plan``: inputs before their users; the last node's rows are the output. ``settings``: Spark's.
+
+    ``functions``: code of Python functions, where the job had a key to sign it with; ``signature`` is over all
+    else in the recipe (`recipe_functions`).
+    """
+
+    spark: str
+    settings: Mapping[str, str]
+    sources: tuple[Source, ...]
+    plan: tuple[Node, ...]
+    output: Output = field(default_factory=Output)
+    site: str = ""
+    functions: tuple[Function, ...] = ()
+    signature: str = ""
+    version: int = VERSION
+
+    @property
+    def columns(self) -> tuple[Attribute, ...]:
+        """The output's columns."""
+        return self.plan[-1].columns
+
+    @property
+    def names_rows(self) -> bool:
+        """Whether the last column names the rows (`ROW_NAME`)."""
+        return self.output.action == TO_RDD and self.columns[-1].name == ROW_NAME
+
+    def reads(self) -> tuple[Source, ...]:
+        """The sources that the plan reads."""
+        return self.sources
+
+    def opaque(self) -> list[str]:
+        """What the recipe can't say, in words; a trace may have to stop there."""
+        words = [f"{n.name}: {n.why}" for n in self.plan if isinstance(n, OpaqueNode | PythonRows)]
+        for node in self.plan:
+            for expression in expressions_of(node):
+                words += [
+                    f"{one.name}: {one.why}"
+                    for one in within(expression)
+                    if isinstance(one, OpaqueExpression)
+                ]
+        return list(dict.fromkeys(words))
+
+    def to_json(self) -> str:
+        """The recipe as text: one line of JSON, the same for equal recipes."""
+        return json.dumps(to_plain(self, _NAMES), ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Recipe:
+        """Read a recipe.
+
+        Raises:
+            RecipeError: it is no recipe, or its plan names what is not there.
+            VersionError: a version that this reader does not know.
+        """
+        try:
+            raw = json.loads(text)
+        except (ValueError, RecursionError) as problem:
+            raise RecipeError(f"no JSON: {problem}") from problem
+        if not isinstance(raw, dict):
+            raise RecipeError("a recipe is an object")
+        if raw.get("version", VERSION) not in READABLE:
+            raise VersionError(
+                f"recipes of version {raw['version']!r} are not known", where="version"
+            )
+        try:
+            recipe: Recipe = from_plain(cls, raw, _NAMES)
+        except (PlainError, RecursionError) as problem:
+            raise RecipeError(str(problem)) from problem
+        recipe.check()
+        return recipe
+
+    def check(self) -> None:
+        """See that the plan hangs together.
+
+        Raises:
+            RecipeError: it is empty, or a node names a later node, or a source or function that is not there, or
+            has another number of columns than values.
+        """
+        if not self.plan:
+            raise RecipeError("the plan has no node", where="plan")
+        for place, node in enumerate(self.plan):
+            named = [*inputs_of(node)]
+            for expression in expressions_of(node):
+                read = [one.node for one in within(expression) if isinstance(one, Subquery)]
+                named += read
+                if any(0 <= one < place and not self.plan[one].columns for one in read):
+                    raise RecipeError("a subquery has no column", where=f"plan[{place}]")
+            if any(not 0 <= one < place for one in named):
+                raise RecipeError("a node must stand after those it names", where=f"plan[{place}]")
+            if not fits(self.plan, node):
+                raise RecipeError("another number of columns than values", where=f"plan[{place}]")
+            called = [one for expression in expressions_of(node) for one in within(expression)]
+            codes = [one.code for one in called if isinstance(one, PythonCall)]
+            if any(not 0 <= one < len(self.functions) for one in codes):
+                raise RecipeError("there is no such function", where=f"plan[{place}]")
+            source = getattr(node, "source", None)
+            if source is not None and not 0 <= source < len(self.sources):
+                raise RecipeError(f"there is no source {source}", where=f"plan[{place}]")
+
+
+_NAMES = {kind: name for names in (NODES, EXPRESSIONS) for name, kind in names.items()}

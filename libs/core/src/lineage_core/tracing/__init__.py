@@ -1,0 +1,1 @@
+"""Traces over a stored graph, wave by wave. No I/O of its own."""

@@ -1,0 +1,136 @@
+"""Which blocks a trace loads next: few questions to the graph, for it may be far away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from lineage_core.contract.address import Space, SpaceKind, parse_space
+from lineage_core.contract.block import I64, BlockId
+from lineage_core.contract.block_check import RUNS_PER_BLOCK
+from lineage_core.contract.graph import BlockRef, FlowGraph
+from lineage_core.contract.runs import Runs, clusters, each_once, touching
+
+LOAD_BYTES = 32 << 20
+"""Columns unpacked together: bounds the memory of a trace that crosses thousands of blocks."""
+LOAD_BLOCKS = 256
+RUN_BYTES = 16
+RANGES_MAX = 16
+"""Ranges asked for per space: row ordinals come in few clusters, hashes gain nothing by more."""
+FEW_BLOCKS = 4
+"""So many blocks are loaded rather than narrowed down by reading edges."""
+FEW_KEPT = 32
+"""So many are crossed rather than narrowed down, where no more than `FEW_BLOCKS` of them have to be loaded."""
+
+
+def blocks_at(
+    graph: FlowGraph,
+    wanted: Mapping[str, Runs],
+    askers: Mapping[str, Mapping[BlockId, list[I64]]],
+    *,
+    backward: bool,
+    missing: Callable[[Iterable[BlockId]], Sequence[BlockId]],
+) -> dict[str, list[BlockRef]]:
+    """Blocks that may hold wanted positions, by space; narrowed down by edges where that pays.
+
+    Only where a space is sealed do edges say that other blocks hold nothing. ``askers``: by space, the
+    block rows that led there, if any. ``missing``: which of some blocks are not in memory. Asks the graph three times at most, whatever the number of
+    spaces.
+    """
+    found = _in_reach(graph, wanted, backward=backward)
+    many = {
+        space: askers[space]
+        for space, refs in found.items()
+        if _is_hashed(space) and askers[space] and _are_many(refs, missing)
+    }
+    sealed = graph.sealed(many) if many else ()
+    narrowed = {space: many[space] for space in sealed}
+    linked = _linked(graph, narrowed, backward=backward) if narrowed else {}
+    return {
+        space: [ref for ref in refs if space not in linked or ref.block_id in linked[space]]
+        for space, refs in found.items()
+    }
+
+
+def _are_many(
+    refs: Sequence[BlockRef], missing: Callable[[Iterable[BlockId]], Sequence[BlockId]]
+) -> bool:
+    """Whether reading edges costs less than crossing all of some blocks."""
+    if len(refs) <= FEW_BLOCKS:
+        return False
+    return len(refs) > FEW_KEPT or len(missing(ref.block_id for ref in refs)) > FEW_BLOCKS
+
+
+def _in_reach(
+    graph: FlowGraph, wanted: Mapping[str, Runs], *, backward: bool
+) -> dict[str, list[BlockRef]]:
+    """Blocks whose range fits, by space."""
+    stretches = [
+        (space, first, last)
+        for space, runs in wanted.items()
+        for first, last in clusters(runs, 1 if _is_hashed(space) else RANGES_MAX)
+    ]
+    ask = graph.blocks_into_each if backward else graph.blocks_from_each
+    found: dict[str, dict[BlockId, BlockRef]] = {space: {} for space in wanted}
+    for (space, _, _), refs in zip(stretches, ask(stretches), strict=True):
+        for ref in refs:
+            if backward or _in_range(ref.in_min, ref.in_max, wanted[space]):
+                found[space][ref.block_id] = ref
+    return {space: list(refs.values()) for space, refs in found.items()}
+
+
+def _linked(
+    graph: FlowGraph, askers: Mapping[str, Mapping[BlockId, list[I64]]], *, backward: bool
+) -> dict[str, set[BlockId]]:
+    """Blocks that share an edge with the rows that asked for a space, by space."""
+    rows = {
+        space: {block: each_once(np.concatenate(parts)) for block, parts in by_block.items()}
+        for space, by_block in askers.items()
+    }
+    linked: dict[str, set[BlockId]] = {space: set() for space in askers}
+    everyone = dict.fromkeys(block for by_block in askers.values() for block in by_block)
+    for batch in (graph.edges_into if backward else graph.edges_from)(everyone):
+        here, there = batch.producer, batch.consumer
+        columns = batch.rows_producer
+        if backward:
+            here, there = there, here
+            columns = batch.rows_consumer
+        for space, by_block in rows.items():
+            if here not in by_block or there in linked[space]:
+                continue
+            if columns is None or bool(np.isin(by_block[here], columns).any()):
+                linked[space].add(there)
+    return linked
+
+
+def loads(refs: Iterable[BlockRef]) -> Iterator[list[BlockId]]:
+    """Blocks, so many at a time as may be in memory together."""
+    part: list[BlockId] = []
+    size = 0
+    for ref in refs:
+        part.append(ref.block_id)
+        # A row has a run of outputs and at most as many runs of inputs as it has associations.
+        size += RUN_BYTES * (ref.rows + min(ref.associations, RUNS_PER_BLOCK))
+        if size >= LOAD_BYTES or len(part) >= LOAD_BLOCKS:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+@lru_cache(maxsize=1 << 16)
+def space_of(text: str) -> Space:
+    """A space, read once."""
+    return parse_space(text)
+
+
+def _is_hashed(space: str) -> bool:
+    """Whether the positions of a space come in no order."""
+    return space_of(space).kind in (SpaceKind.KEYS, SpaceKind.OPAQUE)
+
+
+def _in_range(first: int, last: int, runs: Runs) -> bool:
+    low, high = np.array([first], np.uint64), np.array([last], np.uint64)
+    return bool(touching(low, high, runs)[0])

@@ -1,0 +1,604 @@
+"""Rewriting a recipe's plan so that each row says which rows it was made from.
+
+Every node becomes one or two named queries (``WITH ... AS``): ``o<n>`` gives the node's rows, ``a<n>`` the
+same rows, one for one, with columns that name what each was made from. That is the invariant: ``a<n>``
+without those columns equals ``o<n>`` as a multiset, so whatever is computed over ``o<n>`` (windows, limits,
+joins) may be computed over ``a<n>``. Where a row comes from many (an aggregate's group, a window's
+partition, the matches of a semi join, a scalar subquery) ``a<n>`` does not multiply: it names the group by
+its key, and a next query, restricted to those keys, traces the group. That is Cui and Widom's tracing
+(VLDBJ 12:1, 2003) by steps through the aggregates of a plan, with Perm's rewrites (Glavic and Alonso, ICDE
+2009) between them; no cross product of witnesses ever arises.
+
+Witnesses per node (why-provenance):
+
+scan, values, range
+    The row itself.
+project, filter, sort, expand, generate, union
+    Those of the one input row.
+join
+    Inner and outer: those of the pair; of the one side alone where the other is absent. Semi and
+    existence: the left row's, and those of all right rows that match. Anti: the left row's (absence is
+    not lineage).
+aggregate
+    Those of all rows of the group (distinct, intersect and except are aggregates and joins by now). Where it but keeps a row
+    of each (``dropDuplicates``, ``first``): those of that row.
+window
+    Those of the rows in its frame (`stages`), the row itself among them.
+limit, sample
+    Those of the row. At the top of a plan they are left out: whatever row was asked for was in the output.
+    Elsewhere a limit must be determined by its order, else the trace is refused; a sample always is.
+Python function over partitions or groups
+    Those of all rows of its input: which of them it made a row of can't be known. One row stands for all that it
+    made, so it may stand where rows pass one by one, and nowhere else.
+scalar subquery
+    Those of the subquery's row, for each row whose expression reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.plan import (
+    Aggregate,
+    Attribute,
+    Column,
+    Expand,
+    Expression,
+    Filter,
+    Generate,
+    Join,
+    Limit,
+    Literal,
+    Node,
+    OpaqueExpression,
+    OpaqueNode,
+    Project,
+    PythonRows,
+    Range,
+    Sample,
+    Scan,
+    Sort,
+    Union,
+    Values,
+    Window,
+    expressions_of,
+)
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.rewrite.alike import Alike
+from lineage_dataframes.rewrite.built import Built, Leaf
+from lineage_dataframes.rewrite.choices import ONE_KEPT, keeps_some, row_expressions
+from lineage_dataframes.rewrite.expressions import (
+    Text,
+    columns_in,
+    conjuncts,
+    matched_by,
+    opaque_in,
+    subqueries_in,
+)
+from lineage_dataframes.rewrite.group_keys import is_unknown, key_terms, known_keys
+from lineage_dataframes.rewrite.numbering import (
+    TIED,
+    TOO_TIED,
+    candidates,
+    greatest_number,
+    numbered,
+    peers,
+    tied_otherwise,
+)
+from lineage_dataframes.rewrite.orders import is_unsteady, neighbours_that_tie, unsteady_columns
+from lineage_dataframes.rewrite.shapes import LEAVES_MAX, TEXT_MAX, TOO_DEEP, check_calls
+from lineage_dataframes.rewrite.windows import depends_on_ties, overs, running, window_keys
+from lineage_dataframes.sources.views import FILE, ROW, plain_name, view_name
+from lineage_dataframes.spark import literals
+
+
+@dataclass
+class Builder:
+    """Writes the named queries of one SQL statement.
+
+    ``files``: by source, the term that says which file a row is of, its path unless given. ``alike``: groups that
+    several nodes have are named by the first of these. ``reasons``: why the witnesses may be too many.
+    ``checks``: statements that must give no row, with the reason to refuse the trace where one does. ``tied``: rows of windows at
+    the top that are tied (`numbering`) stand there with each number that they may have had. ``kept``: rows of groups of
+    which the job kept one stand there, all that it may have been.
+    """
+
+    recipe: Recipe
+    files: Mapping[int, str] = field(default_factory=dict)
+    alike: Alike = field(default_factory=Alike)
+    tied: bool = False
+    kept: bool = False
+    queries: dict[str, str] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    checks: list[tuple[str, str]] = field(default_factory=list)
+    _made: dict[tuple[int, bool, bool], Built] = field(default_factory=dict)
+    _written: int = 0
+
+    @cached_property
+    def _unsteady(self) -> frozenset[int]:
+        return unsteady_columns(self.recipe)
+
+    def statement(self, select: str) -> str:
+        """``select`` with the named queries that stand before it."""
+        listed = ",\n".join(f"{name} AS (\n  {text}\n)" for name, text in self.queries.items())
+        return f"WITH {listed}\n{select}" if listed else select
+
+    def rows(self, place: int) -> Built:
+        """The node's rows."""
+        return self.build(place, ids=False)
+
+    def build(self, place: int, *, ids: bool, top: bool = False) -> Built:
+        """The node's rows, with what they were made from where ``ids``.
+
+        ``top``: the rows asked for are known to be among the output, and all that stands above lets rows
+        through one by one; so more rows than the job's may be given where the job's can't be known.
+
+        Raises:
+            RefusedError: the rows can't be computed soundly.
+        """
+        key = (place, ids, top)
+        if key not in self._made:
+            self._made[key] = self._built(place, ids, top)
+        return self._made[key]
+
+    def _built(self, place: int, ids: bool, top: bool) -> Built:
+        node = self.recipe.plan[place]
+        check_calls(node)
+        rule = getattr(self, f"_{type(node).__name__.lower()}")
+        try:
+            built: Built = rule(place, node, ids, top)
+        except RecursionError as problem:
+            raise RefusedError(TOO_DEEP) from problem
+        if len(built.leaves) > LEAVES_MAX:
+            raise RefusedError(
+                f"the plan names rows of more than {LEAVES_MAX} of its places at once"
+            )
+        return built
+
+    def _name(self, place: int, text: str, ids: bool, top: bool) -> str:
+        name = f"{'t' if top else 'a' if ids else 'o'}{place}"
+        if not ids and top:
+            name = f"u{place}"
+        self._written += len(text)
+        if self._written > TEXT_MAX:
+            raise RefusedError(
+                f"queries of the plan have more than {TEXT_MAX:,} characters: many of its nodes are wide"
+            )
+        self.queries[name] = text
+        return name
+
+    def text(self, columns: dict[int, str] | None = None) -> Text:
+        """Writes expressions of this statement."""
+        return Text(self._subquery, columns)
+
+    def _subquery(self, place: int) -> str:
+        built = self.rows(place)
+        return f"(SELECT {built.names[0]} FROM {built.name})"
+
+    def _name_group(
+        self, place: int, keys: Sequence[str], marks: list[str], leaves: list[Leaf]
+    ) -> None:
+        """Add the columns that name a row's group by its keys."""
+        names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
+        marks += [f"{term} AS {name}" for term, name in zip(["true", *keys], names, strict=True)]
+        leaves.append(Leaf(self.alike.first(place), tuple(names)))
+
+    def _doubt(
+        self, place: int, condition: str, reason: str, marks: list[str], leaves: list[Leaf]
+    ) -> None:
+        """Add the column that says of which rows the witnesses may be too many."""
+        marks.append(f"CASE WHEN {condition} THEN true END AS d{place}")
+        leaves.append(Leaf(place, (f"d{place}",), doubt=reason))
+
+    # Leaves
+
+    def _scan(self, place: int, node: Scan, ids: bool, top: bool) -> Built:
+        listed = [
+            f"{literals.quoted(name)} AS c{one.id}"
+            for one, name in zip(node.columns, node.fields, strict=True)
+        ]
+        leaves: tuple[Leaf, ...] = ()
+        if ids:
+            leaves = (Leaf(place, (f"p{place}_f", f"p{place}_r")),)
+            file = self.files.get(node.source, FILE)
+            listed += [f"{file} AS p{place}_f", f"{ROW} AS p{place}_r"]
+        view = view_name if ids else plain_name
+        text = f"SELECT {_listed(listed)} FROM {view(node.source)}"
+        return Built(self._name(place, text, ids, False), node.columns, leaves)
+
+    def _values(self, place: int, node: Values, ids: bool, top: bool) -> Built:
+        names = [f"c{one.id}" for one in node.columns]
+        rows = [
+            "(" + ", ".join([str(n), *(literals.of_recipe(one) for one in row)]) + ")"
+            for n, row in enumerate(node.rows)
+        ]
+        if rows:
+            of = f"(VALUES {', '.join(rows)}) AS v({', '.join(['n', *names])})"
+        else:
+            nulls = [f"CAST(NULL AS {one.type or 'void'}) AS c{one.id}" for one in node.columns]
+            of = f"(SELECT 0 AS n, {', '.join(nulls) or 'NULL'} WHERE false) AS v"
+        return self._inline(place, node, ids, of, names, "v.n")
+
+    def _range(self, place: int, node: Range, ids: bool, top: bool) -> Built:
+        column = node.columns[0].id
+        of = f"(SELECT id AS c{column} FROM range({node.start}, {node.end}, {node.step})) AS v"
+        ordinal = f"((c{column} - {node.start}) div {node.step})"
+        return self._inline(place, node, ids, of, [f"c{column}"], ordinal)
+
+    def _inline(
+        self, place: int, node: Node, ids: bool, of: str, names: list[str], ordinal: str
+    ) -> Built:
+        leaves: tuple[Leaf, ...] = ()
+        listed = list(names)
+        if ids:
+            leaves = (Leaf(place, (f"p{place}_f", f"p{place}_r")),)
+            listed += [f"'' AS p{place}_f", f"CAST({ordinal} AS BIGINT) AS p{place}_r"]
+        text = f"SELECT {_listed(listed)} FROM {of}"
+        return Built(self._name(place, text, ids, False), node.columns, leaves)
+
+    # Row by row
+
+    def _project(self, place: int, node: Project, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids, top=top)
+        listed, unknown = self._values_of(node.columns, node.expressions, below)
+        marks, leaves = self._marks(place, node, ids)
+        text = f"SELECT {_listed([*listed, *below.ids, *marks])} FROM {below.name}"
+        return Built(
+            self._name(place, text, ids, top), node.columns, (*below.leaves, *leaves), unknown
+        )
+
+    def _values_of(
+        self, columns: Sequence[Attribute], expressions: Iterable[Expression], below: Built
+    ) -> tuple[list[str], frozenset[int]]:
+        """Columns with their expressions, each once, and those that can't be computed anew."""
+        text, listed, unknown = self.text(), {}, set()
+        for column, expression in zip(columns, expressions, strict=True):
+            if self._unknowable(expression, below):
+                unknown.add(column.id)
+                listed[column.id] = f"CAST(NULL AS {column.type or 'void'}) AS c{column.id}"
+            elif isinstance(expression, Column) and expression.id == column.id:
+                listed[column.id] = f"c{column.id}"
+            else:
+                listed[column.id] = f"{text.of(expression)} AS c{column.id}"
+        return list(listed.values()), frozenset(unknown)
+
+    def _known(self, what: str, expressions: Iterable[Expression], *below: Built) -> None:
+        for expression in expressions:
+            found = opaque_in(expression)
+            if found is not None:
+                raise RefusedError(f"{what} by {found.name}, which {_clause(found.why)}")
+            if any(columns_in(expression) & one.unknown for one in below):
+                raise RefusedError(f"{what} by a column that can't be computed anew")
+            if any(map(self._is_unknown_value, subqueries_in(expression))):
+                raise RefusedError(f"{what} by a subquery that can't be computed anew")
+
+    def _unknowable(self, expression: Expression, below: Built) -> bool:
+        return is_unknown(expression, below) or any(
+            map(self._is_unknown_value, subqueries_in(expression))
+        )
+
+    def _is_unknown_value(self, place: int) -> bool:
+        """Whether the value of a scalar subquery can't be computed anew."""
+        built = self.rows(place)
+        return built.columns[0].id in built.unknown
+
+    def _marks(self, place: int, node: Node, ids: bool) -> tuple[list[str], list[Leaf]]:
+        """Columns that say which subqueries the node's expressions read."""
+        if not ids:
+            return [], []
+        read = dict.fromkeys(n for one in expressions_of(node) for n in subqueries_in(one))
+        leaves = [
+            Leaf(self.alike.first(n, subquery=True), (f"s{place}_{n}",), subquery=True)
+            for n in read
+        ]
+        return [f"true AS {leaf.columns[0]}" for leaf in leaves], leaves
+
+    def _filter(self, place: int, node: Filter, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids, top=top)
+        terms = self._terms("rows are chosen", node.condition, top, below)
+        marks, leaves = self._marks(place, node, ids)
+        text = f"SELECT {_listed([*below.names, *below.ids, *marks])} FROM {below.name}"
+        if terms:
+            # With no alias, Spark may read "x WHERE (y)" as x under the name WHERE.
+            text += f" AS r WHERE {' AND '.join(terms)}"
+        name = self._name(place, text, ids, top)
+        return Built(name, node.columns, (*below.leaves, *leaves), below.unknown)
+
+    def _terms(self, what: str, condition: Expression, top: bool, *below: Built) -> list[str]:
+        """The terms of a condition; at the top, without those that can't be computed anew."""
+        terms = []
+        for term in conjuncts(condition):
+            if top and any(self._unknowable(term, one) for one in below):
+                self.reasons.append(f"{what} by what can't be computed anew")
+                continue
+            self._known(what, [term], *below)
+            terms.append(self.text().of(term))
+        return terms
+
+    def _sort(self, place: int, node: Sort, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids, top=top)
+        if top:
+            return below
+        self._known("rows are ordered", (key.of for key in node.order), below)
+        order = ", ".join(self.text().sort_key(key) for key in node.order)
+        text = f"SELECT {_listed([*below.names, *below.ids])} FROM {below.name} ORDER BY {order}"
+        return Built(self._name(place, text, ids, top), node.columns, below.leaves, below.unknown)
+
+    def _limit(self, place: int, node: Limit, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids, top=top)
+        if top:
+            return below
+        self._check_limit(node)
+        count = "" if node.count is None else f" LIMIT {node.count}"
+        offset = f" OFFSET {node.offset}" if node.offset else ""
+        text = f"SELECT {_listed([*below.names, *below.ids])} FROM {below.name}{count}{offset}"
+        return Built(self._name(place, text, ids, top), node.columns, below.leaves, below.unknown)
+
+    def _check_limit(self, node: Limit) -> None:
+        """A limit within the plan must cut between rows that differ in its order, or not cut at all."""
+        reason = "a limit within the plan cuts through rows that its order does not tell apart"
+        place = node.input
+        while isinstance(between := self.recipe.plan[place], Project | Limit):
+            place = between.input
+        below = self.rows(between.input if isinstance(between, Sort) else node.input)
+        cuts = [cut for cut in (node.offset, node.offset + (node.count or 0)) if cut]
+        for cut in cuts:
+            if isinstance(between, Sort):
+                tied = neighbours_that_tie(
+                    self.text(), below.name, (), between.order, self._unsteady, cut=cut
+                )
+            else:
+                many = f"SELECT count(1) AS n FROM {below.name}"
+                tied = f"SELECT n FROM ({many}) AS q WHERE n > {cut}"
+            self.checks.append((tied, reason))
+
+    def _check_window(self, below: Built, node: Window) -> None:
+        """No two rows of a partition may stand either way round, where that changes what the window says.
+
+        Ranks and running sums are the same for rows that are equal in the order, not so for rows that
+        another run finds nearly equal.
+        """
+        over, text = overs(node)[0], self.text()
+        by_place = depends_on_ties(node)
+        if is_unsteady(over.order, self._unsteady):
+            reason = "a window's order is by sums of doubles, of which some are nearly equal"
+            tied = neighbours_that_tie(
+                text, below.name, over.partition, over.order, self._unsteady, equal_too=by_place
+            )
+            self.checks.append((tied, reason))
+        elif by_place:
+            self.checks.append((tied_otherwise(text, below, node), TIED))
+
+    def _sample(self, place: int, node: Sample, ids: bool, top: bool) -> Built:
+        if not top:
+            raise RefusedError("the plan draws a sample of rows within")
+        return self.build(node.input, ids=ids, top=top)
+
+    def _opaquenode(self, place: int, node: OpaqueNode, ids: bool, top: bool) -> Built:
+        raise RefusedError(f"the plan holds {node.name}: {node.why}")
+
+    def _pythonrows(self, place: int, node: PythonRows, ids: bool, top: bool) -> Built:
+        """One row stands for all that the function made: nothing is known of them, not even how many."""
+        if not top:
+            raise RefusedError(f"which rows {node.name} gave, {node.why}, can't be computed anew")
+        listed = [f"CAST(NULL AS {one.type or 'void'}) AS c{one.id}" for one in node.columns]
+        mark = f"b{place}"
+        text = f"SELECT {_listed([*listed, f'true AS {mark}'])}"
+        unknown = frozenset(one.id for one in node.columns)
+        name = self._name(place, text, ids, top)
+        return Built(name, node.columns, (Leaf(place, (mark,)),), unknown)
+
+    def _union(self, place: int, node: Union, ids: bool, top: bool) -> Built:
+        inputs = [self.build(one, ids=ids, top=top) for one in node.inputs]
+        every = [name for one in inputs for name in one.ids]
+        parts, unknown = [], set()
+        for one in inputs:
+            renamed = {
+                out.id: f"c{own.id} AS c{out.id}"
+                for out, own in zip(reversed(node.columns), reversed(one.columns), strict=True)
+            }
+            unknown |= {
+                out.id
+                for out, own in zip(node.columns, one.columns, strict=True)
+                if own.id in one.unknown
+            }
+            held = set(one.ids)
+            named = [name if name in held else f"NULL AS {name}" for name in every]
+            listed = [renamed[n] for n in dict.fromkeys(out.id for out in node.columns)]
+            parts.append(f"SELECT {_listed([*listed, *named])} FROM {one.name}")
+        leaves = tuple(leaf for one in inputs for leaf in one.leaves)
+        name = self._name(place, "\n  UNION ALL ".join(parts), ids, top)
+        return Built(name, node.columns, leaves, frozenset(unknown))
+
+    def _expand(self, place: int, node: Expand, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids)
+        for row in node.projections:
+            self._known("rows are expanded", row, below)
+        text = self.text()
+        rows = [
+            [f"{text.of(e)} AS c{column.id}" for e, column in zip(row, node.columns, strict=True)]
+            for row in node.projections
+        ]
+        if ids:
+            # One query each: a restriction to one grouping set then leaves out the others.
+            parts = [f"SELECT {_listed([*row, *below.ids])} FROM {below.name}" for row in rows]
+            made = "\n  UNION ALL ".join(parts)
+        else:
+            structs = ", ".join(f"struct({', '.join(row)})" for row in rows)
+            names = ", ".join(f"c{column.id}" for column in node.columns)
+            made = f"SELECT inline(array({structs})) AS ({names}) FROM {below.name}"
+        return Built(self._name(place, made, ids, False), node.columns, below.leaves)
+
+    def _generate(self, place: int, node: Generate, ids: bool, top: bool) -> Built:
+        below = self.build(node.input, ids=ids, top=top)
+        self._known("rows are made", [node.function], below)
+        # Made columns may have the numbers of columns that they take the place of.
+        made = [f"g{place}_{n} AS c{one.id}" for n, one in enumerate(node.made)]
+        kept = [name for name in below.names if name not in {f"c{one.id}" for one in node.made}]
+        names = ", ".join(one.partition(" ")[0] for one in made)
+        outer = "OUTER " if node.outer else ""
+        text = (
+            f"SELECT {_listed([*kept, *made, *below.ids])} FROM {below.name} "
+            f"LATERAL VIEW {outer}{self.text().of(node.function)} g AS {names}"
+        )
+        return Built(self._name(place, text, ids, top), node.columns, below.leaves, below.unknown)
+
+    # Joins
+
+    def _join(self, place: int, node: Join, ids: bool, top: bool) -> Built:
+        if node.how in {"semi", "anti", "exists"}:
+            return self._half_join(place, node, ids, top)
+        left = self.build(node.left, ids=ids, top=top and node.how in {"inner", "left"})
+        right = self.build(node.right, ids=ids, top=top and node.how in {"inner", "right"})
+        terms = []
+        if node.condition is not None:
+            loose = top and node.how == "inner"
+            terms = self._terms("rows are joined", node.condition, loose, left, right)
+        marks, leaves = self._marks(place, node, ids)
+        how = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
+        listed = _listed([*left.names, *right.names, *left.ids, *right.ids, *marks])
+        on = " AND ".join(terms) or "true"
+        text = f"SELECT {listed} FROM {left.name} {how[node.how]} {right.name} ON {on}"
+        if node.how == "inner" and not terms:
+            text = f"SELECT {listed} FROM {left.name} CROSS JOIN {right.name}"
+        return Built(
+            self._name(place, text, ids, top), node.columns, (*left.leaves, *right.leaves, *leaves),
+            left.unknown | right.unknown,
+        )  # fmt: skip
+
+    def _half_join(self, place: int, node: Join, ids: bool, top: bool) -> Built:
+        left = self.build(node.left, ids=ids, top=top)
+        right = self.rows(node.right)
+        condition = "true"
+        if node.condition is not None:
+            self._known("rows are joined", [node.condition], left, right)
+            condition = self.text().of(node.condition)
+        marks, leaves = self._marks(place, node, ids)
+        if ids and node.how != "anti":
+            keys = [f"c{one}" for one in matched_by(self.recipe, node)]
+            self._name_group(place, keys, marks, leaves)
+        listed = [*left.names, *left.ids, *marks]
+        semi, anti = (
+            f"FROM {left.name} LEFT {how} JOIN {right.name} ON {condition}"
+            for how in ("SEMI", "ANTI")
+        )
+        if node.how == "exists":
+            found = f"c{node.columns[-1].id}"
+            matches = set(leaves[-1].columns) if ids else set()
+            others = [_absent(one, matches) for one in listed]
+            text = (
+                f"SELECT {_listed([*listed, f'true AS {found}'])} {semi}\n"
+                f"  UNION ALL SELECT {_listed([*others, f'false AS {found}'])} {anti}"
+            )
+        else:
+            text = f"SELECT {_listed(listed)} {semi if node.how == 'semi' else anti}"
+        return Built(
+            self._name(place, text, ids, top), node.columns, (*left.leaves, *leaves), left.unknown
+        )
+
+    # Groups
+
+    def _aggregate(self, place: int, node: Aggregate, ids: bool, top: bool) -> Built:
+        of_a_row = row_expressions(node) if top else None
+        if of_a_row is not None:
+            return self._one_of_each(place, node, of_a_row, ids)
+        below = self.rows(node.input)
+        keys = known_keys(node, below)
+        if not top:
+            self._known("rows are grouped", node.keys, below)
+        if len(keys) == len(node.keys):
+            listed, unknown = self._values_of(node.columns, node.expressions, below)
+        else:
+            # The groups are unions of the job's: what its functions gave of each isn't known.
+            listed, unknown = self._values_of_keys(node, keys, below)
+        marks, leaves = self._marks(place, node, ids)
+        if ids:
+            self._name_group(place, key_terms(self.text(), keys, below), marks, leaves)
+            if keeps_some(node):
+                self._doubt(place, "count(1) > 1", ONE_KEPT, marks, leaves)
+        text = f"SELECT {_listed([*listed, *marks])} FROM {below.name}"
+        grouped = ", ".join(self.text().of(key) for key in keys)
+        text += f" GROUP BY {grouped}" if keys else " HAVING true"
+        return Built(self._name(place, text, ids, top), node.columns, tuple(leaves), unknown)
+
+    def _one_of_each(
+        self, place: int, node: Aggregate, expressions: Sequence[Expression], ids: bool
+    ) -> Built:
+        """All rows of which one of each group was kept: a row that is asked for was one of them."""
+        self.kept = True
+        below = self.build(node.input, ids=ids, top=True)
+        listed, unknown = self._values_of(node.columns, expressions, below)
+        marks, leaves = self._marks(place, node, ids)
+        of = below.name if node.keys else f"(SELECT 1) AS one LEFT JOIN {below.name} ON true"
+        text = f"SELECT {_listed([*listed, *below.ids, *marks])} FROM {of}"
+        return Built(
+            self._name(place, text, ids, True), node.columns, (*below.leaves, *leaves), unknown
+        )
+
+    def _values_of_keys(
+        self, node: Aggregate, keys: Sequence[Expression], below: Built
+    ) -> tuple[list[str], frozenset[int]]:
+        known = [
+            one if one in keys or isinstance(one, Literal) else OpaqueExpression("", "", (), kind)
+            for one, kind in zip(node.expressions, (c.type for c in node.columns), strict=True)
+        ]
+        return self._values_of(node.columns, known, below)
+
+    def _window(self, place: int, node: Window, ids: bool, top: bool) -> Built:
+        # The row itself is in its partition, and not after itself: what the group names holds it.
+        below = self.rows(node.input)
+        if not overs(node):
+            raise RefusedError("the plan holds a window function whose window was not noted")
+        over = overs(node)[0]
+        terms = [*over.partition, *(key.of for key in over.order)]
+        self._known("a window is made", terms, below)
+        loose = top and self.tied and depends_on_ties(node)
+        if not loose:
+            self._check_window(below, node)
+        own = node.columns[len(node.columns) - len(node.expressions) :]
+        listed, unknown = self._values_of(own, node.expressions, below)
+        marks, leaves = self._marks(place, node, ids)
+        if ids:
+            keys = window_keys(self.text(), node)
+            self._name_group(place, keys, marks, leaves)
+            if depends_on_ties(node) and running(node):
+                self._doubt(place, f"{peers(self.text(), node)} > 1", TIED, marks, leaves)
+        text = f"SELECT {_listed([*below.names, *listed, *marks])} FROM {below.name}"
+        if loose:
+            text, unknown = self._with_each_number(place, node, below, marks)
+        return Built(
+            self._name(place, text, ids, top), node.columns, tuple(leaves), below.unknown | unknown
+        )
+
+    def _with_each_number(
+        self, place: int, node: Window, below: Built, marks: Sequence[str]
+    ) -> tuple[str, frozenset[int]]:
+        """Rows with each number that they may have had; other values that depend on ties are not known."""
+        own = node.columns[len(node.columns) - len(node.expressions) :]
+        numbers, others = numbered(node)
+        unknown = frozenset(own[n].id for n in others)
+        listed = [f"CAST(NULL AS {own[n].type or 'void'}) AS c{own[n].id}" for n in others]
+        columns = [own[n].id for n in numbers]
+        text, many = candidates(
+            self.text(), node, below.name, [*below.names, *listed, *marks],
+            [f"c{one}" for one in columns], greatest_number(self.recipe, place, columns),
+        )  # fmt: skip
+        self.checks.append((many, TOO_TIED))
+        return text, unknown
+
+
+def _listed(terms: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(terms)) or "true AS nothing"
+
+
+def _absent(term: str, names: set[str]) -> str:
+    """A column's term, or NULL in its place where it is one of ``names``."""
+    name = term.rpartition(" AS ")[2]
+    return f"NULL AS {name}" if name in names else term
+
+
+def _clause(why: str) -> str:
+    return f"is {why}" if why.startswith(("not", "random", "a ")) else why

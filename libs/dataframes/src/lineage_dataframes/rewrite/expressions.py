@@ -1,0 +1,167 @@
+"""A recipe's expressions as Spark SQL text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.plan import (
+    Call,
+    Column,
+    Expression,
+    Frame,
+    Join,
+    Literal,
+    OpaqueExpression,
+    Over,
+    PythonCall,
+    SortKey,
+    Subquery,
+    within,
+)
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.spark.literals import of_recipe, quoted
+
+INFIX = {
+    "+", "-", "*", "/", "%", "div", "=", "<=>", "<", "<=", ">", ">=", "and", "or", "&", "|", "^", "rlike",
+}  # fmt: skip
+
+
+def function_name(code: int) -> str:
+    """What a Python function of the recipe is called in a trace's session."""
+    return f"lineage_function_{code}"
+
+
+class Text:
+    """Writes expressions. ``columns``: the text of columns that are not their usual names."""
+
+    def __init__(
+        self,
+        subquery: Callable[[int], str],
+        columns: Mapping[int, str] | None = None,
+    ) -> None:
+        self._subquery = subquery
+        self._columns = columns or {}
+
+    def of(self, expression: Expression) -> str:
+        """The expression as text.
+
+        Raises:
+            RefusedError: it is opaque.
+        """
+        match expression:
+            case Column():
+                return self._columns.get(expression.id, f"c{expression.id}")
+            case Literal():
+                return of_recipe(expression)
+            case Call():
+                return self._call(expression)
+            case Over():
+                return self._over(expression)
+            case Subquery():
+                return self._subquery(expression.node)
+            case PythonCall():
+                args = ", ".join(self.of(one) for one in expression.args)
+                return f"{function_name(expression.code)}({args})"
+            case OpaqueExpression():
+                raise RefusedError(f"{expression.name}: {expression.why}")
+
+    def sort_key(self, key: SortKey) -> str:
+        """A term of an ORDER BY."""
+        way = "DESC" if key.descending else "ASC"
+        return f"{self.of(key.of)} {way} NULLS {'LAST' if key.nulls_last else 'FIRST'}"
+
+    def _call(self, call: Call) -> str:
+        if call.fn == "field":
+            # Not by its arguments' text: a struct in a struct in a struct would be written twice each.
+            return self._field(call)
+        fn, args = call.fn, [self.of(one) for one in call.args]
+        match fn:
+            case _ if fn in INFIX:
+                return f"({f' {fn} '.join(args)})"
+            case "not" | "~":
+                return f"({fn} {args[0]})"
+            case "is null" | "is not null":
+                return f"({args[0]} {fn})"
+            case "in":
+                return f"({args[0]} IN ({', '.join(args[1:])}))" if args[1:] else "false"
+            case "like":
+                return f"({args[0]} LIKE {args[1]} ESCAPE {args[2]})"
+            case "[]":
+                return f"({args[0]}[{args[1]}])"
+            case "cast" | "try_cast":
+                return f"{fn}({args[0]} AS {call.type})"
+            case "case":
+                pairs = zip(args[::2], args[1::2], strict=False)
+                whens = " ".join(f"WHEN {when} THEN {then}" for when, then in pairs)
+                return f"(CASE {whens}{f' ELSE {args[-1]}' if len(args) % 2 else ''} END)"
+            case "lambda variable":
+                return str(call.type)
+            case "lambda":
+                *names, body = args
+                return f"{names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'} -> {body}"
+            case _:
+                where = "" if call.where is None else f" FILTER (WHERE {self.of(call.where)})"
+                return f"{fn}({'DISTINCT ' if call.distinct else ''}{', '.join(args)}){where}"
+
+    def _field(self, call: Call) -> str:
+        """A struct's field by its place: through its values in order, for names may repeat."""
+        of, place = call.args
+        assert isinstance(place, Literal)
+        if isinstance(of, Call) and of.fn == "named_struct":
+            return self.of(of.args[2 * int(place.value or 0) + 1])
+        return f"{self.of(of)}.{quoted(call.type or '')}"
+
+    def _over(self, over: Over) -> str:
+        parts = []
+        if over.partition:
+            parts.append("PARTITION BY " + ", ".join(self.of(one) for one in over.partition))
+        if over.order:
+            parts.append("ORDER BY " + ", ".join(self.sort_key(key) for key in over.order))
+        if over.frame is not None:
+            parts.append(self._frame(over.frame))
+        nulls = " IGNORE NULLS" if isinstance(over.of, Call) and over.of.ignore_nulls else ""
+        return f"{self.of(over.of)}{nulls} OVER ({' '.join(parts)})"
+
+    def _frame(self, frame: Frame) -> str:
+        lower = "UNBOUNDED PRECEDING" if frame.lower is None else self._bound(frame.lower)
+        upper = "UNBOUNDED FOLLOWING" if frame.upper is None else self._bound(frame.upper)
+        return f"{frame.unit.upper()} BETWEEN {lower} AND {upper}"
+
+    def _bound(self, bound: Expression) -> str:
+        if isinstance(bound, Literal) and bound.value == "0":
+            return "CURRENT ROW"
+        if isinstance(bound, Literal) and (bound.value or "").startswith("-"):
+            opposite = Literal((bound.value or "")[1:], bound.type)
+            return f"{self.of(opposite)} PRECEDING"
+        return f"{self.of(bound)} FOLLOWING"
+
+
+def columns_in(expression: Expression) -> set[int]:
+    """The numbers of the columns that an expression reads."""
+    return {one.id for one in within(expression) if isinstance(one, Column)}
+
+
+def subqueries_in(expression: Expression) -> list[int]:
+    """The subqueries that an expression reads."""
+    return [one.node for one in within(expression) if isinstance(one, Subquery)]
+
+
+def opaque_in(expression: Expression) -> OpaqueExpression | None:
+    """What can't be computed anew in an expression."""
+    found = [one for one in within(expression) if isinstance(one, OpaqueExpression)]
+    return found[0] if found else None
+
+
+def conjuncts(expression: Expression) -> list[Expression]:
+    """The terms of a conjunction."""
+    if isinstance(expression, Call) and expression.fn == "and":
+        return [term for one in expression.args for term in conjuncts(one)]
+    return [expression]
+
+
+def matched_by(recipe: Recipe, node: Join) -> list[int]:
+    """The left side's columns that decide which right rows match, in order."""
+    read = set() if node.condition is None else columns_in(node.condition)
+    left = [one.id for one in recipe.plan[node.left].columns]
+    return [one for one in dict.fromkeys(left) if one in read]

@@ -1,0 +1,166 @@
+"""Python functions of a recipe, in the session of a trace: run where the key allows it, unknown elsewhere.
+
+The pickles are handed to Spark as they are; Python workers of the trace's Spark unpickle them, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pyspark.sql import SparkSession
+
+from lineage_core.recipe.document import Function, Recipe
+from lineage_core.recipe.functions import KEY, checked_key, is_signed, read_key
+from lineage_core.recipe.imported import GONE, marks
+from lineage_core.recipe.plan import OpaqueExpression, PythonCall
+from lineage_dataframes.errors import NotComputedError, RefusedError
+from lineage_dataframes.rewrite.expressions import function_name
+from lineage_dataframes.spark.pyspark_parts import connected
+
+Held = TypeVar("Held")
+
+NO_CODE = ""
+"""The key of who runs no code, whatever the environment holds."""
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """``recipe``: calls only functions that may be run; the others are opaque in it. ``why`` they are not run."""
+
+    recipe: Recipe
+    why: tuple[str, ...] = ()
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """A refusal in the body says, too, which code was not run."""
+        try:
+            yield
+        except RefusedError as problem:
+            if not self.why:
+                raise
+            # What Spark says may hold values: who answers goes by the kind.
+            kind = NotComputedError if isinstance(problem, NotComputedError) else RefusedError
+            raise kind(f"{problem} ({'; '.join(self.why)})") from problem
+
+    def widened(self, reasons: tuple[str, ...]) -> tuple[str, ...]:
+        """Reasons why an answer may be too wide, with which code was not run where there are any."""
+        return (*reasons, *self.why) if reasons else ()
+
+
+def runnable(spark: SparkSession, recipe: Recipe, key: str | None) -> Runnable:
+    """What of the recipe's code may be run. ``key``: None for what the environment gives, `NO_CODE` for none.
+
+    Raises:
+        FunctionsKeyError: the key can't be used.
+    """
+    return runnable_in(recipe, key, spark.version, is_connected=connected(spark))
+
+
+def runnable_in(
+    recipe: Recipe, key: str | None, spark: str, *, is_connected: bool = False
+) -> Runnable:
+    """`runnable` in a Spark of version ``spark`` that need not be there.
+
+    Raises:
+        FunctionsKeyError: the key can't be used.
+    """
+    if not recipe.functions:
+        return Runnable(recipe)
+    held = read_key(os.environ) if key is None else checked_key(key) if key else None
+    refused = _refused_whole(recipe, held, spark, is_connected=is_connected)
+    whys = {place: refused or _refused(function) for place, function in enumerate(recipe.functions)}
+
+    def change(one: Any) -> Any:
+        if isinstance(one, PythonCall) and whys[one.code]:
+            return OpaqueExpression(one.name, "a Python function", one.args, one.type)
+        return one
+
+    said = dict.fromkeys(
+        f"code of {function.name} is not run: {whys[place]}"
+        for place, function in enumerate(recipe.functions)
+        if whys[place]
+    )
+    return Runnable(dataclasses.replace(recipe, plan=_changed(recipe.plan, change)), tuple(said))
+
+
+def register(session: SparkSession, recipe: Recipe) -> None:
+    """Make the functions that `runnable` left in a recipe known to the session's SQL."""
+    called = set[int]()
+
+    def note(one: Any) -> Any:
+        if isinstance(one, PythonCall):
+            called.add(one.code)
+        return one
+
+    _changed(recipe.plan, note)
+    for place in sorted(called):
+        _register(session, function_name(place), recipe.functions[place])
+
+
+def _refused_whole(recipe: Recipe, key: bytes | None, spark: str, *, is_connected: bool) -> str:
+    if key is None:
+        return f"no key was given ({KEY})"
+    if not recipe.signature:
+        return "it is not signed"
+    if not is_signed(recipe, key):
+        return "its signature does not fit the key"
+    if is_connected:
+        return "sessions of Spark Connect run none of a recipe"
+    if recipe.spark != spark:
+        return f"it was run by Spark {recipe.spark}, and this is {spark}"
+    return ""
+
+
+def _refused(function: Function) -> str:
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if function.python != python:
+        return f"it was run by Python {function.python}, and this is {python}"
+    now = marks(function.modules)
+    for name, mark in function.modules.items():
+        if now.get(name) == GONE:
+            return f"it imports {name}, which is not found: set PYTHONPATH as the job had it"
+        if now.get(name) != mark:
+            return f"it imports {name}, which is not what it was when the job ran"
+    return ""
+
+
+def _register(session: SparkSession, name: str, function: Function) -> None:
+    context: Any = session.sparkContext
+    jvm: Any = context._jvm
+    # What the functions import was looked for here; where workers run here, this Python is theirs.
+    here = str(context.master).startswith("local")
+    code = jvm.SimplePythonFunction(
+        bytearray(base64.b64decode(function.command)),
+        context.environment,
+        context._python_includes,
+        sys.executable if here else context.pythonExec,
+        context.pythonVer,
+        [],
+        context._javaAccumulator,
+    )
+    spark: Any = session._jsparkSession
+    returns = spark.parseDataType(function.returns)
+    python = jvm.org.apache.spark.sql.execution.python
+    made = python.UserDefinedPythonFunction(name, code, returns, function.kind, True)
+    spark.udf().registerPython(name, made)
+
+
+def _changed(held: Held, change: Callable[[Any], Any]) -> Held:
+    """``held`` (nodes, expressions, tuples of them) with all that it holds changed, inner things first."""
+    made: Any = held
+    if isinstance(held, tuple):
+        made = tuple(_changed(one, change) for one in held)
+    elif dataclasses.is_dataclass(held) and not isinstance(held, type):
+        fields = {
+            one.name: _changed(getattr(held, one.name), change) for one in dataclasses.fields(held)
+        }
+        made = change(dataclasses.replace(held, **fields))
+    changed: Held = made
+    return changed

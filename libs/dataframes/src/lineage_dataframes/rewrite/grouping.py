@@ -1,0 +1,178 @@
+"""Outputs whose rows say by their own values which group each was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.plan import (
+    Aggregate,
+    Attribute,
+    Call,
+    Column,
+    Expression,
+    Filter,
+    Limit,
+    Literal,
+    Node,
+    Project,
+    Sort,
+    Window,
+    expressions_of,
+    within,
+)
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.rewrite.building import Builder
+from lineage_dataframes.rewrite.built import Leaf
+from lineage_dataframes.rewrite.choices import keeps_some
+from lineage_dataframes.rewrite.expressions import INFIX, Text, columns_in, subqueries_in
+from lineage_dataframes.rewrite.group_keys import is_unknown
+from lineage_dataframes.rewrite.windows import overs, running
+from lineage_dataframes.spark.literals import DOUBLES, comparable
+
+KEEP_VALUES = {"parquet", "orc"}
+"""Formats whose files give back the very values that were written."""
+
+OF_A_ROW = INFIX | {
+    "abs", "case", "cast", "coalesce", "concat", "day", "dayofmonth", "is not null", "is null", "lower", "ltrim", "month", "not",
+    "quarter", "rtrim", "substr", "substring", "trim", "trunc", "upper", "year",
+}  # fmt: skip
+"""Functions of one row's values that always give the same; aggregates are none."""
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """``leaf``: names a group by its key. ``places``: of the output's columns that hold the key.
+
+    ``terms``: where these hold but values made of the key, the same of a row that the group was made from.
+    """
+
+    leaf: Leaf
+    places: tuple[int, ...]
+    terms: tuple[str, ...] = ()
+
+
+def grouping_of(recipe: Recipe) -> Grouping | None:
+    """How an output's rows name the groups of the last aggregate, so that none need be computed anew.
+
+    None unless the aggregate's keys are columns of the output, with nothing between them but rows that are
+    chosen, ordered and renamed, can be computed anew, and the aggregate reads all rows of a group. Then no two output rows are of one group. So with the partitions of a window, unless
+    its rows name but a part of them (`running`).
+    """
+    found = _last_groups(recipe)
+    if found is None:
+        return None
+    place, above = found
+    node = recipe.plan[place]
+    keys: tuple[Expression, ...]
+    if isinstance(node, Aggregate):
+        if keeps_some(node):
+            return None
+        keys, held = node.keys, _by_column(node)
+    elif isinstance(node, Window) and overs(node) and not running(node):
+        below = recipe.plan[node.input].columns
+        keys, held = overs(node)[0].partition, {one.id: Column(one.id) for one in below}
+    else:
+        return None
+    for project in above:
+        held = {
+            id_: held[one.id]
+            for id_, one in _by_column(project).items()
+            if isinstance(one, Column) and one.id in held
+        }
+    places: list[int] = []
+    for key in keys:
+        named = [n for n, column in enumerate(recipe.columns) if held.get(column.id) == key]
+        if not named or not comparable(recipe.columns[named[0]].type):
+            return None
+        places.append(named[0])
+    if _unknown(recipe, node.input, keys):
+        return None
+    return Grouping(_leaf(place, len(places)), tuple(places))
+
+
+def derived_of(recipe: Recipe, text: Callable[[dict[int, str]], Text]) -> Grouping | None:
+    """How an output's rows name groups of the last aggregate by columns that are made of nothing but its keys, row by row.
+
+    None where there is none, or more than in `grouping_of` stands between. Several groups may have the same
+    values. ``text``: writes expressions, given the texts of columns.
+    """
+    last = _last_groups(recipe)
+    if last is None:
+        return None
+    place, above = last
+    node = recipe.plan[place]
+    if (
+        not isinstance(node, Aggregate)
+        or keeps_some(node)
+        or _unknown(recipe, node.input, node.keys)
+    ):
+        return None
+    # What no aggregate is in is made of keys.
+    held = {
+        id_: text({}).of(one)
+        for id_, one in _by_column(node).items()
+        if _of_a_row(one) and columns_in(one)
+    }
+    for project in above:
+        held = {
+            id_: text(held).of(one)
+            for id_, one in _by_column(project).items()
+            if _of_a_row(one) and set() < columns_in(one) <= held.keys()
+        }
+    found = {
+        held[column.id]: n
+        for n, column in reversed(list(enumerate(recipe.columns)))
+        if column.id in held and _is_compared(column)
+    }
+    if not found:
+        return None
+    return Grouping(_leaf(place, len(found)), tuple(found.values()), tuple(found))
+
+
+def _last_groups(recipe: Recipe) -> tuple[int, list[Project]] | None:
+    """The last node that no row passes one by one, and what computes columns above it, upwards.
+
+    None where rows name subqueries besides.
+    """
+    place, above = len(recipe.plan) - 1, list[Project]()
+    while isinstance(node := recipe.plan[place], Sort | Limit | Filter | Project):
+        if _reads_subqueries(node):
+            return None
+        if isinstance(node, Project):
+            above.insert(0, node)
+        place = node.input
+    return None if _reads_subqueries(node) else (place, above)
+
+
+def _unknown(recipe: Recipe, below: int, keys: Sequence[Expression]) -> bool:
+    """Whether a key can't be computed anew."""
+    try:
+        built = Builder(recipe).rows(below)
+    except RefusedError:
+        return True
+    return any(is_unknown(key, built) for key in keys)
+
+
+def _reads_subqueries(node: Node) -> bool:
+    return any(subqueries_in(one) for one in expressions_of(node))
+
+
+def _by_column(node: Project | Aggregate) -> dict[int, Expression]:
+    return {column.id: one for column, one in zip(node.columns, node.expressions, strict=True)}
+
+
+def _of_a_row(expression: Expression) -> bool:
+    return all(
+        isinstance(one, Column | Literal) or (isinstance(one, Call) and one.fn in OF_A_ROW)
+        for one in within(expression)
+    )
+
+
+def _is_compared(column: Attribute) -> bool:
+    return comparable(column.type) and column.type not in DOUBLES and "collate" not in column.type
+
+
+def _leaf(place: int, keys: int) -> Leaf:
+    return Leaf(place, (f"b{place}", *(f"b{place}_{n}" for n in range(keys))))

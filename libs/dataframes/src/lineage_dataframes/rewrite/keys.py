@@ -1,0 +1,167 @@
+"""Conditions that rows have keys which an earlier query gave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lineage_core.recipe.plan import Expression
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.rewrite.building import Builder
+from lineage_dataframes.spark import literals
+from lineage_dataframes.spark.pyspark_parts import frame_of
+
+LITERAL_KEYS_MAX = 40
+"""Up to this many keys stand in the query as constants, which Spark pushes down to the files."""
+
+VALUES_MAX = 200
+"""Up to this many values of a column do."""
+
+WHOLE_NUMBERS = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
+"""What ends a constant of these types."""
+
+
+def arrow_types(keys: pa.Table) -> list[str]:
+    """The Spark types of a table's columns, as DDL text."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = from_arrow_schema(keys.schema, prefer_timestamp_ntz=True)
+    return [field.dataType.simpleString() for field in schema]
+
+
+def distinct(keys: pa.Table) -> pa.Table:
+    """Each row of a table once.
+
+    Raises:
+        RefusedError: values of a column can't be compared.
+    """
+    if not keys.num_columns:
+        return keys
+    try:
+        return keys.group_by(keys.column_names, use_threads=False).aggregate([])
+    except pa.ArrowNotImplementedError as problem:
+        raise RefusedError(f"values of some keys can't be compared: {problem}") from problem
+
+
+def has_key(
+    session: SparkSession,
+    view: str,
+    terms: Sequence[str],
+    keys: pa.Table,
+    *,
+    last: Literal["<=>", "<=", ">="] = "<=>",
+) -> str:
+    """The condition that ``terms`` equal a row of ``keys``, of which there are as many columns.
+
+    NULLs equal, and doubles up to `literals.NEAR`. ``last``: how the last term compares. ``view``: the name of
+    the view that holds many keys.
+    """
+    kinds = arrow_types(keys)
+    places = range(len(terms))
+    if keys.num_rows <= LITERAL_KEYS_MAX:
+        return literals.any_of(
+            [
+                literals.all_of(
+                    [
+                        f"{terms[n]} {last} {literals.of_value(value, kinds[n])}"
+                        if last != "<=>" and n == places[-1]
+                        else literals.same(terms[n], value, kinds[n])
+                        for n, value in enumerate(row.values())
+                    ]
+                )
+                for row in keys.to_pylist()
+            ]
+        )
+    matches = [
+        f"{terms[n]} {last} k.k{n}"
+        if last != "<=>" and n == places[-1]
+        else equal(terms[n], f"k.k{n}", kinds[n])
+        for n in places
+    ]
+    exactly = places if last == "<=>" else places[:-1]
+    values = [one_of(terms[n], keys.column(n), kinds[n]) for n in exactly]
+    if last == "<=>" and all(values) and _any_with_any(keys):
+        return literals.all_of(values)
+    found = _in_view(session, view, keys, " AND ".join(matches))
+    return literals.all_of([*(one for one in values if one), found])
+
+
+def _any_with_any(keys: pa.Table) -> bool:
+    """Whether every value of a column is there with every one of each other's."""
+    return distinct(keys).num_rows == math.prod(len(one.unique()) for one in keys.columns)
+
+
+def one_of(term: str, values: pa.ChunkedArray[Any], kind: str) -> str:
+    """The condition that ``term`` has one of the values, which Spark pushes down further than a row's; none where they are many."""
+    if kind in literals.DOUBLES or not literals.comparable(kind) or "collate" in kind:
+        return ""
+    unique = values.unique()
+    if len(unique) > VALUES_MAX:
+        return ""
+    try:
+        listed = [_constant(one, kind) for one in unique.drop_null().to_pylist()]
+    except (RefusedError, ValueError, OverflowError):
+        # Python has no such date, or a constant no form.
+        return ""
+    found = [f"{term} IN ({', '.join(listed)})"] if listed else []
+    return literals.any_of([*found, f"{term} IS NULL"] if unique.null_count else found)
+
+
+def _constant(value: Any, kind: str) -> str:
+    """A value's text, short where there is a form for its type."""
+    if kind in WHOLE_NUMBERS and value >= 0:
+        return f"{value}{WHOLE_NUMBERS[kind]}"
+    return literals.text(value) if kind == "string" else literals.of_value(value, kind)
+
+
+def matches_key(
+    session: SparkSession,
+    view: str,
+    builder: Builder,
+    condition: Expression,
+    columns: Sequence[int],
+    keys: pa.Table,
+    names: Mapping[int, str],
+) -> str:
+    """A join's condition where the values of ``columns`` are a row of ``keys``.
+
+    ``names``: how other columns are called, where not as usual.
+    """
+    kinds = arrow_types(keys)
+    few = keys.num_rows <= LITERAL_KEYS_MAX
+    values = [row.values() for row in keys.to_pylist()] if few else []
+    apart = any(literals.stored_otherwise(one) for row in values for one in row)
+    if few and not apart:
+        rows = [
+            {
+                column: literals.of_value(value, kind)
+                for column, value, kind in zip(columns, row, kinds, strict=True)
+            }
+            for row in values
+        ]
+        return literals.any_of([builder.text({**names, **row}).of(condition) for row in rows])
+    held = {column: f"k.k{n}" for n, column in enumerate(columns)}
+    return _in_view(session, view, keys, builder.text({**names, **held}).of(condition))
+
+
+def key_view(session: SparkSession, view: str, keys: pa.Table) -> None:
+    """Make a view of keys, with the columns ``k0``, ``k1`` ..."""
+    numbered = keys.rename_columns([f"k{n}" for n in range(keys.num_columns)])
+    frame_of(session, numbered).createOrReplaceTempView(view)
+
+
+def _in_view(session: SparkSession, view: str, keys: pa.Table, condition: str) -> str:
+    key_view(session, view, keys)
+    return f"EXISTS (SELECT 1 FROM {view} AS k WHERE {condition})"
+
+
+def equal(left: str, right: str, kind: str) -> str:
+    """The condition that two terms of a type are the same value; NULLs equal, doubles up to `literals.NEAR`."""
+    if kind not in literals.DOUBLES:
+        return f"{left} <=> {right}"
+    near = f"abs({left} - {right}) <= {literals.NEAR!r} * greatest(abs({left}), abs({right}))"
+    return f"({left} <=> {right} OR {near})"

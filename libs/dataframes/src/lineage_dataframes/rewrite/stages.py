@@ -1,0 +1,175 @@
+"""The query that traces groups, given their keys.
+
+aggregate
+    The input rows whose grouping expressions equal a group's (NULLs equal). Where some can't be computed anew, those
+    whose others do, a superset.
+window
+    The input rows of the partition. Where no function looks past the current row and its peers, just those
+    that do not rank after the row; where some look at certain rows (lag, sliding frames), the whole
+    partition, a superset.
+semi and existence join
+    The right rows for which the condition holds with the left row's values.
+Python function over partitions or groups
+    All rows of its inputs, a superset.
+scalar subquery
+    The subquery's row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lineage_core.recipe.plan import Aggregate, Join, PythonRows, Window
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.rewrite.building import Builder
+from lineage_dataframes.rewrite.built import Built, Leaf
+from lineage_dataframes.rewrite.expressions import matched_by
+from lineage_dataframes.rewrite.group_keys import COARSE, key_terms, known_keys
+from lineage_dataframes.rewrite.keys import arrow_types, distinct, has_key, matches_key
+from lineage_dataframes.rewrite.windows import looks_at_some, overs, running, window_rank
+from lineage_dataframes.spark.literals import DOUBLES, NEAR
+
+KEYS = "lineage_keys"
+"""The view of a stage's keys."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """``select`` gives the ids of ``built``'s rows that groups were made from.
+
+    ``near``: the keys among which it compares doubles; ``select`` gives those of its rows, too (`NEAR_KEY`).
+    """
+
+    select: str
+    built: Built
+    reasons: tuple[str, ...] = ()
+    near: pa.Table | None = None
+
+    def keys_found(self, found: pa.Table) -> tuple[str, ...]:
+        """What the keys of the rows say of the witnesses: reasons why they may be too many.
+
+        Raises:
+            RefusedError: a group has no row now.
+        """
+        if self.near is None:
+            return ()
+        names = [f"{NEAR_KEY}{n}" for n in range(self.near.num_columns)]
+        there, asked = distinct(found.select(names)).num_rows, distinct(self.near).num_rows
+        if there < asked:
+            raise RefusedError("rows are grouped by a number that comes out differently each time")
+        return (
+            (f"groups whose keys differ by less than {NEAR:g} of their value",)
+            if there > asked
+            else ()
+        )
+
+
+NEAR_KEY = "lineage_key_"
+
+
+def stage_of(session: SparkSession, builder: Builder, leaf: Leaf, keys: pa.Table) -> Stage:
+    """The query for the groups that ``keys`` name, one a row."""
+    if leaf.subquery:
+        built = builder.build(leaf.of, ids=True)
+        return Stage(f"SELECT {_ids(built)} FROM {built.name}", built)
+    node = builder.recipe.plan[leaf.of]
+    if isinstance(node, Aggregate):
+        built = builder.build(node.input, ids=True)
+        known = known_keys(node, built)
+        terms = key_terms(builder.text(), known, built)
+        reasons = () if len(known) == len(node.keys) else (COARSE,)
+        return _restricted(session, built, built.name, terms, keys, reasons)
+    if isinstance(node, Window):
+        return _window(session, builder, node, keys)
+    if isinstance(node, PythonRows):
+        return _python_rows(builder, node)
+    assert isinstance(node, Join)
+    return _matches(session, builder, node, keys)
+
+
+def _window(session: SparkSession, builder: Builder, node: Window, keys: pa.Table) -> Stage:
+    built = builder.build(node.input, ids=True)
+    terms = [builder.text().of(one) for one in overs(node)[0].partition]
+    if not running(node):
+        reasons = (
+            ("a window function looks at some rows of its partition",)
+            if looks_at_some(node)
+            else ()
+        )
+        return _restricted(session, built, built.name, terms, keys, reasons)
+    # The frame of a row that ranks higher holds that of a lower one: the highest rank does for all.
+    names = keys.column_names
+    highest = keys.group_by(names[:-1], use_threads=False).aggregate([(names[-1], "max")])
+    highest = highest.select([*names[:-1], f"{names[-1]}_max"]).rename_columns(names)
+    ranked = f"(SELECT *, {window_rank(builder.text(), node)} AS lineage_rank FROM {built.name})"
+    return _restricted(session, built, ranked, [*terms, "lineage_rank"], highest, up_to=True)
+
+
+def _restricted(
+    session: SparkSession,
+    built: Built,
+    of: str,
+    terms: list[str],
+    keys: pa.Table,
+    reasons: tuple[str, ...] = (),
+    *,
+    up_to: bool = False,
+) -> Stage:
+    """The rows of ``of`` whose ``terms`` equal a row of ``keys`` (the last: at most that, where ``up_to``)."""
+    if not terms:
+        return Stage(f"SELECT {_ids(built)} FROM {of} AS r", built, reasons)
+    condition = has_key(session, KEYS, terms, keys, last="<=" if up_to else "<=>")
+    listed, near = _ids(built), None
+    compared = keys.drop_columns(keys.column_names[-1:]) if up_to else keys
+    if DOUBLES & set(arrow_types(compared)):
+        # Zeros of both signs are one key.
+        named = [
+            f"{f'{term} + 0' if kind in DOUBLES else term} AS {NEAR_KEY}{n}"
+            for n, (term, kind) in enumerate(
+                zip(terms[: compared.num_columns], arrow_types(compared), strict=True)
+            )
+        ]
+        listed, near = ", ".join([listed, *named]), compared
+    return Stage(f"SELECT {listed} FROM {of} AS r WHERE {condition}", built, reasons, near)
+
+
+def _matches(session: SparkSession, builder: Builder, node: Join, keys: pa.Table) -> Stage:
+    built = builder.build(node.right, ids=True)
+    select = f"SELECT {_ids(built)} FROM {built.name} AS r"
+    if node.condition is None:
+        return Stage(select, built)
+    columns = matched_by(builder.recipe, node)
+    condition = matches_key(session, KEYS, builder, node.condition, columns, keys, {})
+    return Stage(f"{select} WHERE {condition}", built)
+
+
+def inputs_built(builder: Builder, node: PythonRows) -> list[Built]:
+    """All rows that may have had a part in what a Python function made, of each input."""
+    try:
+        # Tried apart: what a refused attempt leaves in a builder is not to be checked.
+        for place in node.inputs:
+            Builder(builder.recipe).build(place, ids=True)
+    except RefusedError:
+        # More rows than the job's are no harm where all of them are witnesses.
+        return [builder.build(place, ids=True, top=True) for place in node.inputs]
+    return [builder.build(place, ids=True) for place in node.inputs]
+
+
+def _python_rows(builder: Builder, node: PythonRows) -> Stage:
+    inputs = inputs_built(builder, node)
+    every = list(dict.fromkeys(name for one in inputs for name in one.ids))
+    parts = []
+    for one in inputs:
+        held = set(one.ids)
+        named = [name if name in held else f"NULL AS {name}" for name in every]
+        parts.append(f"SELECT {', '.join(named) or 'true AS nothing'} FROM {one.name}")
+    built = Built("", (), tuple(leaf for one in inputs for leaf in one.leaves))
+    reason = f"which rows {node.name} used of those it was given, {node.why}, can't be known"
+    return Stage(" UNION ALL ".join(parts), built, (reason,))
+
+
+def _ids(built: Built) -> str:
+    return ", ".join(built.ids) or "true AS nothing"

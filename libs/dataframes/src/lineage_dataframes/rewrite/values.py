@@ -1,0 +1,85 @@
+"""Conditions that columns have values which somebody typed."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lineage_dataframes.errors import RefusedError, RowError
+from lineage_dataframes.spark import literals
+
+Values = Sequence[tuple[str, str | None]]
+"""Columns by name and the text of their values; None is NULL."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A column: what people call it, its text in a query, its type."""
+
+    name: str
+    text: str
+    kind: str
+
+
+def chosen(columns: Sequence[Named], values: Values) -> list[tuple[Named, str | None]]:
+    """The columns that are meant, each with its value.
+
+    Raises:
+        RowError: there is no such column, or several.
+    """
+    names = [one.name for one in columns]
+    return [(columns[place_named(names, name)], value) for name, value in values]
+
+
+def condition(session: SparkSession, terms: Sequence[tuple[Named, str | None]]) -> str:
+    """The condition that columns have these values; doubles match up to `literals.NEAR`.
+
+    Raises:
+        RowError: a text is no value of its column's type.
+        RefusedError: values of such a type can't be compared.
+    """
+    return literals.all_of([_same(session, column, value) for column, value in terms])
+
+
+def place_named(names: Sequence[str], name: Any) -> int:
+    """The place of the column that a name means; where none is called just that, whatever its case.
+
+    Raises:
+        RowError: there is no such column, or several.
+    """
+    found = [place for place, one in enumerate(names) if one == name]
+    if not found and isinstance(name, str):
+        found = [place for place, one in enumerate(names) if one.lower() == name.lower()]
+    if not found:
+        raise RowError(f"there is no column {name!r}; there are {', '.join(names)}")
+    if len(found) > 1:
+        raise RowError(f"several columns are called {name!r}")
+    return found[0]
+
+
+def _same(session: SparkSession, column: Named, value: str | None) -> str:
+    if not literals.comparable(column.kind):
+        raise RefusedError(f"values of {column.name} ({column.kind}) can't be compared")
+    if value is None:
+        return f"{column.text} IS NULL"
+    return literals.same(column.text, read_text(session, value, column), column.kind)
+
+
+def read_text(session: SparkSession, text: str, column: Named) -> Any:
+    """The value of a column that a text says.
+
+    Raises:
+        RowError: it says none.
+    """
+    if column.kind.startswith("string"):
+        return text
+    query = f"SELECT try_cast({literals.text(text)} AS {column.kind}) AS value"
+    value = session.sql(query).collect()[0].value
+    rounded = isinstance(value, decimal.Decimal) and value != decimal.Decimal(text.strip())
+    if value is None or rounded:
+        raise RowError(f"{text!r} is no value of {column.name}, which is {column.kind}")
+    return value

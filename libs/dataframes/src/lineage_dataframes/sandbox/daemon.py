@@ -1,0 +1,59 @@
+"""PySpark's worker daemon where Spark is confined: it listens on a port that Spark may connect to, and connects to nothing.
+
+Set as ``spark.python.daemon.module``. What its workers run may be the code of a job.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import types
+from typing import Any
+
+from lineage_dataframes.sandbox.kernel import has_seccomp, refuse_connections
+from lineage_dataframes.sandbox.names import PORTS
+from lineage_dataframes.sandbox.withheld import watch
+
+
+class Listening(socket.socket):
+    """A socket that takes one of these ports where any would do."""
+
+    def bind(self, address: Any) -> None:
+        """As any socket's.
+
+        Raises:
+            OSError: all ports are taken.
+        """
+        host, port, *rest = address
+        ports = [int(one) for one in os.environ.get(PORTS, "").split(",") if one]
+        if port or not ports:
+            super().bind(address)
+            return
+        for one in ports:
+            try:
+                super().bind((host, one, *rest))
+                return
+            except OSError as problem:
+                if problem.errno != errno.EADDRINUSE:
+                    raise
+        raise OSError(errno.EADDRINUSE, "all ports for workers are taken")
+
+
+def run() -> None:
+    """Be the daemon."""
+    # Not above: who starts Spark needs this module's name alone, and the daemon's imports take a while.
+    import pyspark.daemon
+
+    if has_seccomp():
+        refuse_connections()
+    daemon: Any = pyspark.daemon
+    daemon.socket = types.SimpleNamespace(
+        **{**vars(socket), "socket": Listening},
+    )
+    watch()
+    daemon.manager()
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,136 @@
+"""Ends Python functions that ask for what a confined Spark does not have: their values might be others than the job's were.
+
+A function that reads a table of prices, or a variable of the environment, and takes a default where there is none, would
+give another value in a trace, and nobody would see that. Looked at is what Python itself opens, connects to and reads of
+the environment; what libraries written in C open by themselves fails with their own errors.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterable
+from types import FrameType
+from typing import Any
+
+from lineage_dataframes.sandbox.names import NAMES, SANDBOX
+
+HARMLESS = {
+    "COLORTERM", "COLUMNS", "DISPLAY", "EDITOR", "FORCE_COLOR", "INVOCATION_ID", "LINES", "MAIL", "NO_COLOR", "OLDPWD",
+    "PAGER", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "VIRTUAL_ENV", "_",
+}  # fmt: skip
+_OF_OTHERS = (
+    "CONDA_",
+    "GIT_",
+    "LINEAGE_",
+    "PYSPARK_",
+    "PYTEST_",
+    "PYTHON",
+    "SPARK_",
+    "SSH_",
+    "XDG_",
+)
+"""Variables that decide nothing of a value, or that a worker has from Spark."""
+_CONNECTING = {
+    "socket.connect",
+    "socket.getaddrinfo",
+    "socket.gethostbyname",
+    "socket.sendto",
+    "socket.sendmsg",
+}
+_LISTING = {"os.listdir", "os.scandir"}
+LOOKED_AT = 3
+"""Callers that are looked at for Python's own: `linecache` opens files through `tokenize`."""
+
+
+class WithheldError(BaseException):
+    """A function asks for what is withheld.
+
+    It is no `Exception`: code that takes a default after any error would go on.
+    """
+
+
+def names_of(variables: Iterable[str], kept: Callable[[str], bool]) -> str:
+    """Names of variables that a worker is not given and that may matter to a function, as `watch` reads them."""
+    found = (one for one in variables if one not in HARMLESS and not one.startswith(_OF_OTHERS))
+    return ",".join(sorted(one for one in found if "," not in one and not kept(one)))
+
+
+def watch() -> None:
+    """End whatever asks for something withheld from here on, in this process and those that it forks."""
+    withheld = {one for one in os.environ.pop(NAMES, "").split(",") if one}
+    environment: Any = os.environ
+    environment.__class__ = _watched(withheld)
+    sys.addaudithook(_Hook())
+
+
+def _watched(withheld: Collection[str]) -> type[Any]:
+    class Watched(os._Environ[str]):
+        """The environment, which tells what is not in it for its own sake."""
+
+        def __getitem__(self, name: str) -> str:
+            try:
+                return super().__getitem__(name)
+            except KeyError:
+                if name in withheld:
+                    raise WithheldError(
+                        f"a Python function asks for the variable {name} of the environment, {_LIFTED}"
+                    ) from None
+                raise
+
+    return Watched
+
+
+_LIFTED = (
+    f"which it does not have where traces are confined; {SANDBOX}=off starts them as they were"
+)
+
+
+class _Hook:
+    """Hears of what Python is about to do."""
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+
+    def __call__(self, event: str, given: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = given
+            if isinstance(path, (str, bytes)) and flags & os.O_ACCMODE != os.O_WRONLY:
+                self._look(path)
+        elif event in _CONNECTING:
+            raise WithheldError(f"a Python function asks for the network, {_LIFTED}")
+        elif event in _LISTING and isinstance(given[0], (str, bytes)):
+            self._look(given[0])
+
+    def _look(self, path: str | bytes) -> None:
+        """See that a file or folder which may be opened outside of the sandbox may be here."""
+        if getattr(self._own, "looks", False) or _is_of_python():
+            return
+        self._own.looks = True
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+        except PermissionError:
+            # Modes and owners as they are say yes: it is the sandbox that says no.
+            if os.geteuid() == 0 or os.access(path, os.R_OK):
+                raise WithheldError(
+                    f"a Python function asks for {os.fsdecode(path)}, {_LIFTED}"
+                ) from None
+        except (OSError, ValueError):
+            pass
+        finally:
+            self._own.looks = False
+
+
+def _is_of_python() -> bool:
+    """Whether Python looks for a module, or for the text of a line that it shows: neither decides a value."""
+    frame: FrameType | None = sys._getframe(3)
+    for _ in range(LOOKED_AT):
+        if frame is None:
+            break
+        if frame.f_code.co_filename.startswith("<frozen importlib") or (
+            frame.f_globals.get("__name__") == "linecache"
+        ):
+            return True
+        frame = frame.f_back
+    return False

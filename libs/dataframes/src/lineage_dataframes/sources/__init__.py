@@ -1,0 +1,1 @@
+"""Sources of recipes: files, tables and databases as views whose rows know where they stand."""

@@ -1,0 +1,188 @@
+"""Whether the files that a job read still are what they were."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lineage_core.recipe.document import DELTA, ICEBERG, File, Source
+from lineage_dataframes.errors import ChangedSourceError, RefusedError
+from lineage_dataframes.sandbox.starting import check_reach, explained
+from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, active, reason_of
+from lineage_query.rows.reader import RowReader
+from lineage_query.rows.standing import Standing
+from lineage_store.paths import RowsError, plain_path, split_scheme
+
+_READER = RowReader()
+"""It keeps the checksums of files by what their file system says of them."""
+_PATTERN = re.compile(r"[\\{}\[\]*?]")
+
+IMMUTABLE = {
+    DELTA: "VACUUM deletes files that just earlier versions of a table need",
+    ICEBERG: "where snapshots expire, files that just they need are deleted",
+}
+"""Formats whose files are never written again, and why one may be gone: their times don't matter."""
+
+
+@contextmanager
+def reading_version(spark: SparkSession, version: str, needs: str) -> Iterator[None]:
+    """A table is read in a version. ``needs``: what to say where Spark has no reader for it.
+
+    Raises:
+        RefusedError: it has none.
+        ChangedSourceError: the version is gone.
+    """
+    try:
+        # Readers of tables go by the settings and catalogs of the active session.
+        with active(spark):
+            yield
+    except SPARK_ERRORS as problem:
+        said = explained(problem, reason_of(problem))
+        if "DATA_SOURCE_NOT_FOUND" in said:
+            raise RefusedError(needs) from problem
+        raise ChangedSourceError(f"{version} is gone: {said}") from problem
+
+
+def check_unchanged(spark: SparkSession, source: Source) -> None:
+    """See that every file has the content that the job read: by its checksum where one was taken, else by size and time.
+
+    Raises:
+        ChangedSourceError: one has not, or is gone. Its rows may stand elsewhere now.
+    """
+    elsewhere = check_here(source)
+    if elsewhere:
+        _check_remote(spark, source, elsewhere)
+
+
+def check_here(source: Source) -> list[File]:
+    """As :func:`check_unchanged`, of the files of this machine; gives the others.
+
+    Raises:
+        ChangedSourceError: as there.
+    """
+    changes, elsewhere = changes_here(source, most=1)
+    for change in changes:
+        raise ChangedSourceError(change.said)
+    return elsewhere
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file that is not any more what a job read or wrote. ``said``: what is known of it then and now."""
+
+    file: File
+    gone: bool
+    said: str
+
+
+def changes_here(source: Source, most: int | None = None) -> tuple[list[Change], list[File]]:
+    """The files of this machine that are not what they were (the first ``most`` of them), and those elsewhere."""
+    return _changes(source.files, source.format, most)
+
+
+def standing_here(files: Iterable[File], kind: str) -> Standing:
+    """How the files of an output in a format stand now, as far as this machine can tell."""
+    changes, elsewhere = _changes(files, kind)
+    if changes:
+        return "gone" if any(one.gone for one in changes) else "changed"
+    return "unknown" if elsewhere else "same"
+
+
+def _changes(
+    files: Iterable[File], kind: str, most: int | None = None
+) -> tuple[list[Change], list[File]]:
+    changes: list[Change] = []
+    elsewhere: list[File] = []
+    for file in files:
+        path = local_path(file.path)
+        if path is None:
+            elsewhere.append(file)
+            continue
+        change = _change(kind, file, path)
+        if change is not None:
+            changes.append(change)
+        if len(changes) == most:
+            break
+    return changes, elsewhere
+
+
+def _change(kind: str, file: File, path: Path) -> Change | None:
+    try:
+        now = path.stat()
+        if not stat.S_ISREG(now.st_mode):
+            # Spark would read whatever lies below a folder, and wait for who writes to a pipe.
+            return Change(file, False, f"{plain_path(file.path)} is no file")
+        if not file.checksum or kind in IMMUTABLE:
+            return _by_state(kind, file, now.st_size, now.st_mtime_ns // 1_000_000)
+        if now.st_size == file.size and _READER.checksum(str(path)) == file.checksum:
+            # Of a file that was only touched just the time is another.
+            return None
+    except (FileNotFoundError, NotADirectoryError):
+        return _gone(kind, file)
+    except (OSError, RowsError) as problem:
+        return Change(file, False, f"{plain_path(file.path)} can't be compared: {problem}")
+    said = f"{_written_since(file, now.st_size, now.st_mtime_ns // 1_000_000)}; it has another checksum"
+    return Change(file, False, said)
+
+
+def local_path(path: str) -> Path | None:
+    """The path of a file of this machine, of which Hadoop says ``file:/...``; None of any other."""
+    scheme, rest = split_scheme(path)
+    return Path(rest) if scheme == "file" else None
+
+
+def literal_path(path: str) -> str:
+    """A file's path for Spark to read, which takes some signs for patterns of names."""
+    return _PATTERN.sub(r"\\\g<0>", path)
+
+
+def _check_remote(spark: SparkSession, source: Source, files: list[File]) -> None:
+    check_reach([replace(source, files=tuple(files))])
+    try:
+        listed = spark.read.format("binaryFile").load([literal_path(file.path) for file in files])
+        found = listed.select("path", "length", F.unix_millis("modificationTime")).collect()
+    except SPARK_ERRORS as problem:
+        raise ChangedSourceError(
+            f"files of a source can't be read: {explained(problem, reason_of(problem))}"
+        ) from problem
+    there = {path: (size, mtime) for path, size, mtime in found}
+    for file in files:
+        state = there.get(file.path)
+        change = (
+            _gone(source.format, file) if state is None else _by_state(source.format, file, *state)
+        )
+        if change is not None:
+            raise ChangedSourceError(change.said)
+
+
+def _gone(kind: str, file: File) -> Change:
+    why = f": {IMMUTABLE[kind]}" if kind in IMMUTABLE else ""
+    return Change(file, True, f"{plain_path(file.path)} is gone{why}")
+
+
+def _by_state(kind: str, file: File, size: int, mtime: int) -> Change | None:
+    if kind in IMMUTABLE:
+        mtime = file.mtime
+    if (size, mtime) == (file.size, file.mtime):
+        return None
+    told = "" if size != file.size else "; no checksum tells whether its content is the same"
+    return Change(file, False, f"{_written_since(file, size, mtime)}{told}")
+
+
+def _written_since(file: File, size: int, mtime: int) -> str:
+    then = f"{file.size:,} bytes of {when(file.mtime)}"
+    path, now = plain_path(file.path), f"{size:,} bytes of {when(mtime)}"
+    return f"{path} was written since the job ran: then {then}, now {now}"
+
+
+def when(mtime: int) -> str:
+    """A time in milliseconds since 1970 for people."""
+    return datetime.datetime.fromtimestamp(mtime / 1000, datetime.UTC).isoformat(" ", "seconds")

@@ -1,0 +1,51 @@
+"""Rows of Apache Iceberg's tables in the snapshot that the job read.
+
+A table is read by the file of metadata that was noted, which is never written again and says all of the snapshot: a
+trace needs no catalog. Iceberg tells file and place of each row, whatever rows are deleted.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lineage_core.recipe.document import ICEBERG, Source
+from lineage_dataframes.errors import ChangedSourceError, RefusedError
+from lineage_dataframes.sources.changed import reading_version
+from lineage_dataframes.sources.schemas import schema_of_text
+from lineage_dataframes.spark import literals
+
+
+def rows(spark: SparkSession, source: Source, file: str, row: str) -> DataFrame:
+    """The rows of a snapshot that are in the source's files, with columns for the file and the row's place in it.
+
+    Raises:
+        RefusedError: Spark has no Iceberg, or the snapshot's columns are others.
+        ChangedSourceError: the snapshot is gone.
+    """
+    if spark.version.startswith("3."):
+        raise RefusedError(f"{source.name} is a table of Iceberg: it takes Spark 4.1 to read it")
+    schema = schema_of_text(source.schema)
+    columns = [F.col(literals.quoted(one.name)) for one in schema]
+    needs = f"{source.name} is a table of Iceberg: Spark needs Iceberg's jar to read it"
+    with reading_version(spark, f"snapshot {source.version} of {source.name}", needs):
+        frame = _read(spark, source)
+        files = {one.file_path for one in _read(spark, source, "#files").collect()}
+    noted = {one.path for one in source.files}
+    if not noted <= files:
+        raise ChangedSourceError(f"{source.name} was made anew: its metadata is of other files")
+    named = frame.select(*columns, F.col("_file").alias(file), F.col("_pos").alias(row))
+    kinds = [one.dataType.simpleString() for one in named.schema][: len(columns)]
+    if kinds != [one.dataType.simpleString() for one in schema]:
+        raise RefusedError(f"columns of {source.name} had other types when the job ran")
+    return named if noted == files else named.where(F.col(file).isin(sorted(noted)))
+
+
+def _read(spark: SparkSession, source: Source, what: str = "") -> DataFrame:
+    """The snapshot's rows, or ``what`` Iceberg knows of it."""
+    reader = spark.read.format(ICEBERG)
+    if source.options["latest"] != "true":
+        # Its columns are then those that the snapshot was written with.
+        reader = reader.option("versionAsOf", source.version or "")
+    frame = reader.load(source.options["metadata"] + what)
+    return frame.where("content = 0").select("file_path") if what else frame

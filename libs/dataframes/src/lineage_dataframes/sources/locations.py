@@ -1,0 +1,128 @@
+"""Rows of files as a person names them: ``path:line`` of text files, ``path#row`` of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lineage_core.recipe.document import HIVE_TEXT, JDBC, Recipe, Source
+from lineage_dataframes.errors import NoMatchError, RefusedError
+from lineage_dataframes.sources import jdbc
+from lineage_dataframes.sources.changed import literal_path, local_path
+from lineage_dataframes.sources.splits import WHOLE_FILES
+from lineage_dataframes.sources.text_records import NO_LINES, has_lines, headers, text_of
+from lineage_dataframes.sources.views import ROW, view_of
+from lineage_dataframes.sources.witnesses import Witnesses
+from lineage_dataframes.spark.connected import new_session
+from lineage_dataframes.spark.pyspark_parts import table_of
+
+EACH_LINE = {"text", HIVE_TEXT}
+"""Formats each line of which is a row, whatever it holds."""
+
+NOT_BLANK = {"csv": r"[^\x00-\x20]", "json": r"[^ \t\r\n]"}
+"""What makes a line a record: readers skip lines of nothing but what each takes for white space."""
+
+ARRAY = r"^[\x00-\x20\uFEFF]*\["
+"""A line of JSON that may be several rows, or none."""
+
+
+def locations(spark: SparkSession, recipe: Recipe, witnesses: Witnesses) -> Iterator[str]:
+    """The witnesses' names, file by file, in order: lines count from 1, other rows from 0."""
+    for (place, path), ordinals in sorted(witnesses.rows.items(), key=lambda one: one[0][1]):
+        source = None if place is None else recipe.sources[place]
+        yield from names_of(spark, source, path, ordinals)
+
+
+def names_of(
+    spark: SparkSession,
+    source: Source | None,
+    path: str,
+    ordinals: NDArray[np.uint64],
+    shown: str = "",
+) -> list[str]:
+    """The names of rows of one file; ``ordinals`` ascend. ``shown``: what the file is called, if not by its path."""
+    if source is not None and source.format == JDBC:
+        return jdbc.names(view_of(new_session(spark), source), source, ROW, ordinals)
+    local = local_path(path)
+    name = shown or (path if local is None or source is None else str(local))
+    if source is not None and has_lines(source):
+        return [f"{name}:{line}" for line in lines_of(spark, source, path, ordinals).tolist()]
+    return [f"{name}#{row}" for row in ordinals.tolist()]
+
+
+def lines_of(
+    spark: SparkSession, source: Source, path: str, ordinals: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """The lines, from 1, at which rows of a file stand; ``ordinals`` ascend."""
+    if source.format in EACH_LINE:
+        return ordinals + np.uint64(1)
+    file = text_of(source, path)
+    if file is not None:
+        wanted = ordinals.astype(np.int64) + headers(source)
+        return (file.rows_of(wanted) + 1).astype(np.uint64)
+    session, records = _records(spark, source, path)
+    wanted = (ordinals + np.uint64(headers(source))).tolist()
+    keys = session.createDataFrame([(one,) for one in wanted], "wanted bigint")
+    found = records.join(F.broadcast(keys), F.col("record") == F.col("wanted"), "leftsemi")
+    return np.array(sorted(row.line + 1 for row in found.collect()), np.uint64)
+
+
+def lines_of_file(spark: SparkSession, source: Source, path: str) -> NDArray[np.uint64] | None:
+    """The line, from 1, of every row of a file, in order; None where row and line go together."""
+    if source.format in EACH_LINE:
+        return None
+    file = text_of(source, path)
+    if file is not None:
+        rows = np.concatenate([np.zeros(0, np.int64), *(one.rows for one in file.records())])
+        return (rows[headers(source) :] + 1).astype(np.uint64)
+    _, records = _records(spark, source, path)
+    found = table_of(records.select("line"))["line"].to_numpy()
+    return (np.sort(found)[headers(source) :] + 1).astype(np.uint64)
+
+
+def ordinal_of(spark: SparkSession, source: Source, path: str, line: int) -> int:
+    """The ordinal, from 0, of the row at a line of a file, from 1.
+
+    Raises:
+        NoMatchError: no row stands there: a blank line, a comment, the header, or past the end.
+    """
+    if source.format in EACH_LINE:
+        return line - 1
+    file = text_of(source, path)
+    if file is not None:
+        record = file.record_at(line - 1)
+    else:
+        _, records = _records(spark, source, path)
+        found = records.where(F.col("line") == line - 1).collect()
+        record = found[0].record if found else None
+    if record is None or record < headers(source):
+        raise NoMatchError(f"{path}:{line} is no row")
+    return record - headers(source)
+
+
+def _records(spark: SparkSession, source: Source, path: str) -> tuple[SparkSession, DataFrame]:
+    """The lines of a file that are records, the header among them, both numbered from 0."""
+    session = new_session(spark)
+    for name, value in WHOLE_FILES.items():
+        session.conf.set(name, value)
+    lines = session.read.text(literal_path(path)).select("value", _number().alias("line"))
+    if source.format == "json" and lines.where(F.col("value").rlike(ARRAY)).take(1):
+        raise RefusedError(f"{path}: {NO_LINES}")
+    return session, lines.where(_is_record(source)).select("line", _number().alias("record"))
+
+
+def _number() -> Column:
+    """The running number in the one partition that the file is."""
+    return F.monotonically_increasing_id()
+
+
+def _is_record(source: Source) -> Column:
+    there = F.col("value").rlike(NOT_BLANK[source.format])
+    comment = source.options.get("comment", "")
+    if source.format == "csv" and comment:
+        there = there & ~F.col("value").startswith(F.lit(comment))
+    return there

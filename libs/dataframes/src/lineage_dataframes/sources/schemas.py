@@ -1,0 +1,64 @@
+"""Schemas of recipes, which are text of somebody else, as PySpark's."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from lineage_dataframes.errors import RefusedError
+
+NONE = '{"type":"struct","fields":[]}'
+"""No columns."""
+DEFAULT = "EXISTS_DEFAULT"
+"""In a field's metadata, the value of rows whose file does not have the column: SQL, which Spark computes."""
+_CONSTANT = re.compile(
+    r"(?i:(?:(?:date|timestamp(?:_ntz|_ltz)?|x) ?)?'(?:[^'\\$]|\\[^$])*'|[-+]?[0-9.]+(?:e[-+]?[0-9]+)?[a-z]{0,2}|null|true|false)"
+)
+
+
+def schema_of_text(text: str, more: str = "") -> StructType:
+    """The columns of a schema in Spark's JSON form, and those of ``more`` where there are any.
+
+    A column of a type that a class makes of another (a user-defined one) has that other type, as its values are kept:
+    PySpark would import the module that the text names, and run code that stands in it (Spark 3.5).
+
+    Raises:
+        RefusedError: a text is no schema.
+    """
+    try:
+        fields = [field for one in (text, more or NONE) for field in json.loads(one)["fields"]]
+        schema: StructType = StructType.fromJson(_plain({"type": "struct", "fields": fields}))
+    except RefusedError:
+        raise
+    except Exception as problem:
+        # PySpark raises what it comes upon.
+        raise RefusedError(f"a source's schema can't be read: {problem}") from problem
+    return schema
+
+
+def _plain(raw: Any) -> Any:
+    """A type in Spark's JSON form without classes: of each kind just what belongs to it."""
+    if isinstance(raw, str):
+        return raw
+    match raw["type"]:
+        case "struct":
+            return {"type": "struct", "fields": [_field(one) for one in raw["fields"]]}
+        case "array":
+            return {**raw, "elementType": _plain(raw["elementType"])}
+        case "map":
+            kinds = {name: _plain(raw[name]) for name in ("keyType", "valueType")}
+            return {**raw, **kinds}
+        case "udt":
+            return _plain(raw["sqlType"])
+        case kind:
+            raise RefusedError(f"a source's schema has a type of another kind: {kind!r}")
+
+
+def _field(raw: Any) -> Any:
+    default = raw.get("metadata", {}).get(DEFAULT)
+    if default is not None and not _CONSTANT.fullmatch(default):
+        raise RefusedError(f"a column of a source has a default that is no constant: {default!r}")
+    return {**raw, "type": _plain(raw["type"])}

@@ -1,0 +1,22 @@
+"""What files of a format give back of the values that were written into them."""
+
+from __future__ import annotations
+
+from lineage_dataframes.spark import literals
+
+BLANKS = "".join(map(chr, range(ord(" ") + 1)))
+"""What CSV's writer takes from both ends of a text."""
+LOSES_TEXTS = frozenset({"csv", "text"})
+"""Formats that give an empty text and NULL back as one; CSV trims texts, too."""
+TEXTS = ("string", "char", "varchar")
+
+
+def loses(kind: str, written: str | None) -> bool:
+    """Whether several values of a type are one in files of a format; ``written``: None for values in no file."""
+    return written in LOSES_TEXTS and kind.startswith(TEXTS)
+
+
+def as_written(term: str, written: str | None) -> str:
+    """A text, a term of SQL, as files of a format that `loses` some give it back, but for NULL, which is empty here."""
+    held = f"coalesce({term}, '')"
+    return f"trim(BOTH {literals.text(BLANKS)} FROM {held})" if written == "csv" else held

@@ -1,0 +1,111 @@
+"""A Spark of one's own, for who has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from lineage_dataframes.errors import NoSparkError
+from lineage_dataframes.sandbox import starting
+from lineage_dataframes.sandbox.names import SANDBOX
+from lineage_dataframes.spark.class_archive import class_archive
+from lineage_dataframes.spark.connected import SCHEME, connect
+from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, connected
+
+
+def start_spark(
+    master: str, folder: Path, *, archived: bool = False, roots: Sequence[str] | None = None
+) -> SparkSession:
+    """Spark's session of this process, or a new one, which is confined where the settings ask for it (`lineage_dataframes.sandbox`).
+
+    Args:
+        master: as Spark has it, or the address of a server of Spark Connect.
+        folder: where Spark may write; one that is confined has a folder of its own.
+        archived: where there is no archive of Spark's classes yet, its Java writes one when it ends.
+        roots: folders, or prefixes, below which files are read; None: those of the settings, or nearly all.
+
+    Raises:
+        NoSparkError: Spark does not start, or can't be confined as it has to be.
+    """
+    if master.startswith(SCHEME):
+        starting.prepare(master, roots)
+        return connect(master)
+    settings = {"spark.app.name": "lineage trace", "spark.master": master}
+    sandbox = None
+    try:
+        if SparkContext._active_spark_context is not None:
+            starting.check_active()
+        else:
+            settings |= {**QUIET, "spark.sql.warehouse.dir": str(folder)}
+            if master.startswith("local"):
+                settings |= dict.fromkeys(LOCAL, "127.0.0.1")
+            sandbox = starting.prepare(master, roots)
+        if sandbox is not None:
+            settings |= sandbox.settings()
+        with class_archive(archived=archived, confined=None if sandbox is None else sandbox.folder):
+            if sandbox is not None:
+                starting.launch(sandbox, settings)
+            session = SparkSession.builder.config(map=dict(settings)).getOrCreate()
+    except (*SPARK_ERRORS, OSError) as problem:
+        hint = "" if sandbox is None else UNCONFINED
+        raise NoSparkError(str(problem), hint) from problem
+    if sandbox is not None:
+        starting.settle(session.sparkContext)
+    return session
+
+
+def is_well(spark: SparkSession) -> bool:
+    """Whether a session's Spark still runs: a query that takes more memory than there is ends its Java. Of Spark Connect not known."""
+    if connected(spark):
+        return True
+    context: Any = spark.sparkContext
+    process = getattr(context._gateway, "proc", None)
+    if process is not None and process.poll() is not None:
+        return False
+    try:
+        return not context._jsc.sc().isStopped()
+    except (Py4JError, OSError, AttributeError):
+        return False
+
+
+def left_behind(spark: SparkSession) -> int:
+    """Tasks that go on although their queries have ended: what a task computes of one row is not interrupted."""
+    context: Any = spark.sparkContext
+    try:
+        tracker = context._jsc.sc().statusTracker()
+        running = sum(one.numRunningTasks() for one in tracker.getExecutorInfos())
+        stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
+        return int(running - sum(one.get().numActiveTasks() for one in stages if one.isDefined()))
+    except (Py4JError, OSError, AttributeError):
+        # It has ended itself.
+        return 0
+
+
+def end_now(spark: SparkSession) -> None:
+    """End the Spark of this process and its Java, whatever they are busy with: what waits for an answer gets an error.
+
+    :func:`start_spark` starts another one then.
+    """
+    starting.kill_java()
+    context: Any = spark.sparkContext
+    # Its Java is not asked any more.
+    context._jsc = None
+    context.stop()
+
+
+UNCONFINED = (
+    f"where it fails because it is confined, {SANDBOX}=off starts it with all rights of its user"
+)
+QUIET = {
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+LOCAL = ("spark.driver.bindAddress", "spark.driver.host")
+"""Settings by which a Spark of this machine listens to this machine alone."""

@@ -1,0 +1,1 @@
+"""Traces of rows by recipes, and the Spark sessions that compute them."""

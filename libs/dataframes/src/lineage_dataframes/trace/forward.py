@@ -1,0 +1,269 @@
+"""Tracing rows of sources forward to the output rows that were made from them.
+
+The queries are those of tracing back, asked from the other end: of each group's input, which keys do rows
+have that were made from the given ones? The rows that name such a group, or a given row itself, are affected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.plan import Aggregate, Join, PythonRows, Scan, Window
+from lineage_dataframes.errors import RefusedError, TiedError
+from lineage_dataframes.rewrite.building import Builder
+from lineage_dataframes.rewrite.built import Built, Leaf
+from lineage_dataframes.rewrite.expressions import columns_in, matched_by
+from lineage_dataframes.rewrite.functions import Runnable, register, runnable
+from lineage_dataframes.rewrite.group_keys import COARSE, key_terms, known_keys
+from lineage_dataframes.rewrite.keys import arrow_types, distinct, has_key, matches_key
+from lineage_dataframes.rewrite.stages import inputs_built
+from lineage_dataframes.rewrite.windows import looks_at_some, overs, running, window_rank
+from lineage_dataframes.sources.jdbc import said_of_now
+from lineage_dataframes.sources.unknown import UNKNOWN
+from lineage_dataframes.sources.views import files_of
+from lineage_dataframes.spark import literals
+from lineage_dataframes.trace.backward import NOT_KNOWN
+from lineage_dataframes.trace.session import run, trace_session
+
+EQUAL_ROWS = "equal rows, of which some were made from others, became records of an RDD"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Output rows that were made from given rows of sources; ``columns``: their names.
+
+    ``exact``: just these; else ``reasons`` say why they may be too many (never too few). Rows have `UNKNOWN` in
+    columns whose values can't be computed anew; ``warnings`` name these.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return len(self.rows)
+
+    @property
+    def exact(self) -> bool:
+        return not self.reasons
+
+
+def trace_forward(
+    spark: SparkSession,
+    recipe: Recipe,
+    rows: Mapping[str, Sequence[int]],
+    key: str | None = None,
+) -> Outcome:
+    """The output rows that were made from rows of sources.
+
+    Args:
+        spark: any session; the trace runs in a new one beside it.
+        recipe: noted when the job ran.
+        rows: by file (its address as in the recipe's sources), ordinals of rows from 0.
+        key: of the recipe's Python functions, as in `lineage_dataframes.trace.backward.trace_back`.
+
+    Raises:
+        RefusedError: the plan does not allow a sound trace.
+        ChangedSourceError: a source is not what it was.
+        FunctionsKeyError: the key can't be used.
+    """
+    known = {path for source in recipe.sources for path in files_of(source)}
+    unknown = set(rows) - known
+    if unknown:
+        raise RefusedError(f"the job read no file {min(unknown)}")
+    code = runnable(spark, recipe, key)
+    forward = _Forward(trace_session(spark, recipe), code.recipe, rows)
+    register(forward.session, code.recipe)
+    with code.explained():
+        return forward.outcome(code)
+
+
+@dataclass
+class _Forward:
+    session: SparkSession
+    recipe: Recipe
+    rows: Mapping[str, Sequence[int]]
+    reasons: list[str] = field(default_factory=list)
+
+    def outcome(self, code: Runnable) -> Outcome:
+        """The rows of the output that were made from the given rows."""
+        builder, built = self._output()
+        try:
+            return self._outcome(code, builder, built)
+        except TiedError:
+            builder = Builder(self.recipe, tied=True)
+            built = builder.build(len(self.recipe.plan) - 1, ids=True, top=True)
+            self.reasons.append(NOT_KNOWN)
+            return self._outcome(code, builder, built)
+
+    def _output(self) -> tuple[Builder, Built]:
+        """The output's rows; where these can't be computed as the job computed them, at least all of them."""
+        top = len(self.recipe.plan) - 1
+        builder = Builder(self.recipe)
+        try:
+            built = builder.build(top, ids=True)
+            if not self.recipe.names_rows or self.recipe.columns[-1].id not in built.unknown:
+                return builder, built
+        except RefusedError:
+            pass
+        self.reasons.append(NOT_KNOWN)
+        builder = Builder(self.recipe)
+        return builder, builder.build(top, ids=True, top=True)
+
+    def _outcome(self, code: Runnable, builder: Builder, built: Built) -> Outcome:
+        listed = ", ".join(f"c{one.id}" for one in self.recipe.columns)
+        condition = self.affected(builder, built)
+        many = literals.any_of([f"{leaf.columns[0]} IS NOT NULL" for leaf in self.stand_ins(built)])
+        select = f"SELECT {listed}, {many} AS many{_doubts(built)} FROM {built.name} AS r WHERE {condition}"
+        found = self._told(built, run(self.session, builder, select))
+        if any(found["many"].to_pylist()):
+            names = [self.recipe.plan[leaf.of] for leaf in self.stand_ins(built)]
+            said = "; ".join(
+                f"{one.name}, {one.why}" for one in names if isinstance(one, PythonRows)
+            )
+            raise RefusedError(f"any row of the output may have been made from it by {said}")
+        found = found.drop_columns(["many"])
+        if self.recipe.names_rows:
+            self._look_for_equals(builder, built, found)
+        unknown = [one.id in built.unknown for one in self.recipe.columns]
+        held = [
+            [UNKNOWN] * found.num_rows if not_known else column.to_pylist()
+            for column, not_known in zip(found.columns, unknown, strict=True)
+        ]
+        values = tuple(zip(*held, strict=True))
+        self.reasons += said_of_now(self.recipe)
+        if self.recipe.output.limit is not None:
+            self.reasons.append(f"the program was given {self.recipe.output.limit} rows at most")
+        columns = tuple(one.name for one in self.recipe.columns)
+        hidden = ", ".join(
+            one for one, not_known in zip(columns, unknown, strict=True) if not_known
+        )
+        warnings = (f"values are unknown, for they can't be computed anew: {hidden}", *code.why)
+        reasons = code.widened(tuple(dict.fromkeys(self.reasons)))
+        return Outcome(columns, values, reasons, warnings if hidden else ())
+
+    def _look_for_equals(self, builder: Builder, built: Built, found: pa.Table) -> None:
+        """Rows that share their name with affected ones: what was made of these can't be told apart."""
+        name = f"c{self.recipe.columns[-1].id}"
+        names = distinct(found.select([name]))
+        alike = has_key(self.session, "lineage_rows", [name], names)
+        count = f"SELECT count(1) AS n FROM {built.name} AS r WHERE {alike}"
+        if run(self.session, builder, count)["n"][0].as_py() > found.num_rows:
+            self.reasons.append(EQUAL_ROWS)
+
+    def _told(self, built: Built, found: pa.Table) -> pa.Table:
+        """The rows without the columns that say of which ones witnesses may be too many."""
+        doubts = [leaf for leaf in built.leaves if leaf.doubt]
+        for leaf in doubts:
+            if found[leaf.columns[0]].null_count < found.num_rows:
+                self.reasons.append(leaf.doubt)
+        return found.drop_columns([leaf.columns[0] for leaf in doubts])
+
+    def stand_ins(self, built: Built) -> list[Leaf]:
+        """What marks rows that stand for unknown many."""
+        plan = self.recipe.plan
+        return [
+            leaf
+            for leaf in built.leaves
+            if isinstance(plan[leaf.of], PythonRows) and not leaf.subquery
+        ]
+
+    def affected(self, builder: Builder, built: Built) -> str:
+        """The condition for rows of ``built`` that were made from the given rows."""
+        return literals.any_of(
+            [self._of_leaf(builder, leaf) for leaf in built.leaves if not leaf.doubt]
+        )
+
+    def _of_leaf(self, builder: Builder, leaf: Leaf) -> str:
+        node = self.recipe.plan[leaf.of]
+        if isinstance(node, Scan) and not leaf.subquery:
+            files = set(files_of(self.recipe.sources[node.source]))
+            file, row = leaf.columns
+            return literals.any_of(
+                [
+                    f"({file} = {literals.text(path)} AND {row} IN ({', '.join(map(str, ordinals))}))"
+                    for path, ordinals in self.rows.items()
+                    if path in files and ordinals
+                ]
+            )
+        if leaf.stored:
+            return "false"
+        inner = Builder(self.recipe)
+        if leaf.subquery:
+            below = inner.build(leaf.of, ids=True)
+            table = self._keys(inner, below, below.name, ["true"])
+            return leaf.columns[0] if table.num_rows else "false"
+        if isinstance(node, Aggregate):
+            below = inner.build(node.input, ids=True)
+            known = known_keys(node, below)
+            if len(known) < len(node.keys):
+                self.reasons.append(COARSE)
+            terms = key_terms(inner.text(), known, below)
+            return self._named(leaf, self._keys(inner, below, below.name, terms))
+        if isinstance(node, Window):
+            return self._window(inner, leaf, node)
+        if isinstance(node, PythonRows):
+            inputs = inputs_built(inner, node)
+            had = any(self._keys(inner, one, one.name, ["true"]).num_rows for one in inputs)
+            return leaf.columns[0] if had else "false"
+        assert isinstance(node, Join)
+        return self._matched(inner, leaf, node)
+
+    def _keys(self, builder: Builder, below: Built, of: str, terms: list[str]) -> pa.Table:
+        """The distinct values of ``terms`` among the affected rows; without terms, a row if there are any."""
+        condition = self.affected(builder, below)
+        listed = ", ".join(f"{term} AS k{n}" for n, term in enumerate(terms or ["true"]))
+        select = f"SELECT DISTINCT {listed}{_doubts(below)} FROM {of} AS r WHERE {condition}"
+        return distinct(self._told(below, run(self.session, builder, select)))
+
+    def _named(self, leaf: Leaf, keys: pa.Table, *, from_rank: bool = False) -> str:
+        """The condition that a row names one of the groups; ``from_rank``: the last key is the least."""
+        names = list(leaf.columns[1:])
+        if not names:
+            return leaf.columns[0] if keys.num_rows else "false"
+        if literals.DOUBLES & set(arrow_types(keys)):
+            self.reasons.append("rows are grouped by numbers that are compared with a tolerance")
+        view = f"lineage_keys_{leaf.of}"
+        return has_key(self.session, view, names, keys, last=">=" if from_rank else "<=>")
+
+    def _window(self, inner: Builder, leaf: Leaf, node: Window) -> str:
+        below = inner.build(node.input, ids=True)
+        terms = [inner.text().of(one) for one in overs(node)[0].partition]
+        if not running(node):
+            if looks_at_some(node):
+                self.reasons.append("a window function looks at some rows of its partition")
+            return self._named(leaf, self._keys(inner, below, below.name, terms))
+        ranked = f"(SELECT *, {window_rank(inner.text(), node)} AS lineage_rank FROM {below.name})"
+        keys = self._keys(inner, below, ranked, [*terms, "lineage_rank"])
+        names = keys.column_names
+        least = keys.group_by(names[:-1], use_threads=False).aggregate([(names[-1], "min")])
+        least = least.select([*names[:-1], f"{names[-1]}_min"]).rename_columns(names)
+        return self._named(leaf, least, from_rank=True)
+
+    def _matched(self, inner: Builder, leaf: Leaf, node: Join) -> str:
+        """Left rows whose match is affected: the join's condition with the right row's values."""
+        below = inner.build(node.right, ids=True)
+        left = matched_by(self.recipe, node)
+        read = set() if node.condition is None else columns_in(node.condition)
+        right = sorted(read - set(left))
+        keys = self._keys(inner, below, below.name, [f"c{one}" for one in right])
+        if node.condition is None or not right:
+            return leaf.columns[0] if keys.num_rows else "false"
+        names = dict(zip(left, leaf.columns[1:], strict=True))
+        outer, view = Builder(self.recipe), f"lineage_keys_{leaf.of}"
+        found = matches_key(self.session, view, outer, node.condition, right, keys, names)
+        return f"({leaf.columns[0]} AND {found})"
+
+
+def _doubts(built: Built) -> str:
+    """The columns that say of which rows witnesses may be too many, to be selected beside others."""
+    return "".join(f", {leaf.columns[0]}" for leaf in built.leaves if leaf.doubt)

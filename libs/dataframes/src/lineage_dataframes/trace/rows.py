@@ -1,0 +1,350 @@
+"""Rows of files that a job wrote or read: what stands at a place, and at which places given rows stand."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lineage_core.recipe.document import HIVE_TEXT, JDBC, File, Recipe, Source
+from lineage_dataframes.errors import NoMatchError, RefusedError, RowError
+from lineage_dataframes.rewrite.orders import texts_of_sums
+from lineage_dataframes.rewrite.values import Named, Values, chosen, condition
+from lineage_dataframes.sandbox.starting import scratch_folder
+from lineage_dataframes.sources.changed import check_unchanged, local_path
+from lineage_dataframes.sources.hive_text import check_fields, parted
+from lineage_dataframes.sources.locations import ordinal_of
+from lineage_dataframes.sources.text_records import MarkedError, has_lines, headers, text_of
+from lineage_dataframes.sources.unknown import UNKNOWN
+from lineage_dataframes.sources.views import FILE, ROW, view_of
+from lineage_dataframes.sources.written import as_written, loses
+from lineage_dataframes.spark import literals
+from lineage_dataframes.spark.pyspark_parts import connected, frame_of, schema_of
+from lineage_dataframes.trace.given_rows import Matching
+from lineage_dataframes.trace.session import session_of
+from lineage_query.rows.parquet_rows import values_of
+from lineage_query.rows.places import Location
+from lineage_query.rows.reader import ForbiddenRowsError, opened
+from lineage_query.rows.typed_values import UnsureError
+from lineage_store.paths import RowsError, canonical
+
+
+def output_of(spark: SparkSession, recipe: Recipe) -> Source:
+    """The files that the job wrote, as a source of rows.
+
+    Raises:
+        RowError: it wrote none.
+    """
+    output = recipe.output
+    # What is written to a database is in none of its files: a recipe that says otherwise has it asked by whoever reads them.
+    if not output.files or output.format in {None, JDBC}:
+        raise RowError("the job kept no file of these rows: say by a condition which are meant")
+    assert output.format is not None
+    columns = ", ".join(f"{literals.quoted(one.name)} {one.type}" for one in recipe.columns)
+    path, schema, partitions = output.path, schema_of(spark, columns), ""
+    if output.format == HIVE_TEXT and path is not None:
+        schema, folders = parted(schema, path, output.files[0].path)
+        partitions = folders.json() if folders.fields else ""
+    return Source(
+        format=output.format,
+        paths=() if path is None else (path,),
+        schema=schema.json(),
+        partitions=partitions,
+        # Columns that are names of folders are looked for below the output.
+        options={**output.options, **({} if path is None else {"basePath": path})},
+        files=output.files,
+        version=output.version,
+    )
+
+
+def file_in(files: Iterable[File], place: Location) -> File:
+    """The file that a place is in.
+
+    Raises:
+        RowError: it is none of these.
+    """
+    wanted = canonical(place.path)
+    for file in files:
+        if canonical(file.path) == wanted:
+            return file
+    raise RowError(f"{place.path} is no file of this output")
+
+
+def source_with(recipe: Recipe, place: Location) -> tuple[Source, File]:
+    """The source, and its file, that a place is in.
+
+    Raises:
+        RowError: no source has such a file.
+    """
+    for source in recipe.sources:
+        try:
+            return source, file_in(source.files, place)
+        except RowError:
+            continue
+    raise RowError(f"{place.path} was not read")
+
+
+def place_in(spark: SparkSession, source: Source, file: File, number: int, *, line: bool) -> int:
+    """The ordinal of a row, from 0: of a line (from 1) where the file has lines, else the number itself.
+
+    Raises:
+        RowError: no row stands there, or rows of such a file are named otherwise.
+    """
+    if line != has_lines(source):
+        form = "PATH:LINE" if has_lines(source) else "PATH#ROW, rows counted from 0"
+        raise RowError(f"rows of {file.path} are named {form}")
+    return ordinal_of(spark, source, file.path, number) if line else number
+
+
+def values_at(
+    spark: SparkSession, recipe: Recipe, source: Source, file: File, ordinal: int
+) -> tuple[Any, ...]:
+    """The values of a row of an output.
+
+    Raises:
+        RowError: the file has no such row.
+        ChangedSourceError: the file is not what the job wrote.
+    """
+    one = replace(source, files=(file,))
+    check_unchanged(spark, one)
+    plain = _plain_values(recipe, source, file, ordinal)
+    if plain is not None:
+        return plain
+    session = session_of(spark, recipe, [source])
+    check_fields(source, [column.name for column in recipe.columns])
+    # Columns that are names of folders come last in the view, those that an insertion gave by name beside them.
+    columns = [literals.quoted(column.name) for column in recipe.columns]
+    rows = view_of(session, one).where(F.col(ROW) == ordinal).select(*columns).collect()
+    if not rows:
+        raise RowError(f"{file.path} has no row {ordinal}")
+    return tuple(rows[0])
+
+
+def _plain_values(
+    recipe: Recipe, source: Source, file: File, ordinal: int
+) -> tuple[Any, ...] | None:
+    """The values of a row of a Parquet file of this machine, where they surely are those that Spark reads; else None.
+
+    It saves a query before the first one of a trace.
+    """
+    path = local_path(file.path)
+    if source.format != "parquet" or path is None or recipe.output.kind != "files":
+        return None
+    if source.partitions or not source.options.keys() <= {"basePath"}:
+        return None
+    if recipe.settings.get("spark.sql.parquet.binaryAsString", "false") != "false":
+        return None
+    try:
+        with opened(str(path)) as stream:
+            return values_of(stream, ordinal, [(one.name, one.type) for one in recipe.columns])
+    except ForbiddenRowsError:
+        raise
+    except (
+        UnsureError, OSError, RowsError, OverflowError, pa.ArrowException, UnicodeError, ValueError,
+    ):  # fmt: skip
+        return None
+
+
+def texts_at(
+    spark: SparkSession, recipe: Recipe, source: Source, path: str, ordinals: NDArray[np.uint64]
+) -> list[str]:
+    """Rows of a file as JSON text, in order of their ordinals."""
+    with _apart(spark, source, path, ordinals) as (held, place, wanted):
+        rows = rows_at(spark, recipe, held, {place: wanted})
+        columns = [literals.quoted(name) for name in rows.columns if name not in {FILE, ROW}]
+        found = rows.select(ROW, F.to_json(F.struct(*columns)).alias("text")).collect()
+    texts = {row[ROW]: row.text for row in found}
+    return [texts[one] for one in wanted.tolist()]
+
+
+@contextmanager
+def _apart(
+    spark: SparkSession, source: Source, path: str, ordinals: NDArray[np.uint64]
+) -> Iterator[tuple[Source, str, NDArray[np.uint64]]]:
+    """Rows of a file in a source that has hardly more than these, which Spark reads as it reads the file.
+
+    The source, the file in it, and their ordinals there. Where that can't be, those that are given.
+    """
+    file = (
+        text_of(source, path) if source.format in LINE_BY_LINE and not source.partitions else None
+    )
+    options = dict(source.options)
+    if options.get("basePath") == path.rpartition("/")[0]:
+        # No folder between them names a column.
+        del options["basePath"]
+    local = not connected(spark) and str(spark.sparkContext.master).startswith("local")
+    if file is None or not local or "basePath" in options:
+        yield source, path, ordinals
+        return
+    first, place = headers(source), ""
+    wanted = np.concatenate([np.arange(first), ordinals.astype(np.int64) + first])
+    with tempfile.TemporaryDirectory(prefix="lineage-rows-", dir=scratch_folder()) as folder:
+        part = Path(folder, "rows").with_suffix(file.path.suffix)
+        with part.open("wb") as to, suppress(MarkedError):
+            if file.copy(wanted, to) != len(wanted):
+                raise RowError(f"{path} has no row {ordinals[-1]}")
+            place = f"file:{part}"
+        if not place:
+            yield source, path, ordinals
+            return
+        known = next(one for one in source.files if one.path == path)
+        here = replace(known, path=place, size=part.stat().st_size)
+        held = replace(source, options=options, files=(here,))
+        yield held, place, np.arange(len(ordinals), dtype=np.uint64)
+
+
+LINE_BY_LINE = {"csv", "json", "text"}
+"""Formats of text whose readers make of a line the same row wherever it stands."""
+
+
+def rows_at(
+    spark: SparkSession, recipe: Recipe, source: Source, wanted: Mapping[str, NDArray[np.uint64]]
+) -> DataFrame:
+    """Rows of a source as a frame with `FILE` and `ROW`. ``wanted``: their ordinals, by file."""
+    session = session_of(spark, recipe, [source])
+    files = tuple(file for file in source.files if file.path in wanted)
+    keys = pa.table(
+        {
+            "wanted_file": [path for path, rows in wanted.items() for _ in rows],
+            "wanted_row": pa.array(np.concatenate(list(wanted.values())).astype(np.int64)),
+        }
+    )
+    held = F.broadcast(frame_of(session, keys))
+    same = (F.col(FILE) == F.col("wanted_file")) & (F.col(ROW) == F.col("wanted_row"))
+    return view_of(session, replace(source, files=files)).join(held, same, "leftsemi")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where rows stand in an output's files.
+
+    ``places``: files and ordinals of all rows that may be these. ``wider``: they are more than the rows. ``missing``: of
+    the rows those that the files do not hold.
+    """
+
+    places: tuple[tuple[str, int], ...]
+    wider: bool
+    missing: tuple[Sequence[Any], ...]
+
+
+def places_of(
+    spark: SparkSession, recipe: Recipe, source: Source, rows: Sequence[Sequence[Any]]
+) -> Standing:
+    """Where rows of an output that have been computed anew stand in its files.
+
+    Values that are `UNKNOWN` are not compared, nor, where rows are not found by them, texts of sums of doubles. Texts in
+    CSV are compared without the blanks around them, which writing trims.
+
+    Raises:
+        ChangedSourceError: the files are not what the job wrote.
+        RefusedError: there are too many rows, or too many that may be these.
+    """
+    session = session_of(spark, recipe, [source])
+    check_unchanged(session, source)
+    view_of(session, source).createOrReplaceTempView(OUTPUT)
+    found = _places_of(session, recipe, rows, frozenset(), source.format)
+    texts = texts_of_sums(recipe) if found.missing else frozenset[int]()
+    return _places_of(session, recipe, rows, texts, source.format) if texts else found
+
+
+def _places_of(
+    session: SparkSession,
+    recipe: Recipe,
+    rows: Sequence[Sequence[Any]],
+    without: Collection[int],
+    written: str,
+) -> Standing:
+    same: dict[str, list[Sequence[Any]]] = {}
+    for row in rows:
+        one = _stands_at(session, recipe, row, without, written)
+        same.setdefault(one, []).append(row)
+    if len(same) > LOOKED_UP_MAX:
+        raise RefusedError(f"{len(same):,} different rows are too many to be looked up")
+    if not rows:
+        return Standing((), False, ())
+    whens = " ".join(f"WHEN {one} THEN {n}" for n, one in enumerate(same))
+    which = f"SELECT {FILE}, {ROW}, CASE {whens} END AS which FROM {OUTPUT}"
+    chosen = f"SELECT * FROM ({which}) AS r WHERE which IS NOT NULL LIMIT {PLACES_MAX + 1}"
+    found = session.sql(chosen).collect()
+    if len(found) > PLACES_MAX:
+        raise RefusedError(f"more than {PLACES_MAX:,} rows are equal in all that is known of them")
+    there = Counter(row.which for row in found)
+    return Standing(
+        tuple(sorted((row[FILE], row[ROW]) for row in found)),
+        any(there[n] > len(one) for n, one in enumerate(same.values())),
+        tuple(row for n, one in enumerate(same.values()) for row in one[there[n] :]),
+    )
+
+
+def _stands_at(
+    session: SparkSession,
+    recipe: Recipe,
+    row: Sequence[Any],
+    without: Collection[int],
+    written: str,
+) -> str:
+    """The condition that a row of the output's files has a row's values, as far as they are known."""
+    matching = Matching(session, loose=False)
+    for column, value in zip(recipe.columns, row, strict=True):
+        if value is UNKNOWN or column.id in without:
+            continue
+        name = literals.quoted(column.name)
+        if loses(column.type, written):
+            given = as_written(literals.text(value or ""), written)
+            matching.terms.append(f"{as_written(name, written)} = {given}")
+        else:
+            matching.add(Named(column.name, name, column.type), value)
+    return literals.all_of(matching.terms)
+
+
+def rows_with(
+    spark: SparkSession, recipe: Recipe, source: Source, values: Values
+) -> dict[str, NDArray[np.uint64]]:
+    """The rows of a source that have given values: by file, their ordinals, ascending.
+
+    Raises:
+        ChangedSourceError: the files are not what the job read.
+        NoMatchError: there is no such row.
+        RowError: a value is none of its column.
+        RefusedError: there are too many rows, or values can't be compared.
+    """
+    session = session_of(spark, recipe, [source])
+    check_unchanged(session, source)
+    view = view_of(session, source)
+    columns = [
+        Named(one.name, literals.quoted(one.name), one.dataType.simpleString())
+        for one in view.schema
+        if one.name not in {FILE, ROW}
+    ]
+    found = view.where(condition(session, chosen(columns, values))).select(FILE, ROW)
+    rows = found.limit(ROWS_MAX + 1).collect()
+    if not rows:
+        raise NoMatchError("no row of the source has these values")
+    if len(rows) > ROWS_MAX:
+        raise RefusedError(f"more than {ROWS_MAX:,} rows have these values: give more of them")
+    by_file: dict[str, list[int]] = {}
+    for path, ordinal in rows:
+        by_file.setdefault(path, []).append(ordinal)
+    return {path: np.array(sorted(by_file[path]), np.uint64) for path in sorted(by_file)}
+
+
+ROWS_MAX = 1_000
+"""Rows of a source that are traced forward at once."""
+
+PLACES_MAX = 10_000
+"""Rows of an output that may be those that are looked up in it."""
+
+LOOKED_UP_MAX = 200
+"""Different rows that are looked up in an output by one query."""
+
+OUTPUT = "lineage_output"

@@ -1,0 +1,196 @@
+"""What a recipe may make this process do: compute, over files that may be read.
+
+A recipe comes from whoever ran a job, and becomes text of SQL statements here. So all that gets into them as
+it is (functions' names, types, bare constants) must be what it says, and functions are those of a list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from pyspark.sql.types import _parse_datatype_string
+
+from lineage_core.recipe.document import Recipe, Source
+from lineage_core.recipe.plan import (
+    Call,
+    Expression,
+    Generate,
+    Literal,
+    OpaqueExpression,
+    PythonCall,
+    Scan,
+    Values,
+    expressions_of,
+    within,
+)
+from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.rewrite.known import CALLED
+from lineage_dataframes.sources.schemas import schema_of_text
+from lineage_dataframes.sources.views import VERSIONED
+from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS
+from lineage_dataframes.spark.settings import replayed
+from lineage_query.rows.reader import ForbiddenRowsError, RowReader
+from lineage_store.paths import canonical
+
+ELSEWHERE = {
+    "path",
+    "paths",
+    "pathglobfilter",
+    "recursivefilelookup",
+    "modifiedbefore",
+    "modifiedafter",
+}
+"""Options by which a reader reads other files than those that are named."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TYPE = re.compile(r"(?:[A-Za-z0-9_<>(),: ]|`[^`]*`)*")
+_WORDS = re.compile(r"[A-Za-z0-9_ ]*(\(\d+(, ?\d+)?\))?")
+_NUMBER = re.compile(r"-?\d+")
+_PATTERN = set("*?[]{}\\")
+"""Signs by which a path names several."""
+
+
+def vet(recipe: Recipe, reader: RowReader) -> None:
+    """See that a recipe does nothing but compute, over files that ``reader`` may read.
+
+    Raises:
+        RefusedError: it would do something else.
+        ForbiddenRowsError: a file may not be read.
+    """
+    vet_files(recipe, reader)
+    check_text(recipe)
+
+
+def check_text(recipe: Recipe) -> None:
+    """See that all of a recipe that becomes text of statements, settings or options is what it says. Each trace does.
+
+    Raises:
+        RefusedError: it may be something else.
+    """
+    replayed(recipe)
+    for options in (*(source.options for source in recipe.sources), recipe.output.options):
+        for name in options:
+            if "." in name or name.lower() in ELSEWHERE:
+                raise RefusedError(f"a source has an option of another kind: {name}")
+    for source in recipe.sources:
+        _vet_base(source)
+    for place in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
+        _vet_schema(recipe.sources[place].schema, recipe.sources[place].partitions)
+    for one in _expressions(recipe):
+        _vet_expression(one)
+    for kind in sorted(set(_types(recipe))):
+        _vet_type(kind)
+
+
+def _vet_base(source: Source) -> None:
+    """See that the folder from which names of folders are columns is above a source's files: Spark asks whether it is there."""
+    for name, base in source.options.items():
+        if name.lower() != "basepath":
+            continue
+        above = tuple({f"{one.rstrip('/')}/" for one in (base, canonical(base))})
+        if not all(
+            file.path.startswith(above) or canonical(file.path).startswith(above)
+            for file in source.files
+        ):
+            raise RefusedError(f"{base} is not above the files of a source that names it: {name}")
+
+
+def vet_files(recipe: Recipe, reader: RowReader) -> None:
+    """See that a recipe names no files but those that ``reader`` may read. It needs no Spark.
+
+    Raises:
+        RefusedError: a path names several files.
+        ForbiddenRowsError: a file may not be read.
+    """
+    paths = [file.path for source in recipe.sources for file in source.files]
+    paths += [file.path for file in recipe.output.files]
+    for source in recipe.sources:
+        # A table is read as a whole, by its log.
+        if source.format in VERSIONED:
+            paths += [*source.paths, *_metadata(source.options)]
+    output = recipe.output
+    if output.version is not None or (output.format in VERSIONED and output.files):
+        paths += [one for one in (output.path, *_metadata(output.options)) if one is not None]
+    for path in paths:
+        if not reader.may_read(path):
+            raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
+        if _PATTERN & set(path):
+            raise RefusedError(f"{path} has signs by which Spark reads several files")
+
+
+def _metadata(options: Mapping[str, str]) -> list[str]:
+    return [options["metadata"]] if "metadata" in options else []
+
+
+def _expressions(recipe: Recipe) -> Iterator[Expression]:
+    for node in recipe.plan:
+        for expression in expressions_of(node):
+            yield from within(expression)
+        if isinstance(node, Values):
+            yield from (literal for row in node.rows for literal in row)
+
+
+def _vet_expression(one: Expression) -> None:
+    if isinstance(one, Call):
+        if one.fn not in CALLED:
+            raise RefusedError(f"the recipe calls {one.fn!r}, which traces do not")
+        if one.fn == "lambda variable" and not _NAME.fullmatch(one.type or ""):
+            raise RefusedError(f"the recipe has a variable {one.type!r}")
+    if isinstance(one, Literal) and not _is_what_it_says(one):
+        raise RefusedError(f"the recipe has a {one.type} {one.value!r}")
+
+
+def _is_what_it_says(literal: Literal) -> bool:
+    """Whether a constant that stands bare in a statement is one."""
+    match literal.type:
+        case "boolean":
+            return literal.value in {None, "true", "false"}
+        case "int":
+            return literal.value is None or _NUMBER.fullmatch(literal.value) is not None
+        case _:
+            return True
+
+
+def _types(recipe: Recipe) -> Iterator[str]:
+    for node in recipe.plan:
+        yield from (column.type for column in node.columns)
+        if isinstance(node, Generate):
+            yield from (column.type for column in node.made)
+    for one in _expressions(recipe):
+        if isinstance(one, Literal | OpaqueExpression | PythonCall):
+            yield one.type
+        elif isinstance(one, Call) and one.fn in {"cast", "try_cast"}:
+            yield one.type or ""
+        elif isinstance(one, Call) and one.fn == "from_json":
+            yield _json_type(one)
+
+
+def _json_type(call: Call) -> str:
+    """The type that ``from_json`` gives: never as JSON, in which Spark takes names of classes."""
+    schema = call.args[1] if len(call.args) > 1 else None
+    if not isinstance(schema, Literal) or schema.value is None:
+        raise RefusedError("the recipe has a from_json whose type is no constant")
+    return schema.value
+
+
+@lru_cache(1_000)
+def _vet_schema(text: str, partitions: str) -> None:
+    """See that columns of a source are what Spark reads as such."""
+    schema_of_text(text, partitions)
+
+
+@lru_cache(1_000)
+def _vet_type(kind: str) -> None:
+    """See that a type's text is one: words alone do no harm, others must read as a type."""
+    if _WORDS.fullmatch(kind):
+        return
+    refused = RefusedError(f"the recipe has a type {kind!r}")
+    if not _TYPE.fullmatch(kind):
+        raise refused
+    try:
+        # DataType.fromDDL, which 3.5 does not have.
+        _parse_datatype_string(kind)
+    except SPARK_ERRORS as problem:
+        raise refused from problem

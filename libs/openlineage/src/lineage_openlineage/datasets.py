@@ -1,0 +1,155 @@
+"""Files as OpenLineage datasets: a namespace for where they are, a name for what they are.
+
+A dataset is what the program named (a file or a folder), wherever it was then: ``out`` of one run is
+the dataset that another run read as ``/data/out``.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lineage_core.contract.graph import FlowGraph, NodeRecord
+from lineage_store.paths import split_scheme
+
+FILES_NAMED = 100
+"""Files of a source that was named by a pattern; of more their folders are named."""
+
+_SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "viewfs": "hdfs"}
+_OBJECT_STORES = ("s3", "gs", "wasb", "wasbs")
+"""Their names are keys, which begin with no slash."""
+_WITH_AUTHORITY = re.compile(r"//(?P<authority>[^/]*)(?P<path>/.*)?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """One dataset of a run. ``rows``: read or written, as far as known. ``size`` in bytes."""
+
+    namespace: str
+    name: str
+    rows: int | None = None
+    size: int | None = None
+    files: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file that a node read or wrote, as Spark names it."""
+
+    path: str
+    rows: int | None
+    size: int
+
+
+def dataset_name(path: str) -> tuple[str, str]:
+    """Namespace and name of a path, as OpenLineage's naming rules have them.
+
+    ``/a/b`` and ``file:/a/b`` are ("file", "/a/b"), ``hdfs://nn:8020/a`` is ("hdfs://nn:8020", "/a"),
+    ``s3a://bucket/a`` is ("s3://bucket", "a").
+    """
+    scheme, rest = split_scheme(path)
+    if scheme == "file":
+        return "file", posixpath.normpath(rest)
+    found = _WITH_AUTHORITY.fullmatch(rest)
+    authority, inner = (found["authority"], found["path"] or "/") if found else ("", rest)
+    scheme = _SAME.get(scheme, scheme)
+    name = posixpath.normpath(re.sub("/+", "/", inner))
+    if scheme in _OBJECT_STORES:
+        name = name.lstrip("/") or "/"
+    return f"{scheme}://{authority}", name
+
+
+def inputs_of(graph: FlowGraph, cwd: str = "") -> list[Dataset]:
+    """What the sources of an application read; those that read no files are left out.
+
+    ``cwd``: where relative paths of the program begin.
+    """
+    found = []
+    for node in _nodes(graph, "source", "frame-source"):
+        # A file may be read in several splits: its rows are those of all.
+        files: dict[str, _File] = {}
+        for split in graph.splits(node.node):
+            known = files.get(split.path)
+            rows = split.rows
+            if known is not None:
+                rows = None if None in (rows, known.rows) else (rows or 0) + (known.rows or 0)
+            files[split.path] = _File(split.path, rows, split.file_size)
+        found += _datasets(node, list(files.values()), cwd)
+    return _each_once(found)
+
+
+def outputs_of(graph: FlowGraph, cwd: str = "") -> list[Dataset]:
+    """What the sinks of an application wrote; those that wrote no files are left out."""
+    found = []
+    for node in _nodes(graph, "sink", "frame", "unknown"):
+        files = [_File(one.path, one.rows, one.size) for one in graph.sink_files(node.node)]
+        found += _datasets(node, files, cwd)
+    return _each_once(found)
+
+
+def _nodes(graph: FlowGraph, *kinds: str) -> Iterable[NodeRecord]:
+    return (node for node in graph.nodes() if node.kind in kinds)
+
+
+def _datasets(node: NodeRecord, files: Sequence[_File], cwd: str) -> list[Dataset]:
+    """The datasets that a node's files belong to."""
+    named = [one for one in (node.path or "").split(",") if one]
+    parts: dict[tuple[str, str], list[_File]] = {}
+    unnamed: list[_File] = []
+    for file in files:
+        owner = next((own for own in (_owner(file, one, cwd) for one in named) if own), None)
+        if owner is None:
+            unnamed.append(file)
+        else:
+            parts.setdefault(owner, []).append(file)
+    for file in unnamed:
+        parts.setdefault(_by_itself(file, folder=len(unnamed) > FILES_NAMED), []).append(file)
+    return [_dataset(name, of_it) for name, of_it in parts.items()]
+
+
+def _owner(file: _File, named: str, cwd: str) -> tuple[str, str] | None:
+    """The dataset that a path of the program means, if the file is it or lies under it."""
+    namespace, name = dataset_name(file.path)
+    scheme, rest = split_scheme(named)
+    if scheme != "file" or named.startswith(("/", "file:")):
+        wanted = dataset_name(named)
+        # Without a scheme the path is on the default file system, which the file tells.
+        path = wanted[1] if wanted[0] == namespace or named.startswith("/") else None
+    else:
+        path = posixpath.normpath(posixpath.join(cwd, rest)) if cwd else None
+    if path is not None and _lies_under(name, path):
+        return namespace, path.lstrip("/") if not name.startswith("/") else path
+    # Its working directory may have been another one, as Hadoop's is.
+    tail = [part for part in posixpath.normpath(rest).split("/") if part not in ("", ".", "..")]
+    if tail and not named.startswith("/") and scheme == "file":
+        parts = name.split("/")
+        for stop in range(len(parts), len(tail) - 1, -1):
+            if parts[stop - len(tail) : stop] == tail:
+                return namespace, "/".join(parts[:stop])
+    return None
+
+
+def _lies_under(name: str, path: str) -> bool:
+    name, path = name.lstrip("/"), path.strip("/")
+    return name == path or name.startswith(f"{path}/")
+
+
+def _by_itself(file: _File, *, folder: bool) -> tuple[str, str]:
+    namespace, name = dataset_name(file.path)
+    return namespace, (posixpath.dirname(name) or name) if folder else name
+
+
+def _dataset(name: tuple[str, str], files: Sequence[_File]) -> Dataset:
+    rows = [file.rows for file in files]
+    known = None if None in rows else sum(row or 0 for row in rows)
+    return Dataset(*name, rows=known, size=sum(file.size for file in files), files=len(files))
+
+
+def _each_once(found: Iterable[Dataset]) -> list[Dataset]:
+    """Datasets by name; of those that two nodes used the first."""
+    unique: dict[tuple[str, str], Dataset] = {}
+    for one in found:
+        unique.setdefault((one.namespace, one.name), one)
+    return list(unique.values())

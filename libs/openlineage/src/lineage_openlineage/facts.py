@@ -1,0 +1,113 @@
+"""What OpenLineage hears of an application."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+from lineage_core.contract.message import Begin, End, Heartbeat
+from lineage_core.contract.verdict import JUDGED, Verdict, judge
+from lineage_openlineage.datasets import Dataset, inputs_of, outputs_of
+from lineage_openlineage.errors import OpenLineageError
+from lineage_openlineage.naming import Naming
+from lineage_store.port import GraphStore
+
+RUNS = UUID("0c9f8f6e-5d0b-5c8e-9a53-5b1f3d1c7a40")
+"""Namespace of run ids: one application is one run, however often it is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """One application as a run. Times in unix seconds; ``ended_at`` is None while it runs.
+
+    ``name``: of the job.
+    """
+
+    app: str
+    name: str
+    naming: Naming
+    started_at: float
+    heard_at: float
+    ended_at: float | None
+    spark_version: str
+    verdict: Verdict
+    blocks: int
+    associations: int
+    inputs: Sequence[Dataset]
+    outputs: Sequence[Dataset]
+
+    @property
+    def run_id(self) -> str:
+        """The same for the same application, so that what is sent twice is one run."""
+        return str(run_id(self.app))
+
+    @property
+    def exact(self) -> bool:
+        """Whether no node names more inputs than it used."""
+        return not self.verdict.superset and not self.verdict.collisions
+
+
+def run_id(app: str) -> UUID:
+    """The run of an application."""
+    return uuid5(RUNS, app)
+
+
+def facts_of(
+    store: GraphStore,
+    app: str,
+    *,
+    naming: Naming | None = None,
+    now: float | None = None,
+) -> RunFacts:
+    """What is to be told of an application.
+
+    Raises:
+        KeyError: there is no such application.
+        OpenLineageError: it is not known when it began.
+    """
+    graph = store.graph(app)
+    at = time.time() if now is None else now
+    verdict = judge(store.messages(app, *JUDGED), store.counts(app), now=at)
+    begin, heard_at, ended_at = _frame(store, app)
+    nodes = graph.nodes()
+    return RunFacts(
+        app=app,
+        name=begin.name or app,
+        naming=naming or Naming(),
+        started_at=begin.started_at,
+        heard_at=heard_at,
+        ended_at=ended_at,
+        spark_version=begin.spark_version,
+        verdict=verdict,
+        blocks=sum(node.blocks for node in nodes),
+        associations=sum(node.associations for node in nodes),
+        inputs=inputs_of(graph, begin.cwd),
+        outputs=outputs_of(graph, begin.cwd),
+    )
+
+
+def _frame(store: GraphStore, app: str) -> tuple[Begin, float, float | None]:
+    """Beginning, the last sign of life, and the end."""
+    begin: Begin | None = None
+    heard: list[float] = []
+    ended_at: float | None = None
+    for message in store.messages(app, "begin", "heartbeat", "end"):
+        match message:
+            case Begin():
+                begin = message
+                heard.append(message.started_at)
+            case Heartbeat():
+                heard.append(message.at)
+            case End():
+                ended_at = message.ended_at
+                heard.append(message.ended_at)
+            case _:
+                pass
+    if begin is None:
+        raise OpenLineageError(
+            f"the beginning of {app} was never received (`lineage verify {app}`): when it "
+            "started is not known, and an event has to say so"
+        )
+    return begin, max(heard), ended_at

@@ -1,0 +1,47 @@
+"""Whom OpenLineage events go to by themselves: settings that capture and the writer share.
+
+A mixin of fields, so that field ``x`` is ``LINEAGE_X`` everywhere. The key of a backend is none of
+them: it is read from the environment alone (see :func:`lineage_openlineage.sending.read_endpoint`),
+for the Spark configuration is shown to everybody.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from lineage_openlineage.naming import DEFAULT_NAMESPACE, DEFAULT_SCHEMAS, Naming
+
+
+class OpenLineageSettings(BaseModel):
+    """Fields for a service's settings. Neither a URL nor a file: nobody is told."""
+
+    openlineage_url: str = Field(
+        "",
+        description="OpenLineage backend that is told of each run, http(s)://HOST[:PORT]; with a "
+        "path it is the endpoint itself",
+    )
+    openlineage_file: str = Field("", description="file that events are added to, one a line")
+    openlineage_namespace: str = Field(DEFAULT_NAMESPACE, description="namespace of jobs")
+    openlineage_link: str = Field(
+        "", description="where people look at lineage: the application's id is put behind it"
+    )
+    openlineage_producer: str = Field(
+        "", description="URI of who tells it; default: urn:lineage-master:producer:VERSION"
+    )
+    openlineage_schemas: str = Field(
+        DEFAULT_SCHEMAS, description="URI below which the schema of our facet is named"
+    )
+
+    @property
+    def tells_openlineage(self) -> bool:
+        """Whether anybody is to be told."""
+        return bool(self.openlineage_url or self.openlineage_file)
+
+    def naming(self) -> Naming:
+        """How runs are named."""
+        return Naming(
+            self.openlineage_namespace,
+            self.openlineage_link,
+            self.openlineage_producer,
+            self.openlineage_schemas,
+        )

@@ -1,0 +1,1 @@
+"""Questions over stored lineage: one engine, whatever the store."""

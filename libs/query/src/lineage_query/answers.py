@@ -1,0 +1,380 @@
+"""What a trace answers to a person or a tool: items by node, with their lines and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lineage_core.contract.address import OPAQUE_SPACE, parse_space
+from lineage_core.contract.block import U64
+from lineage_core.contract.graph import FlowGraph, NodeRecord
+from lineage_core.contract.region import Region
+from lineage_core.tracing.budget import current
+from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
+from lineage_query.names import Names
+from lineage_query.opaque import opaque_texts
+from lineage_query.rows.bound_rows import Rows
+from lineage_query.rows.locations import Locations
+from lineage_query.rows.standing import Binding, Standing, has_changed, worst
+from lineage_query.values import item_values
+from lineage_store.paths import shown_path
+
+AS_IT_IS_NOW = "[as it is now]"
+ITEMS_AT_ONCE = 10_000
+"""Items in memory together where all are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item; ``location`` and ``text`` are None where it lies in no file that can tell them.
+
+    ``binding``: what binds the text to the row that the job saw; None where it was kept with the lineage, or there
+    is none. With ``now`` it is the text that stands there now.
+    """
+
+    address: str
+    location: str | None
+    text: str | None
+    binding: Binding | None = None
+
+    @property
+    def shown(self) -> str | None:
+        """The text for people: one that may be another row's says so."""
+        return f"{AS_IT_IS_NOW} {self.text}" if self.binding == "now" else self.text
+
+    def to_json(self) -> dict[str, str | None]:
+        """As tools read it."""
+        return {
+            "address": self.address,
+            "location": self.location,
+            "text": self.text,
+            "binding": self.binding,
+        }
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Item:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        return cls(told["address"], told["location"], told["text"], told.get("binding"))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Items of one node; ``items`` may be the first of many, ``count`` is always of all.
+
+    ``changed``: a file of theirs is not any more as it was; ``gone``: one is not there at all. ``standing`` says
+    it in one word: the worst that is to be said of their files. ``app``: whose node it is; empty: the answer's.
+    """
+
+    node: str
+    label: str
+    what: str
+    path: str | None
+    count: int
+    items: tuple[Item, ...]
+    standing: Standing = "same"
+    app: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether a file of theirs is not any more what it was."""
+        return has_changed(self.standing)
+
+    @property
+    def gone(self) -> bool:
+        """Whether a file of theirs is not there at all."""
+        return self.standing == "gone"
+
+    def to_json(self) -> dict[str, Any]:
+        """As tools read it."""
+        return {
+            "node": self.node,
+            "name": self.label,
+            "what": self.what,
+            "path": self.path,
+            "count": self.count,
+            "changed": self.changed,
+            "gone": self.gone,
+            "standing": self.standing,
+            "items": [item.to_json() for item in self.items],
+            "app": self.app,
+        }
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Group:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        items = tuple(map(Item.from_json, told["items"]))
+        standing = "gone" if told["gone"] else "changed" if told["changed"] else "same"
+        return cls(
+            told["node"],
+            told["name"],
+            told["what"],
+            told["path"],
+            told["count"],
+            items,
+            told.get("standing", standing),
+            told.get("app", ""),
+        )
+
+    def without_texts(self) -> Group:
+        """The same for who may not read what items say."""
+        items = tuple(replace(item, text=None, binding=None) for item in self.items)
+        return replace(self, items=items)
+
+
+@dataclass(frozen=True, slots=True)
+class NotAsked:
+    """What takes part in a question and could not be asked: an application, or one node of it (else empty)."""
+
+    app: str
+    reason: str
+    node: str = ""
+
+    def said(self) -> str:
+        """The warning."""
+        node = f"node {self.node} of " if self.node else ""
+        return f"{node}{self.app} is not asked: {self.reason}"
+
+    def to_json(self) -> dict[str, str]:
+        """As tools read it."""
+        return {"app": self.app, "node": self.node, "reason": self.reason}
+
+    @classmethod
+    def from_json(cls, told: dict[str, str]) -> NotAsked:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        return cls(told["app"], told["reason"], told["node"])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A traced question.
+
+    ``changed``: a file of it is not any more as the application left it. ``complete``: the lineage of all
+    applications that take part is there, and all were asked; otherwise items may be missing. ``app``: the
+    application that was asked, the latest of several; ``apps``: all of them (empty: just ``app``).
+    ``not_asked``: what takes part and could not be asked.
+    """
+
+    app: str
+    direction: Direction
+    asked: tuple[str, ...]
+    start: tuple[Group, ...]
+    exact: bool
+    reasons: tuple[str, ...]
+    groups: tuple[Group, ...]
+    warnings: tuple[str, ...]
+    changed: bool
+    complete: bool
+    apps: tuple[str, ...] = ()
+    not_asked: tuple[NotAsked, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that tools rely on; keys are only ever added."""
+        key = "sources" if self.direction is Direction.BACKWARD else "sinks"
+        of_app = [replace(group, app=group.app or self.app) for group in self.groups]
+        return {
+            "app": self.app,
+            "apps": list(self.apps or (self.app,)),
+            "not_asked": [one.to_json() for one in self.not_asked],
+            "direction": self.direction.value,
+            "from": list(self.asked),
+            "start": [replace(one, app=one.app or self.app).to_json() for one in self.start],
+            "exact": self.exact,
+            "reasons": list(self.reasons),
+            "complete": self.complete,
+            "changed": self.changed,
+            "warnings": list(self.warnings),
+            key: [group.to_json() for group in of_app],
+        }
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Answer:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        direction = Direction(told["direction"])
+        key = "sources" if direction is Direction.BACKWARD else "sinks"
+        apps = tuple(told.get("apps", ()))
+        several = apps not in {(), (told["app"],)}
+
+        def groups(of: str) -> tuple[Group, ...]:
+            found = map(Group.from_json, told[of])
+            return tuple(one if several else replace(one, app="") for one in found)
+
+        return cls(
+            app=told["app"],
+            direction=direction,
+            asked=tuple(told["from"]),
+            start=groups("start"),
+            exact=told["exact"],
+            reasons=tuple(told["reasons"]),
+            groups=groups(key),
+            warnings=tuple(told["warnings"]),
+            changed=told["changed"],
+            complete=told["complete"],
+            apps=apps if several else (),
+            not_asked=tuple(map(NotAsked.from_json, told.get("not_asked", ()))),
+        )
+
+    def asked_as(self, places: Sequence[str]) -> Answer:
+        """The same, of places as they were typed."""
+        spelled = dict(zip(self.asked, places, strict=True))
+        warnings = tuple(respelled(warning, spelled) for warning in self.warnings)
+        not_asked = tuple(
+            replace(one, reason=respelled(one.reason, spelled)) for one in self.not_asked
+        )
+        return replace(self, asked=tuple(places), warnings=warnings, not_asked=not_asked)
+
+    def without_texts(self) -> Answer:
+        """The same for who may not read what rows say."""
+        return replace(
+            self,
+            start=tuple(group.without_texts() for group in self.start),
+            groups=tuple(group.without_texts() for group in self.groups),
+        )
+
+
+def respelled(text: str, spelled: Mapping[str, str]) -> str:
+    """A text in which places are as they were typed, by how they were asked for."""
+    for place in sorted(spelled, key=len, reverse=True):
+        text = text.replace(place, spelled[place])
+    return text
+
+
+class Composer:
+    """Turns regions into items of one application; collects what is to be warned of."""
+
+    def __init__(
+        self,
+        graph: FlowGraph,
+        names: Names,
+        locations: Locations,
+        nodes: Sequence[NodeRecord] | None = None,
+    ) -> None:
+        """``nodes``: those of the graph, where they are known already. ``locations``: as they were looked at just now."""
+        nodes = graph.nodes() if nodes is None else nodes
+        self._graph = graph
+        self._nodes = {node.node: node for node in nodes}
+        self._order = {node.node: at for at, node in enumerate(nodes)}
+        self._names = names
+        self._locations = locations
+        self.warnings: dict[str, None] = {}
+
+    def groups(self, result: TraceResult, limit: int | None, *, texts: bool) -> tuple[Group, ...]:
+        """What a trace found, by node in order of creation."""
+        found = sorted(result.found.values(), key=lambda items: self._order.get(items.node, -1))
+        return tuple(self.group(items, limit, texts=texts) for items in found if items.count)
+
+    def group(self, found: NodeItems, limit: int | None, *, texts: bool) -> Group:
+        """The items of one node, the first ``limit`` of them or all."""
+        record = self._nodes.get(found.node)
+        items: list[Item] = []
+        standings: set[Standing] = set()
+        for space in sorted(found.spaces, key=order_of):
+            region = found.spaces[space]
+            if limit is not None:
+                region = region.slice(0, limit - len(items))
+            if region.count == 0:
+                continue
+            more, standing = self._items(space, region, record, texts=texts)
+            items += more
+            standings.add(standing)
+        return Group(
+            found.node,
+            self._names.label(found.node),
+            "" if record is None else record.name or record.op,
+            None if record is None else record.path,
+            found.count,
+            tuple(items),
+            worst(standings),
+        )
+
+    def batches(
+        self, found: NodeItems, *, texts: bool, at_once: int = ITEMS_AT_ONCE
+    ) -> Iterator[tuple[str, U64, list[Item]]]:
+        """All items of one node, some at a time: their space, their positions and they themselves.
+
+        However many there are, no more than ``at_once`` are in memory.
+        """
+        record = self._nodes.get(found.node)
+        for space in sorted(found.spaces, key=order_of):
+            for part in _parts(found.spaces[space], at_once):
+                items, _ = self._items(space, part, record, texts=texts)
+                yield space, part.positions(), items
+
+    def _items(
+        self, space: str, region: Region, record: NodeRecord | None, *, texts: bool
+    ) -> tuple[list[Item], Standing]:
+        current().check()
+        shown = self._names.space(space)
+        positions = region.positions().tolist()
+        if space == OPAQUE_SPACE:
+            strings = opaque_texts(self._graph, region.positions())
+            return [Item(f"{shown}#{p}", None, strings.get(p)) for p in positions], "same"
+        found = self._locations.rows_of(space, region, texts=texts)
+        kept: dict[int, str] = {}
+        if texts and (not found or found[0].unit != "line"):
+            kept = item_values(self._graph, space, region.positions())
+        if not found:
+            return [Item(f"{shown}#{p}", None, kept.get(p)) for p in positions], "same"
+        items: list[Item] = []
+        for rows in found:
+            path = shown_path(rows.path, None if record is None else record.path)
+            self._warn(path, rows)
+            named = zip(rows.positions.tolist(), rows.places(path), strict=True)
+            items += [
+                Item(f"{shown}#{position}", place, kept[position])
+                if position in kept
+                else Item(f"{shown}#{position}", place, text, binding)
+                for (position, place), text, binding in zip(
+                    named, rows.texts, rows.bindings, strict=True
+                )
+            ]
+        return items, worst({rows.standing for rows in found})
+
+    def _warn(self, path: str, rows: Rows) -> None:
+        if rows.standing == "gone":
+            kept = ": its lines are as they were" if rows.unit == "line" else ""
+            self.warnings[f"{path} is not there any more{kept}"] = None
+        elif rows.changed:
+            self.warnings[f"{path} has changed since{_what_of(rows)}"] = None
+        if rows.note:
+            self.warnings[rows.note] = None
+
+
+def _what_of(rows: Rows) -> str:
+    """What is shown of a file that has changed."""
+    if rows.unbound:
+        return f": a text with {AS_IT_IS_NOW} stands at that place now and may be another row's"
+    if "checksum" in rows.bindings:
+        return ": the rows shown are as they were read, by checksums of the rows around them"
+    return ": its lines are as they were" if rows.unit == "line" else ""
+
+
+def order_of(space: str) -> tuple[int, int, str]:
+    """Sorts spaces of a node: by partition, then incarnation."""
+    parsed = parse_space(space)
+    return parsed.partition, parsed.incarnation or 0, space
+
+
+def _parts(region: Region, at_once: int) -> Iterator[Region]:
+    """A region in parts of at most so many positions."""
+    for low in range(0, region.runs, at_once):
+        # A slice of few runs costs little, one of all runs as much as all of them.
+        some = Region(region.first[low : low + at_once], region.last[low : low + at_once])
+        for at in range(0, some.count, at_once):
+            yield some.slice(at, at_once)

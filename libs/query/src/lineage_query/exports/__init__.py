@@ -1,0 +1,30 @@
+"""Exports of traced questions, one module for each format.
+
+    tables ── csv_file, arrow_file     items, one a row, any number of them
+    derived ─ prov_json, graphml       items and what was made from what, up to a limit
+    mermaid_file                       the nodes on the way, with counts
+
+:func:`export` writes one, :func:`exported` says what was written, too; :data:`FORMATS` lists them.
+"""
+
+from __future__ import annotations
+
+from lineage_query.exports.errors import ExportError, ExportTooLargeError
+from lineage_query.exports.exported import Exported, exported, exported_answer, exported_through
+from lineage_query.exports.options import Options
+from lineage_query.exports.registry import FORMATS, Format, export, format_for, format_of
+
+__all__ = [
+    "FORMATS",
+    "ExportError",
+    "ExportTooLargeError",
+    "Exported",
+    "Format",
+    "Options",
+    "export",
+    "exported",
+    "exported_answer",
+    "exported_through",
+    "format_for",
+    "format_of",
+]

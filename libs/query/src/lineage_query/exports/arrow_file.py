@@ -1,0 +1,146 @@
+"""Arrow streams and Parquet files, a batch of items at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from lineage_query.exports.tables import Batch, whole_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+GROUP_ROWS = 50_000
+"""Rows of one row group of a Parquet file; its columns are in memory until it is written."""
+GROUP_BYTES = 8 << 20
+"""Bytes of Arrow columns after which a row group is written all the same: rows may be long."""
+
+
+def write_arrow(of: Iterable[Batch], about: Mapping[str, str], stream: IO[bytes]) -> None:
+    """Write the items of a trace as an Arrow IPC stream; its schema's metadata tells ``about`` the trace."""
+    import pyarrow as pa
+
+    schema = _schema(about)
+    # Typed by what it does: the stubs know of files alone.
+    sink = cast(Any, _Counted(stream))
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in of:
+            writer.write_batch(_columns(batch, schema))
+
+
+def write_parquet(of: Iterable[Batch], about: Mapping[str, str], stream: IO[bytes]) -> None:
+    """Write the items of a trace as a Parquet file (zstd); its metadata tells ``about`` the trace."""
+    import pyarrow.parquet as pq
+
+    schema = _schema(about)
+    sink = cast(Any, _Counted(stream))
+    # Addresses and texts hardly repeat: a dictionary of them would only be held in memory.
+    repeated: Any = ["role", "node", "name", "binding", "app"]
+    with pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=repeated) as writer:
+        for table in _row_groups(of, schema):
+            writer.write_table(table)
+
+
+def _schema(about: Mapping[str, str]) -> pa.Schema:
+    import pyarrow as pa
+
+    few = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema(
+        [
+            pa.field("role", few, nullable=False),
+            pa.field("node", few, nullable=False),
+            pa.field("name", few, nullable=False),
+            pa.field("address", pa.string(), nullable=False),
+            pa.field("location", pa.string()),
+            pa.field("text", pa.string()),
+            pa.field("exact", pa.bool_(), nullable=False),
+            pa.field("binding", pa.string()),
+            pa.field("app", few, nullable=False),
+        ],
+        metadata={f"lineage.{key}": whole_text(text) for key, text in about.items()},
+    )
+
+
+def _columns(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    rows = len(batch.items)
+    columns: list[pa.Array[Any]] = [
+        *(_same(text, rows) for text in (batch.role, batch.node, batch.name)),
+        _texts([item.address for item in batch.items]),
+        _texts([item.location for item in batch.items]),
+        _texts([item.text for item in batch.items]),
+        pa.array(batch.exact, pa.bool_()),
+        pa.array([item.binding for item in batch.items], pa.string()),
+        _same(batch.app, rows),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _same(text: str, rows: int) -> pa.Array[Any]:
+    """One text for all rows."""
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(
+        pa.array([0] * rows, pa.int32()), pa.array([whole_text(text)], pa.string())
+    )
+
+
+def _texts(texts: list[str | None]) -> pa.Array[Any]:
+    import pyarrow as pa
+
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([None if t is None else whole_text(t) for t in texts], pa.string())
+
+
+def _row_groups(parts: Iterable[Batch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Batches together until they are worth a row group."""
+    import pyarrow as pa
+
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for part in parts:
+        held.append(_columns(part, schema))
+        rows += held[-1].num_rows
+        size += held[-1].nbytes
+        if rows >= GROUP_ROWS or size >= GROUP_BYTES:
+            yield pa.Table.from_batches(held, schema)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held, schema)
+
+
+class _Counted:
+    """A stream for pyarrow that need not know where it stands (a pipe), and is not closed."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._at = 0
+        self.closed = False
+        self.mode = "wb"
+
+    def write(self, part: Any) -> int:
+        self._stream.write(part)
+        size = memoryview(part).nbytes
+        self._at += size
+        return size
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        self.closed = True
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False

@@ -1,0 +1,36 @@
+"""CSV as RFC 4180 has it: UTF-8, a header, lines that end in CR LF.
+
+Cells are the data as it is. One that begins with ``=``, ``+``, ``-`` or ``@`` is not changed, though a
+spreadsheet may take it for a formula: whoever opens the file there imports its columns as text.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from typing import IO
+
+from lineage_query.exports.tables import COLUMNS, Batch, whole_text, yes
+
+
+def write_csv(of: Iterable[Batch], about: Mapping[str, str], stream: IO[bytes]) -> None:
+    """Write the items of a trace; see :data:`lineage_query.exports.tables.COLUMNS`. CSV has no place for facts."""
+    del about
+    stream.write(_lines([COLUMNS]))
+    for batch in of:
+        of_node = (batch.role, batch.node, batch.name)
+        rows = (
+            (
+                *(*of_node, item.address, item.location or "", item.text or ""),
+                *(yes(exact), item.binding or "", batch.app),
+            )
+            for item, exact in zip(batch.items, batch.exact, strict=True)
+        )
+        stream.write(_lines([tuple(map(whole_text, row)) for row in rows]))
+
+
+def _lines(rows: list[tuple[str, ...]]) -> bytes:
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer).writerows(rows)
+    return buffer.getvalue().encode()

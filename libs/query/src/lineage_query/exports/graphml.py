@@ -1,0 +1,111 @@
+"""GraphML: the nodes on the way with counts, and their items with what was made from what.
+
+Edges follow the data. Where there are more items than the limit, all of them are left out and the
+graph's attribute ``itemsLeftOut`` says how many: some of them would look like all. What is true or
+false is text (``true``): networkx writes ``True`` for booleans, which readers of XML refuse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import IO, Any
+
+from lineage_core.environment.extras import needed
+from lineage_query.answers import Composer
+from lineage_query.exports.derived import Derived, Place, derived
+from lineage_query.exports.errors import ExportError, ExportTooLargeError
+from lineage_query.exports.options import Options
+from lineage_query.exports.tables import facts, whole_text, yes
+from lineage_query.trace import Traced
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write_graphml(traced: Traced, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+    """Write a trace as GraphML.
+
+    Raises:
+        ExportError: networkx is not installed.
+    """
+    networkx = needed("networkx", "GraphML", package="lineage-query", error=ExportError)
+    composer = traced.composer()
+    # Multi: two nodes may make the same of the same.
+    graph = networkx.MultiDiGraph()
+    graph.graph.update({key: _plain(text) for key, text in facts(traced).items()})
+    _add_nodes(graph, traced)
+    found = _items(traced, composer, options)
+    if isinstance(found, ExportTooLargeError):
+        left = sum(traced.counts().values())
+        graph.graph["itemsLeftOut"] = left
+        composer.warnings[f"GraphML has nodes only, {left:,} items were left out: {found}"] = None
+    else:
+        _add_items(graph, traced, found)
+    networkx.write_graphml_xml(graph, stream)
+    return composer.warnings
+
+
+def _items(traced: Traced, composer: Composer, options: Options) -> Derived | ExportTooLargeError:
+    try:
+        return derived(traced, composer, options, "GraphML")
+    except ExportTooLargeError as error:
+        return error
+
+
+def _add_nodes(graph: Any, traced: Traced) -> None:
+    nodes, links = traced.nodes()
+    counts = traced.counts()
+    for node in nodes:
+        told = {
+            "kind": "node",
+            "label": traced.names.label(node.node),
+            "name": node.name or node.op,
+            "operator": node.op,
+            "nodeKind": node.kind,
+            "callSite": node.call_site,
+            "path": node.path or "",
+            "exact": yes(node.exact),
+            "reason": node.reason,
+        }
+        graph.add_node(
+            f"node:{node.node}",
+            **{key: _plain(text) for key, text in told.items() if text},
+            items=counts.get(node.node, 0),
+        )
+    for link in links:
+        graph.add_edge(f"node:{link.src}", f"node:{link.dest}", kind="sendsTo")
+
+
+def _add_items(graph: Any, traced: Traced, found: Derived) -> None:
+    ids: dict[Place, str] = {}
+    for place, part in found.parts.items():
+        ids[place] = f"item:{_plain(part.item.address)}"
+        told = {
+            "kind": "item",
+            "label": part.item.address,
+            "node": traced.names.label(part.node),
+            "role": part.role,
+            "location": part.item.location,
+            "text": part.item.text,
+            "binding": part.item.binding,
+        }
+        graph.add_node(
+            ids[place], **{key: _plain(text) for key, text in told.items() if text is not None}
+        )
+    for one in found.derivations:
+        told = {
+            "kind": "derivation",
+            "at": traced.names.label(one.node),
+            "exact": yes(one.exact),
+            "reason": one.reason,
+        }
+        graph.add_edge(
+            ids[one.used],
+            ids[one.made],
+            **{key: _plain(text) for key, text in told.items() if text},
+        )
+
+
+def _plain(text: str) -> str:
+    """A text that XML can hold: other characters become U+FFFD."""
+    return _NOT_IN_XML.sub("\ufffd", whole_text(text))

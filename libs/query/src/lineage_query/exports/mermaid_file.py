@@ -1,0 +1,43 @@
+"""Mermaid: the nodes on the way as a flowchart, with how many of their items take part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO
+
+from lineage_core.tracing.folding import folded
+from lineage_query.exports.options import Options
+from lineage_query.exports.tables import whole_text
+from lineage_query.flowchart import mermaid_text
+from lineage_query.trace import Traced
+
+
+def write_mermaid(traced: Traced, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+    """Write the nodes that a trace passed; what says nothing of items are nodes that keep none."""
+    nodes, links = traced.nodes()
+    folds = folded(nodes)
+    counts = traced.counts()
+    notes = {
+        fold.first.node: _items(sum(counts.get(node.node, 0) for node in fold.nodes))
+        for fold in folds
+    }
+    said = [f"%% {line}" for line in _said(traced)]
+    text = "\n".join([*said, mermaid_text(folds, links, names=traced.names, notes=notes)])
+    stream.write(whole_text(text).encode())
+    return dict.fromkeys(traced.warnings)
+
+
+def _items(count: int) -> str:
+    return "" if not count else "1 item" if count == 1 else f"{count:,} items"
+
+
+def _said(traced: Traced) -> list[str]:
+    """Comments that tell of the trace."""
+    way = "from" if traced.direction.value == "backward" else "to"
+    asked = ", ".join(traced.asked)
+    lines = [f"what {'made' if way == 'from' else 'became of'} {asked} in {traced.app}"]
+    if not traced.result.exact:
+        lines += [f"not exact: {reason}" for reason in traced.result.reasons]
+    if not traced.complete:
+        lines.append("the lineage is incomplete: items may be missing")
+    return [" ".join(line.split()) for line in lines]

@@ -1,0 +1,133 @@
+"""PROV-JSON: items are entities, nodes are activities, derivations are as stored.
+
+Each step of a derivation is said with its activity (``used``, ``wasGeneratedBy`` and
+``wasDerivedFrom``). PROV derivations are not transitive, so what was found and what was asked for get
+one of their own, of the type ``lineage:EndToEnd``, where stored steps lead from one to the other.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import IO, Any
+from urllib.parse import quote
+
+from lineage_core.contract.graph import NodeRecord
+from lineage_core.environment.extras import needed
+from lineage_query.exports.derived import Derived, Part, Place, derived, end_to_end
+from lineage_query.exports.errors import ExportError
+from lineage_query.exports.options import Options
+from lineage_query.exports.tables import facts, whole_text
+from lineage_query.trace import Traced
+
+VOCABULARY = "urn:lineage-master:prov#"
+"""Namespace of our own attributes: exact, reason, role, operator, application ..."""
+
+
+def write_prov(traced: Traced, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+    """Write a trace as PROV-JSON.
+
+    Raises:
+        ExportError: prov is not installed.
+        ExportTooLargeError: more items or derivations than ``options`` allows.
+    """
+    model = needed("prov.model", "PROV-JSON", package="lineage-query", error=ExportError)
+    composer = traced.composer()
+    graph = derived(traced, composer, options, "PROV-JSON")
+    ends = end_to_end(traced, graph, options.pairs_max)
+    if ends is None:
+        composer.warnings["PROV-JSON: too many items go together to say which, end to end"] = None
+    document = _Document(model, traced, graph)
+    document.add_steps()
+    document.add_ends(ends)
+    text = io.StringIO()
+    document.made.serialize(text, format="json", ensure_ascii=False)
+    stream.write(whole_text(text.getvalue()).encode())
+    return composer.warnings
+
+
+class _Document:
+    """A PROV document while it is being made."""
+
+    def __init__(self, model: Any, traced: Traced, graph: Derived) -> None:
+        self.made = model.ProvDocument()
+        self._graph = graph
+        self._traced = traced
+        self._own = self.made.add_namespace("lineage", VOCABULARY)
+        base = f"urn:lineage-master:{quote(traced.app, safe='')}"
+        self._items = self.made.add_namespace("item", f"{base}:item:")
+        self._nodes = self.made.add_namespace("node", f"{base}:node:")
+        self._entities: dict[Place, Any] = {}
+        self._activities: dict[str, Any] = {}
+
+    def add_steps(self) -> None:
+        """Entities, activities and every stored derivation."""
+        for place, part in self._graph.parts.items():
+            self._entities[place] = self._entity(part)
+        records = {node.node: node for node in self._traced.graph.nodes()}
+        taking_part = dict.fromkeys(one.node for one in self._graph.derivations)
+        for node in taking_part:
+            self._activities[node] = self._activity(node, records.get(node))
+        used: dict[tuple[str, Place], bool] = {}
+        for one in self._graph.derivations:
+            self.made.wasDerivedFrom(
+                self._entities[one.made],
+                self._entities[one.used],
+                self._activities[one.node],
+                other_attributes=self._doubt(exact=one.exact, reason=one.reason),
+            )
+            used[one.node, one.used] = one.exact or used.get((one.node, one.used), False)
+        for (node, place), exact in used.items():
+            doubt = self._doubt(exact=exact, reason="")
+            self.made.used(self._activities[node], self._entities[place], other_attributes=doubt)
+        generated = dict.fromkeys((one.made, one.node) for one in self._graph.derivations)
+        for place, node in generated:
+            self.made.wasGeneratedBy(self._entities[place], self._activities[node])
+
+    def add_ends(self, ends: Mapping[tuple[Place, Place], bool] | None) -> None:
+        """What goes with what, end to end; and what is to be known of all of it."""
+        kind = {"prov:type": self._own["EndToEnd"]}
+        for (made, used), exact in (ends or {}).items():
+            self.made.wasDerivedFrom(
+                self._entities[made],
+                self._entities[used],
+                other_attributes=kind | self._doubt(exact=exact, reason=""),
+            )
+        about = {self._own[key]: text for key, text in facts(self._traced).items() if text}
+        about[self._own["endToEnd"]] = "left out: too many" if ends is None else "given"
+        self.made.entity(self._own["trace"], about)
+
+    def _entity(self, part: Part) -> Any:
+        item = part.item
+        attributes: dict[Any, str] = {
+            "prov:label": whole_text(item.address),
+            self._own["node"]: self._traced.names.label(part.node),
+            self._own["role"]: part.role,
+        }
+        if item.location is not None:
+            attributes["prov:location"] = whole_text(item.location)
+        if item.text is not None:
+            attributes["prov:value"] = whole_text(item.text)
+        if item.binding is not None:
+            attributes[self._own["binding"]] = item.binding
+        return self.made.entity(self._items[_local(item.address)], attributes)
+
+    def _activity(self, node: str, record: NodeRecord | None) -> Any:
+        attributes: dict[Any, str] = {self._own["node"]: self._traced.names.label(node)}
+        if record is not None:
+            attributes["prov:label"] = whole_text(record.name or record.op)
+            told = {"operator": record.op, "callSite": record.call_site, "path": record.path}
+            attributes |= {self._own[key]: whole_text(text) for key, text in told.items() if text}
+            attributes |= self._doubt(exact=record.exact, reason=record.reason)
+        return self.made.activity(self._nodes[_local(node)], other_attributes=attributes)
+
+    def _doubt(self, *, exact: bool, reason: str) -> dict[Any, Any]:
+        if exact:
+            return {}
+        said = {self._own["reason"]: whole_text(reason)} if reason else {}
+        return {self._own["exact"]: False} | said
+
+
+def _local(text: str) -> str:
+    """The local part of a name: what ends a name in PROV-N is written as %XX."""
+    return quote(text, safe="#@*:._-/")

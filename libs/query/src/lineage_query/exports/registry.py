@@ -1,0 +1,135 @@
+"""The formats, and the one function that writes any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import IO
+
+from lineage_query.exports.arrow_file import write_arrow, write_parquet
+from lineage_query.exports.csv_file import write_csv
+from lineage_query.exports.errors import ExportError
+from lineage_query.exports.graphml import write_graphml
+from lineage_query.exports.mermaid_file import write_mermaid
+from lineage_query.exports.options import Options
+from lineage_query.exports.prov_json import write_prov
+from lineage_query.exports.tables import Batch, batches, facts
+from lineage_query.trace import Traced
+
+Writer = Callable[[Traced, IO[bytes], Options], Mapping[str, None]]
+"""Writes a trace and gives what is to be warned of."""
+Table = Callable[[Iterable[Batch], Mapping[str, str], IO[bytes]], None]
+"""Writes items, with facts about their trace."""
+
+
+def _items(table: Table) -> Writer:
+    def write(traced: Traced, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+        composer = traced.composer()
+        table(batches(traced, composer, options), facts(traced), stream)
+        return composer.warnings
+
+    return write
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format: what it is called, its media type, the end of its files' names (without a dot).
+
+    ``binary``: nothing for a terminal. ``table``: of formats that list items, and no derivations.
+    """
+
+    name: str
+    media_type: str
+    extension: str
+    what: str
+    write: Writer
+    binary: bool = False
+    table: Table | None = None
+
+
+FORMATS: Mapping[str, Format] = {
+    one.name: one
+    for one in (
+        Format(
+            "csv",
+            "text/csv; charset=utf-8",
+            "csv",
+            "items, one a line",
+            _items(write_csv),
+            table=write_csv,
+        ),
+        Format(
+            "arrow",
+            "application/vnd.apache.arrow.stream",
+            "arrows",
+            "items as an Arrow stream",
+            _items(write_arrow),
+            binary=True,
+            table=write_arrow,
+        ),
+        Format(
+            "parquet",
+            "application/vnd.apache.parquet",
+            "parquet",
+            "items as a Parquet file",
+            _items(write_parquet),
+            binary=True,
+            table=write_parquet,
+        ),
+        Format(
+            "prov",
+            "application/json",
+            "prov.json",
+            "items, nodes and what was made from what, as PROV-JSON",
+            write_prov,
+        ),
+        Format(
+            "graphml",
+            "application/graphml+xml",
+            "graphml",
+            "nodes, items and what was made from what, as GraphML",
+            write_graphml,
+        ),
+        Format(
+            "mermaid", "text/vnd.mermaid", "mmd", "nodes with counts, as Mermaid", write_mermaid
+        ),
+    )
+}
+"""By name, in the order in which they are listed."""
+
+
+def format_of(name: str) -> Format:
+    """The format of that name.
+
+    Raises:
+        ExportError: there is none; the message lists them.
+    """
+    if name not in FORMATS:
+        raise ExportError(f"there is no format {name!r}: give one of {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def format_for(path: str) -> Format | None:
+    """The format that the end of a file's name tells, if it does."""
+    name = PurePath(path).name.lower()
+    more = {"arrow": "arrow", "json": "prov", "mermaid": "mermaid", "pq": "parquet"}
+    for one in FORMATS.values():
+        if name.endswith(f".{one.extension}"):
+            return one
+    return FORMATS.get(more.get(name.rpartition(".")[2], ""))
+
+
+def export(
+    traced: Traced, name: str, stream: IO[bytes], options: Options | None = None
+) -> tuple[str, ...]:
+    """Write a trace to a stream of bytes, which need not be seekable and stays open.
+
+    Gives what is to be warned of: of the trace, of files that changed, of what was left out.
+
+    Raises:
+        ExportError: no such format, or what it needs is not installed.
+        ExportTooLargeError: more items than the format takes; nothing was written.
+        OSError: the stream takes no more.
+    """
+    return tuple(format_of(name).write(traced, stream, options or Options()))

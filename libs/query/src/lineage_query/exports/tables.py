@@ -1,0 +1,113 @@
+"""Items as rows of a table, some at a time: what CSV, Arrow and Parquet share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from lineage_core.contract.region import Region
+from lineage_query.answers import Answer, Composer, Item
+from lineage_query.exports.options import Options
+from lineage_query.trace import FOUND, START, WAY, Traced
+
+COLUMNS = ("role", "node", "name", "address", "location", "text", "exact", "binding", "app")
+"""``role``: found, start (asked for) or way (in between). ``node``: what the node goes by, and
+``name`` what it does. ``location`` and ``text`` are empty where there are none. ``exact`` is false
+where the item need not have taken part: on every way to it some node names more than it used.
+``binding`` says what binds the text to the row that the job saw: checksum, state (size and time of the file), or
+now: it is what stands there now, maybe another row's. Empty where the text was kept with the lineage, or is none.
+``app``: the application whose node it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Items of one node that are the same to the trace."""
+
+    role: str
+    node: str
+    name: str
+    exact: list[bool]
+    items: list[Item]
+    app: str
+
+
+def batches(
+    traced: Traced, composer: Composer, options: Options, through: Collection[str] = ()
+) -> Iterator[Batch]:
+    """All rows of a table, some thousands at a time, by node in order of creation.
+
+    ``through``: nodes whose names of DataFrames' rows are left out: the trace goes on.
+    """
+    nodes = {node.node: node for node in traced.graph.nodes()}
+    roles = (FOUND, START, WAY) if options.way else (FOUND,)
+    sure = traced.surely_taking_part()
+    for role, of_node in traced.roles(*roles):
+        if role == FOUND and of_node.node in through:
+            continue
+        record = nodes.get(of_node.node)
+        label = traced.names.label(of_node.node)
+        what = "" if record is None else record.name or record.op
+        for space, positions, items in composer.batches(of_node, texts=options.texts):
+            exact = sure.get(space, Region()).contains(positions).tolist()
+            yield Batch(role, label, what, exact, items, traced.app)
+
+
+def batches_of(answer: Answer, options: Options) -> Iterator[Batch]:
+    """All rows of a table of an answer that lists all of its items."""
+    told = answer if options.texts else answer.without_texts()
+    roles = [(FOUND, told.groups), *([(START, told.start)] if options.way else [])]
+    for role, groups in roles:
+        for group in groups:
+            items = list(group.items)
+            exact = [answer.exact] * len(items)
+            app = group.app or answer.app
+            yield Batch(role, group.label, group.what, exact, items, app)
+
+
+def batches_through(
+    traced: Traced, answer: Answer, composer: Composer, options: Options
+) -> Iterator[Batch]:
+    """All rows of a table of a trace of records, and of the answer in which it goes on through DataFrames."""
+    found = set(traced.result.found)
+    ends = {group.node for group in answer.groups}
+    beyond = tuple(group for group in answer.groups if group.node not in found)
+    yield from batches(traced, composer, options, through=found - ends)
+    yield from batches_of(replace(answer, start=(), groups=beyond), options)
+
+
+def facts(traced: Traced) -> dict[str, str]:
+    """What is to be known of the trace as a whole, as short texts."""
+    return {
+        "application": traced.app,
+        "direction": traced.direction.value,
+        "from": "\n".join(traced.asked),
+        "exact": yes(traced.result.exact),
+        "complete": yes(traced.complete),
+        "reasons": "\n".join(traced.result.reasons),
+    }
+
+
+def facts_of(answer: Answer) -> dict[str, str]:
+    """The same of an answer."""
+    return {
+        "application": "\n".join(answer.apps or (answer.app,)),
+        "direction": answer.direction.value,
+        "from": "\n".join(answer.asked),
+        "exact": yes(answer.exact),
+        "complete": yes(answer.complete),
+        "reasons": "\n".join(answer.reasons),
+    }
+
+
+def yes(fact: bool) -> str:
+    """A fact as a text."""
+    return "true" if fact else "false"
+
+
+def whole_text(text: str) -> str:
+    """A text that UTF-8 can hold: what an SDK named may have lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text

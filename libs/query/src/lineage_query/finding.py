@@ -1,0 +1,243 @@
+"""Which application a file belongs to: the latest that wrote or read it as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from lineage_core.contract.message import RecordFiles, RecordSplits, SinkFiles, Splits, Unknown
+from lineage_query.rows.locations import Locations
+from lineage_query.rows.reader import RowReader
+from lineage_query.rows.standing import Seen, Standing, by_state, has_changed, seen, worst
+from lineage_store.errors import StoreError
+from lineage_store.materialised import whose_rows
+from lineage_store.paths import MTIME_TOLERANCE_S, Spellings
+from lineage_store.port import GraphStore
+from lineage_store.records import FILES, SPLITS
+
+APPLICATIONS_ASKED = 20
+"""Of the latest applications, beyond the one that answers."""
+PARTS_NAMED = 3
+
+
+class NotFoundError(StoreError):
+    """No such application, or none that knows the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileUse:
+    """An application's node that read (``wrote`` False) or wrote a file.
+
+    ``standing``: how the file stands to what the application left or saw. ``then``: size and time of the file as
+    the node noted it. ``undecided``: just the time of the file is another, and no checksum tells whether the
+    content is.
+    """
+
+    app: str
+    node: str
+    wrote: bool
+    standing: Standing
+    then: frozenset[tuple[int, float]] = frozenset()
+    undecided: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file is not any more as the application left or saw it."""
+        return has_changed(self.standing)
+
+    @property
+    def gone(self) -> bool:
+        """Whether there is no such file any more."""
+        return self.standing == "gone"
+
+    def is_of(self, version: Collection[tuple[int, float]]) -> bool:
+        """Whether the node noted the file as in one of these states."""
+        return any(
+            size == other_size and abs(mtime - other_mtime) <= MTIME_TOLERANCE_S
+            for size, mtime in self.then
+            for other_size, other_mtime in version
+        )
+
+    def has_size_of(self, version: Collection[tuple[int, float]]) -> bool:
+        """Whether the file had the size that it has in one of these states."""
+        return not {size for size, _ in self.then}.isdisjoint(size for size, _ in version)
+
+
+def find_application(store: GraphStore, name: str | None) -> str:
+    """The application that an id, an unambiguous prefix of one, or ``latest`` (None) names.
+
+    Raises:
+        NotFoundError: there is none, or more than one.
+    """
+    ids = store.application_ids()
+    if name is not None and name in ids:
+        return name
+    # Those that hold what was materialised of others are named in full.
+    known = [app for app in ids if whose_rows(app, ids) is None]
+    if not known:
+        raise NotFoundError("the store holds no application yet; `lineage run JOB` makes one")
+    if name in (None, "latest"):
+        return known[0]
+    assert name is not None
+    fitting = [app for app in known if app.startswith(name)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise NotFoundError(f"{name!r} fits {', '.join(fitting[:5])}: give more of it")
+    raise NotFoundError(f"there is no application {name!r}; `lineage apps` lists them")
+
+
+def find_uses(
+    store: GraphStore,
+    reader: RowReader,
+    path: str,
+    *,
+    wrote: bool,
+    app: str | None = None,
+    spellings: Spellings | None = None,
+) -> list[FileUse]:
+    """How the application that a file belongs to used it: by one node or several.
+
+    The latest application that used the file as it is now comes first, one that wrote it
+    (``wrote``, asking where rows came from) or read it (asking where they went) before others;
+    after those the ones for which the file has changed since. ``app`` allows just one. Those that hold the materialised
+    lineage of others are asked where these are. ``spellings``: which links were followed just now.
+
+    Raises:
+        NotFoundError: no application read or wrote the file.
+    """
+    spellings = spellings or Spellings()
+    canonical_path = spellings.of(path)
+    state = seen(reader, canonical_path)
+    best: list[FileUse] = []
+    rank = (2, 2)
+    ids = store.application_ids()
+    for known in ids:
+        if known != app if app is not None else whose_rows(known, ids):
+            continue
+        uses = _uses(store, reader, known, canonical_path, state, spellings)
+        for changed, other in ((False, False), (False, True), (True, False), (True, True)):
+            fitting = [u for u in uses if u.changed == changed and (u.wrote != wrote) == other]
+            if fitting and (changed, other) < rank:
+                best, rank = fitting, (changed, other)
+        if rank == (False, False):
+            break
+    if not best:
+        raise NotFoundError(_unknown(path, state, app) + _maybe_of(store, state, app))
+    if best[-1].changed or best[-1].standing == "unknown":
+        # What the file was then is one version of it: the last that the application knew.
+        best = [use for use in best if use.is_of(best[-1].then)]
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who read one version of a file.
+
+    ``apps``: the applications, the latest first. ``unsure``: those of which some node read a version that may be the
+    same (just its time is another, and no checksum tells), or that read it, and then another.
+    """
+
+    apps: tuple[str, ...] = ()
+    unsure: tuple[str, ...] = ()
+
+
+def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
+    """All applications that read a file as it is now; where none did, as the latest that read it at all had it.
+
+    Those that hold the materialised lineage of others are not among them.
+    """
+    spellings = Spellings()
+    canonical_path = spellings.of(path)
+    state = seen(reader, canonical_path)
+    ids = store.application_ids()
+    uses = [
+        use
+        for app in ids
+        if whose_rows(app, ids) is None
+        for use in _uses(store, reader, app, canonical_path, state, spellings)
+        if not use.wrote
+    ]
+    now = [use for use in uses if not use.changed]
+    if now and state != "unseen":
+        return Readers(_apps(now), _apps(use for use in uses if use.undecided))
+    if not uses:
+        return Readers()
+    # An application is asked about the version that it knew last.
+    last = {use.app: use.then for use in uses}
+    version = last[uses[0].app]
+    apps = _apps(use for use in uses if use.is_of(version) and use.is_of(last[use.app]))
+    rest = (use for use in uses if use.has_size_of(version))
+    return Readers(
+        apps, _apps(use for use in rest if use.app not in apps or not use.is_of(version))
+    )
+
+
+def _apps(uses: Iterable[FileUse]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(use.app for use in uses))
+
+
+def other_readers(store: GraphStore, reader: RowReader, path: str, app: str) -> list[str]:
+    """Other applications that read a file in the version that :func:`find_readers` means."""
+    own = whose_rows(app, store.application_ids()) or app
+    return [one for one in find_readers(store, reader, path).apps if one not in {app, own}]
+
+
+def _uses(
+    store: GraphStore, reader: RowReader, app: str, path: str, state: Seen, spellings: Spellings
+) -> list[FileUse]:
+    found: dict[tuple[str, bool], set[tuple[int, float]]] = {}
+
+    def is_it(noted: str) -> bool:
+        return spellings.of(noted) == path
+
+    for message in store.messages(app, *SPLITS, *FILES):
+        if isinstance(message, Splits | RecordSplits):
+            for split in message.splits:
+                if is_it(split.path):
+                    then = split.file_size, split.mtime
+                    found.setdefault((message.node, False), set()).add(then)
+        elif isinstance(message, SinkFiles | RecordFiles):
+            for file in message.files:
+                if is_it(file.path):
+                    found.setdefault((message.node, True), set()).add((file.size, file.mtime))
+
+    def use(node: str, then: set[tuple[int, float]], *, wrote: bool) -> FileUse:
+        known = {"unknown" if state == "unseen" else by_state(state, *one) for one in then}
+        if None in known:
+            # Just its time is another: the application's checksums may tell more.
+            locations = Locations(store.graph(app), reader)
+            standing = locations.standing(node, path)
+            undecided = standing == "changed" and locations.is_undecided(node, path)
+            return FileUse(app, node, wrote, standing, frozenset(then), undecided)
+        standing = worst(one for one in known if one is not None)
+        return FileUse(app, node, wrote, standing, frozenset(then))
+
+    return [use(node, then, wrote=wrote) for (node, wrote), then in found.items()]
+
+
+def _maybe_of(store: GraphStore, state: Seen, app: str | None) -> str:
+    """Applications that may have written the file in a part of theirs that has no lineage."""
+    found: list[str] = []
+    for record in store.applications()[:APPLICATIONS_ASKED]:
+        if state is None or state == "unseen" or (app is not None and record.app != app):
+            continue
+        if state.mtime is not None and state.mtime + MTIME_TOLERANCE_S < record.started_at:
+            continue
+        parts = {m.what for m in store.messages(record.app, "unknown") if isinstance(m, Unknown)}
+        if parts:
+            named = ", ".join(sorted(parts)[:PARTS_NAMED]) + (", ..." * (len(parts) > PARTS_NAMED))
+            found.append(f"{record.app} ({record.name}: {named})")
+    if not found:
+        return ""
+    return (
+        f"; it may have been written by a part without lineage of {', '.join(found[:PARTS_NAMED])}"
+    )
+
+
+def _unknown(path: str, state: Seen, app: str | None) -> str:
+    who = "no application" if app is None else f"application {app}"
+    if state is None:
+        return f"{path}: no such file, and {who} knows it"
+    verb = "did not read or write" if app is not None else "read or wrote"
+    return f"{path}: {who} {verb} this file; `lineage apps` lists the applications of the store"

@@ -1,0 +1,167 @@
+"""All items of a node, page by page, and those whose text holds something.
+
+People know what a row says, not where it stands. A search looks at so many items a call at most and
+says where the next one goes on.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lineage_core.contract.address import parse_space
+from lineage_core.contract.graph import BlockRef
+from lineage_core.contract.region import Region
+from lineage_core.errors import LineageError
+from lineage_core.tracing.trace_result import NodeItems
+from lineage_query.answers import Item, order_of
+from lineage_query.loaded import loaded, outputs_of
+from lineage_query.rows.cut_texts import is_cut
+from lineage_query.rows.standing import Standing, worst
+from lineage_query.snapshot import Opened
+
+POSITION_MAX = 2**64 - 1
+SCAN_AT_ONCE = 2_000
+"""Items whose texts are looked at together."""
+SCANNED_MAX = 200_000
+"""Items that one call looks at."""
+SCAN_S_MAX = 1.0
+"""Seconds after which a call that searches stops, with what it found until then."""
+REGIONS_KEPT = 4_096
+_CURSOR = re.compile(r"(\d{1,9})\.(\d{1,19})")
+
+
+class CursorError(LineageError):
+    """A cursor that no page gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some items of a node.
+
+    ``count``: of all its items. ``following``: where the next page begins; None behind the last.
+    ``scanned``: items looked at for this page. ``standing``: the worst that is to be said of their files.
+    ``cut``: of those that a search looked at and did not find, how many have a text that is longer than what is read of
+    it: they may hold what is searched for.
+    """
+
+    count: int
+    items: tuple[Item, ...]
+    following: str | None
+    scanned: int
+    standing: Standing = "same"
+    cut: int = 0
+
+
+class Listing:
+    """Items of the nodes of one application. May be shared by threads."""
+
+    def __init__(self, opened: Opened) -> None:
+        self.opened = opened
+        self._regions: OrderedDict[str, Region] = OrderedDict()
+
+    def has_items(self, node: str) -> bool:
+        """Whether a node keeps items that can be listed."""
+        return bool(self.spaces(node))
+
+    def spaces(self, node: str) -> list[str]:
+        """The spaces of a node's items, in the order of partitions."""
+        partitions = self.opened.locations.partitions(node)
+        if partitions:
+            return [f"{node}#{partition}" for partition in sorted(partitions)]
+        return sorted(self.opened.graph.spaces_of(node), key=order_of)
+
+    def items(self, node: str, partition: int | None = None) -> NodeItems:
+        """All items of a node, or of one partition of it."""
+        spaces = [
+            space
+            for space in self.spaces(node)
+            if partition is None or parse_space(space).partition == partition
+        ]
+        return NodeItems(node, {space: self.region(space) for space in spaces})
+
+    def page(
+        self,
+        found: NodeItems,
+        limit: int,
+        *,
+        cursor: str | None = None,
+        contains: str = "",
+        texts: bool = True,
+    ) -> Page:
+        """Items from a cursor on (None: the first), just those whose text holds ``contains``.
+
+        Raises:
+            CursorError: no page of these items gave the cursor.
+        """
+        spaces = list(found.spaces)
+        at, offset = _place(cursor, len(spaces))
+        deadline = time.monotonic() + SCAN_S_MAX
+        items: list[Item] = []
+        scanned = cut = 0
+        standings: set[Standing] = set()
+        composer = self.opened.composer()
+        while at < len(spaces):
+            region = found.spaces[spaces[at]]
+            if offset >= region.count:
+                at, offset = at + 1, 0
+                continue
+            if len(items) >= limit or scanned >= SCANNED_MAX or time.monotonic() > deadline:
+                break
+            wanted = SCAN_AT_ONCE if contains else limit - len(items)
+            part = NodeItems(found.node, {spaces[at]: region.slice(offset, wanted)})
+            group = composer.group(part, None, texts=texts or bool(contains))
+            standings.add(group.standing)
+            for item in group.items:
+                offset += 1
+                scanned += 1
+                if not contains or contains in (item.text or ""):
+                    items.append(item)
+                    if len(items) >= limit:
+                        break
+                else:
+                    cut += is_cut(item.text)
+        following = f"{at}.{offset}" if at < len(spaces) else None
+        return Page(found.count, tuple(items), following, scanned, worst(standings), cut)
+
+    def region(self, space: str) -> Region:
+        """The positions of the items of one space."""
+        kept = self._regions.get(space)
+        if kept is None:
+            kept = self._regions[space] = self._region(space)
+            while len(self._regions) > REGIONS_KEPT:
+                self._regions.popitem(last=False)
+        return kept
+
+    def _region(self, space: str) -> Region:
+        parsed = parse_space(space)
+        if parsed.incarnation is None:
+            rows = self.opened.locations.partitions(parsed.name).get(parsed.partition)
+            if rows is not None:
+                last = np.array([rows - 1] if rows else [], np.uint64)
+                return Region(np.zeros(len(last), np.uint64), last)
+        graph = self.opened.graph
+        put_out = outputs_of(graph, space, graph.blocks_into(space, 0, POSITION_MAX))
+        # What a source reads is an input of the blocks behind it, and no block puts it out.
+        return put_out or self._inputs(graph.blocks_from(space, 0, POSITION_MAX))
+
+    def _inputs(self, refs: Sequence[BlockRef]) -> Region:
+        found: list[Region] = []
+        for block in loaded(self.opened.graph, (ref.block_id for ref in refs)):
+            last = block.in_first if block.in_last is None else block.in_last
+            found.append(Region.of_runs(block.in_first, last))
+        return Region.union(found)
+
+
+def _place(cursor: str | None, spaces: int) -> tuple[int, int]:
+    if cursor is None:
+        return 0, 0
+    read = _CURSOR.fullmatch(cursor)
+    if read is None or int(read[1]) >= max(spaces, 1) or int(read[2]) > POSITION_MAX:
+        raise CursorError(f"cursor {cursor!r:.40} was not given by a page of these items")
+    return int(read[1]), int(read[2])

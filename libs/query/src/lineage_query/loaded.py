@@ -1,0 +1,38 @@
+"""Blocks of a graph, few in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import BlockRef, FlowGraph
+from lineage_core.contract.region import Region
+from lineage_core.tracing.budget import current
+
+LOAD_AT_ONCE = 8
+"""Blocks in memory together."""
+
+
+def loaded(graph: FlowGraph, blocks: Iterable[BlockId]) -> Iterator[FlowBlock]:
+    """Blocks with their columns; who has seen enough stops, and no more are loaded.
+
+    Raises:
+        BudgetError: the question takes too long.
+    """
+    left = iter(blocks)
+    while part := list(islice(left, LOAD_AT_ONCE)):
+        current().check()
+        yield from graph.load(part).values()
+
+
+def outputs_of(graph: FlowGraph, space: str, refs: Iterable[BlockRef]) -> Region:
+    """The positions of a space that some blocks put out."""
+    found: list[Region] = []
+    for block in loaded(graph, (ref.block_id for ref in refs)):
+        last = block.out_first if block.out_last is None else block.out_last
+        for section in block.out:
+            if section.space == space:
+                rows = slice(section.row_first, section.row_stop)
+                found.append(Region.of_runs(block.out_first[rows], last[rows]))
+    return Region.union(found)

@@ -1,0 +1,100 @@
+"""Names of nodes in addresses: ``read#0#6``, ``read:flights#0#6``, ``write#0#1``, ``4#0.17#6``."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from lineage_core.contract.address import parse_space, split_address
+from lineage_core.contract.graph import FlowGraph, NodeRecord
+from lineage_core.contract.region import Region
+from lineage_core.errors import AddressError
+
+_ADDRESS = re.compile(r"[^/\s]+(?:#(?:\*|\d+(?:\.\d+)?)|@\d+)#\d+")
+
+
+def looks_like_address(text: str) -> bool:
+    """Whether a text has the form of an item address (``path:line`` never has)."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
+class Names:
+    """The names that an application's nodes go by.
+
+    A node's label is its alias; where several nodes share the way in or out (``read``, ``write``),
+    the name of the file comes in between. Nodes without an alias are named by their id.
+    """
+
+    def __init__(self, nodes: Sequence[NodeRecord]) -> None:
+        self._ids = {node.node for node in nodes}
+        self._labels = _labels(nodes)
+        self._by_name = {label: node for node, label in self._labels.items()}
+        for node in nodes:
+            if node.alias:
+                self._by_name.setdefault(node.alias, node.node)
+
+    def label(self, node: str) -> str:
+        """What the node is called in addresses."""
+        return self._labels.get(node, node)
+
+    def node(self, name: str) -> str:
+        """The id of the node that an id, an alias or a label names.
+
+        Raises:
+            AddressError: no node goes by that name; the message lists those that do.
+        """
+        if name in self._ids or name == "*":
+            return name
+        if name in self._by_name:
+            return self._by_name[name]
+        known = ", ".join(sorted(self._by_name) or sorted(self._ids)[:8])
+        raise AddressError(f"no node is called {name!r}; known: {known}")
+
+    def space(self, text: str) -> str:
+        """A space with the node's label for its id, for people: ``read#0``."""
+        name = parse_space(text).name
+        return self.label(name) + text[len(name) :]
+
+    def find(self, address: str, graph: FlowGraph) -> dict[str, Region]:
+        """The items that an address names.
+
+        A partition's address without an incarnation stands for all incarnations of it.
+
+        Raises:
+            AddressError: the address can't be read or names no node.
+        """
+        text, position = split_address(address)
+        space = parse_space(text)
+        node = self.node(space.name)
+        text = node + text[len(space.name) :]
+        region = Region.from_positions([position])
+        numbered = [parse_space(other) for other in graph.spaces_of(node)]
+        same = [str(o) for o in numbered if o.partition == space.partition and o.incarnation]
+        if text.startswith(f"{node}#") and "*" not in text and space.incarnation is None and same:
+            return dict.fromkeys(same, region)
+        return {text: region}
+
+
+def _labels(nodes: Sequence[NodeRecord]) -> dict[str, str]:
+    named = [node for node in nodes if node.alias]
+    bases = Counter(str(node.alias).partition(":")[0] for node in named)
+    labels: dict[str, str] = {}
+    taken = {str(node.alias) for node in named}
+    for node in named:
+        alias = str(node.alias)
+        if bases[alias] > 1:
+            stem = _stem(node.path)
+            longer = f"{alias}:{stem}" if stem else alias
+            alias = alias if longer in taken else longer
+        if alias not in labels.values():
+            labels[node.node] = alias
+            taken.add(alias)
+    return labels
+
+
+def _stem(path: str | None) -> str:
+    """``flights`` of ``data/flights.csv``; empty if it would not fit in an address."""
+    name = posixpath.basename((path or "").rstrip("/")).partition(".")[0]
+    return name if re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name) else ""

@@ -1,0 +1,99 @@
+"""Rows of DataFrames: no block holds them, so a trace that looks things up must not answer for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lineage_core.contract.address import parse_space
+from lineage_core.contract.graph import NOTED, FlowGraph, NodeRecord
+from lineage_core.recipe.document import Recipe
+from lineage_core.tracing.trace_result import TraceError
+from lineage_query.rows.places import Location, ValuedPlace, parse_location
+
+
+class NotedRowError(TraceError):
+    """Rows of DataFrames were asked for: their trace is a query, made from the recipes of ``nodes`` or of their readers."""
+
+    def __init__(self, place: str, app: str, records: Sequence[NodeRecord]) -> None:
+        record = next((one for one in records if one.kind != "unknown"), records[0])
+        what = record.name or record.op
+        told = f"{place} is a row of what {what} at {record.call_site} "
+        told += "read" if record.kind == "frame-source" else "gave"
+        if record.kind == "unknown":
+            told += f": it has no lineage ({record.reason})"
+        else:
+            told += f" (node {record.node} of {app}): it is traced by a query over the recipe that was noted: "
+            told += "ask `lineage back` or `forward` where the store and Spark are"
+        super().__init__(told)
+        self.place = place
+        self.app = app
+        self.nodes = tuple(one.node for one in records)
+        self.kind = record.kind
+
+
+@dataclass(frozen=True, slots=True)
+class NotedPlace:
+    """Rows of DataFrames by what they were asked for: the nodes, and their values or else where they stand.
+
+    ``nodes``: of one application: those that read a source, or that wrote an output. ``doubts``: by node, why
+    rows of it may not be in the output any more.
+    """
+
+    app: str
+    nodes: tuple[str, ...]
+    place: str
+    valued: ValuedPlace | None = None
+    doubts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def location(self) -> Location:
+        """Where the row stands.
+
+        Raises:
+            LocationError: the place names none.
+        """
+        return parse_location(self.place)
+
+    @classmethod
+    def of(cls, error: NotedRowError) -> NotedPlace:
+        """The place that could not be looked up.
+
+        Raises:
+            NotedRowError: it has no lineage.
+        """
+        if error.kind == "unknown":
+            raise error
+        return cls(error.app, error.nodes, error.place)
+
+
+def columns_of(graph: FlowGraph, nodes: Iterable[NodeRecord], node: str) -> list[tuple[str, str]]:
+    """Names and types of the columns of a DataFrame's output or source; none where they are not known.
+
+    Raises:
+        LineageError: its recipe can't be read.
+    """
+    record = next((one for one in nodes if one.node == node), None)
+    if record is None or record.kind not in NOTED:
+        return []
+    users = [node] if record.kind == "frame" else [e.dest for e in graph.links() if e.src == node]
+    for text in filter(None, map(graph.recipe, users)):
+        recipe = Recipe.from_json(text)
+        if record.kind == "frame":
+            return [(one.name, one.type) for one in recipe.columns]
+        for source in recipe.sources:
+            if record.path in {*source.paths[:1], source.table}:
+                return source.columns()
+    return []
+
+
+def noted_among(nodes: Iterable[NodeRecord], ids: Iterable[str]) -> list[NodeRecord]:
+    """Of some nodes those whose rows are in no block. A file of an unknown node is a DataFrame's."""
+    wanted = set(ids)
+    kinds = NOTED | {"unknown"}
+    return [node for node in nodes if node.node in wanted and node.kind in kinds]
+
+
+def node_of(space: str) -> str:
+    """The node that a space belongs to."""
+    return parse_space(space).name

@@ -1,0 +1,281 @@
+"""Outputs that several writes made: which of them are still there, and whether others wrote, too.
+
+All writes to a path or table whose files are still there, as they were left, are one output. What a write left
+is known by its files: one that has none any more was overwritten. A table with versions has a log that tells more: its rows
+may have been moved to other files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lineage_core.contract.graph import FlowGraph, NodeRecord
+from lineage_core.errors import RecipeError, VersionError
+from lineage_core.recipe.document import DELTA, ICEBERG, Output, Recipe
+from lineage_query.rows.locations import Locations
+from lineage_query.rows.reader import RowReader
+from lineage_query.rows.standing import Standing, has_changed
+from lineage_query.rows.table_commits import EARLIER, Commits, commits_of, is_table
+from lineage_store.paths import RowsError, canonical
+from lineage_store.port import GraphStore
+
+FILES_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write to an output. ``files``: by canonical path, how each stands to what was left."""
+
+    app: str
+    node: str
+    files: dict[str, Standing]
+    table: Output | None = None
+    """The output, where it is a table with versions: its files don't tell what it holds now."""
+    there: tuple[str, ...] = ()
+    """The files that are as this write left them, and no later one."""
+
+    @property
+    def version(self) -> str | None:
+        """What it made of a table with versions; None where that is not known."""
+        return None if self.table is None else self.table.version
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of it is left."""
+        return bool(self.files) and not self.there
+
+    def doubt(self, name: str, *, of_table: bool) -> str:
+        """Why its rows may not be in the output any more; empty: they are.
+
+        ``of_table``: whether the output is a table with versions by now.
+        """
+        if of_table:
+            return f"{name} is a table with versions: which rows of earlier writes it still holds is not known"
+        if not self.files:
+            return (
+                f"whether {name} still holds what {self.app} (node {self.node}) wrote is not known"
+            )
+        lost = [path for path in self.files if path not in self.there]
+        if not lost:
+            return ""
+        return (
+            f"of the {len(self.files):,} files that {self.app} (node {self.node}) wrote to {name}, "
+            f"{_named(lost)} changed or gone since: rows of it may be gone, too"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputState:
+    """An output as it is now.
+
+    ``writes``: those to be asked, the latest first. ``gaps``: what else is in the output, so that an answer is
+    not complete. ``warnings``: what else is to be said. ``changed``: files are not as they were left.
+    """
+
+    writes: tuple[Write, ...]
+    doubts: dict[tuple[str, str], str] = field(default_factory=dict)
+    gaps: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    changed: bool = False
+
+
+def writes_to(store: GraphStore, reader: RowReader, name: str, apps: Iterable[str]) -> list[Write]:
+    """The writes of DataFrames to a path or a table, the latest first."""
+    path = canonical(name)
+    found: list[Write] = []
+    for app in apps:
+        graph = store.graph(app)
+        nodes = [node for node in graph.nodes() if _wrote_to(node, name, path)]
+        if nodes:
+            locations = Locations(graph, reader)
+            found += [
+                Write(app, one.node, locations.standings(one.node), _table_of(graph, one))
+                for one in reversed(nodes)
+            ]
+    return found
+
+
+def output_state(reader: RowReader, name: str, writes: Sequence[Write]) -> OutputState:
+    """What is left of some writes.
+
+    Args:
+        reader: says which files there are.
+        name: the output's path or table.
+        writes: all that are known, of one application or of all, the latest first.
+    """
+    owned = _with_their_own(writes)
+    tables = [one for one in owned if one.table is not None]
+    is_now = bool(tables) or _is_table(reader, name)
+    commits, unseen = _commits(reader, name, tables) if is_now else (None, "")
+    left = [one for one in owned if not _is_gone(one, commits)]
+    changed = any(has_changed(state) for one in left for state in _standings(one, commits))
+    warnings: tuple[str, ...] = ()
+    # Of others than tables: nobody who is known has written after it.
+    sure = [one for one in left if _is_whole(one, commits)] if is_now else left[:1]
+    if not left and owned:
+        left, changed = owned[:1], True
+        warnings = (
+            f"{name}: no file is there any more as it was written; the answer is about what "
+            f"{left[0].app} wrote",
+        )
+    doubts = {
+        (one.app, one.node): one.doubt(name, of_table=is_now)
+        for one in left
+        if (is_now or not warnings) and not (one in sure and (is_now or not one.files))
+    }
+    gaps = _strange(name, commits, unseen) if is_now else _gaps(reader, name, owned)
+    if warnings and len(owned) > 1:
+        gaps += (f"{name}: which of {len(owned):,} known writes it held last is not known",)
+    return OutputState(
+        tuple(left), {key: why for key, why in doubts.items() if why}, gaps, warnings, changed
+    )
+
+
+def _is_logged(write: Write, commits: Commits | None) -> bool:
+    """Whether a table's log tells of a write: of one that left just its files, where it tells of files."""
+    if commits is None or write.version is None:
+        return False
+    if commits.files is None:
+        return write.version in commits.changes or commits.is_over(write.version)
+    names = _names_of(write)
+    return bool(names) and names == commits.added.get(write.version)
+
+
+def _is_gone(write: Write, commits: Commits | None) -> bool:
+    """Whether nothing of a write is left. Its rows may be in other files by now: a table's log knows."""
+    if commits is not None and write.version is not None:
+        if _is_logged(write, commits):
+            return write.version not in commits.changes
+        if commits.is_over(write.version):
+            return True
+    return write.gone
+
+
+def _is_table(reader: RowReader, name: str) -> bool:
+    try:
+        return is_table(reader, name)
+    except RowsError:
+        return True
+
+
+def _is_whole(write: Write, commits: Commits | None) -> bool:
+    """Whether a table has all rows of a write, as its log and its files say."""
+    return (
+        commits is not None
+        and _is_logged(write, commits)
+        and write.version in commits.whole
+        and not any(has_changed(state) for state in _standings(write, commits))
+    )
+
+
+def _standings(write: Write, commits: Commits | None) -> Iterator[Standing]:
+    """How those files of a write stand that its output should have."""
+    files = commits.files if commits is not None and _is_logged(write, commits) else None
+    for file, state in write.files.items():
+        if files is None or file.rpartition("/")[2] in files:
+            yield state
+
+
+def _names_of(write: Write) -> frozenset[str]:
+    return frozenset(file.rpartition("/")[2] for file in write.files)
+
+
+def _with_their_own(writes: Sequence[Write]) -> list[Write]:
+    """The writes with the files that each has left: a file is of the write that left it just so, or last."""
+    owner: dict[str, int] = {}
+    for wanted in (("same",), ("touched", "unknown")):
+        for at, write in enumerate(writes):
+            for path, standing in write.files.items():
+                if standing in wanted:
+                    owner.setdefault(path, at)
+    return [
+        Write(
+            one.app,
+            one.node,
+            one.files,
+            one.table,
+            tuple(path for path in one.files if owner.get(path) == at),
+        )
+        for at, one in enumerate(writes)
+    ]
+
+
+def _gaps(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[str, ...]:
+    """Files of an output that no known write left."""
+    known = {file for one in writes for file in one.files}
+    if not known:
+        return ()
+    try:
+        there = reader.files_below(canonical(name))
+    except RowsError as error:
+        return (f"{name}: whether others wrote into it can't be seen: {error}",)
+    owned = {file for one in writes for file in one.there}
+    strange = [file for file in there if file not in owned]
+    changed = [file for file in strange if file in known]
+    unknown = [file for file in strange if file not in known]
+    found: list[str] = []
+    if changed:
+        found.append(f"{name}: {_named(changed)} changed since by a write that is not known")
+    if unknown:
+        found.append(f"{name}: {_named(unknown)} written by no DataFrame that is known")
+    return tuple(found)
+
+
+def _commits(reader: RowReader, name: str, writes: Sequence[Write]) -> tuple[Commits | None, str]:
+    """What changed a table with versions, or why that can't be seen."""
+    places = (one.table.path for one in writes if one.table is not None)
+    place = next((path for path in places if path is not None), None if writes else name)
+    known: dict[str, list[frozenset[str]]] = {}
+    for one in writes:
+        if one.version is not None:
+            known.setdefault(one.version, []).append(_names_of(one))
+    there = {one.version for one in writes if one.version is not None and one.there}
+    try:
+        if place is None:
+            raise RowsError("where it lies is not known")
+        return commits_of(reader, place, known, there), ""
+    except RowsError as error:
+        return None, str(error)
+
+
+def _strange(name: str, commits: Commits | None, unseen: str) -> tuple[str, ...]:
+    """Commits of a table that no known write made."""
+    if commits is None:
+        return (f"{name}: whether others wrote into it can't be seen: {unseen}",)
+    what = "snapshots" if commits.files is None else "versions"
+    told = [one for one in commits.strange if one != EARLIER]
+    found = []
+    if told:
+        found = [f"{name}: of its {what} {_named(told)} written by no DataFrame that is known"]
+    if EARLIER in commits.strange:
+        found.append(
+            f"{name}: who made earlier {what} can't be seen: its log tells nothing of them"
+        )
+    return tuple(found)
+
+
+def _wrote_to(node: NodeRecord, name: str, path: str) -> bool:
+    if node.kind not in {"frame", "unknown"} or node.path is None:
+        return False
+    return node.path == name or canonical(node.path) == path
+
+
+def _table_of(graph: FlowGraph, node: NodeRecord) -> Output | None:
+    """The output of a node, where it is a table with versions."""
+    text = graph.recipe(node.node)
+    if text is None:
+        return None
+    try:
+        output = Recipe.from_json(text).output
+    except (RecipeError, VersionError):
+        return None
+    return output if output.version is not None or output.format in {DELTA, ICEBERG} else None
+
+
+def _named(paths: Sequence[str]) -> str:
+    """Some paths, with the verb that follows."""
+    if len(paths) == 1:
+        return f"{paths[0]} was"
+    more = "" if len(paths) <= FILES_NAMED else f" and {len(paths) - FILES_NAMED:,} more"
+    return f"{', '.join(paths[:FILES_NAMED])}{more} were"

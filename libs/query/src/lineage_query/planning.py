@@ -1,0 +1,276 @@
+"""Which applications a question is put to: all that used what it names, unless it names one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lineage_core.contract.graph import FlowGraph, NodeRecord
+from lineage_core.contract.message import RecordSplits, Splits
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import NotAsked
+from lineage_query.engine import Question
+from lineage_query.finding import (
+    NotFoundError,
+    find_application,
+    find_readers,
+)
+from lineage_query.names import Names, looks_like_address
+from lineage_query.noted import NotedPlace
+from lineage_query.outputs import output_state, writes_to
+from lineage_query.rows.locations import Locations
+from lineage_query.rows.places import LocationError, ValuedPlace, parse_location, parse_valued
+from lineage_query.rows.reader import RowReader
+from lineage_query.rows.standing import has_changed
+from lineage_store.materialised import whose_rows
+from lineage_store.paths import Spellings, canonical
+from lineage_store.port import GraphStore
+from lineage_store.records import SPLITS
+
+APPS_ASKED = 50
+"""Applications that one question is put to, the latest: others are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one application is asked.
+
+    ``noted``: rows of its DataFrames, or of those whose materialised lineage it holds; None: what the places of the
+    question name there. ``files``: those whose rows are asked for by values.
+    """
+
+    question: Question
+    noted: NotedPlace | None = None
+    files: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked of whom.
+
+    ``parts``: the latest application first, each once. ``not_asked``: who takes part and is not asked. ``gaps``: what else
+    may hold rows, said as warnings: an answer is not complete. ``changed``: files are not as they were left.
+    """
+
+    parts: tuple[Part, ...]
+    not_asked: tuple[NotAsked, ...] = ()
+    gaps: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    changed: bool = False
+
+    @property
+    def only(self) -> Part | None:
+        """The one part that is all there is to the question; None: there is more."""
+        rest = self.not_asked or self.gaps or self.warnings or self.changed
+        return self.parts[0] if len(self.parts) == 1 and not rest else None
+
+
+def plan_of(store: GraphStore, reader: RowReader, question: Question) -> Plan:
+    """Which applications a question is put to.
+
+    Raises:
+        NotFoundError: the application that it names is not there.
+    """
+    planner = _Planner(store, reader, _with_app(store, question))
+    return planner.by_values() or planner.by_places() or Plan((Part(planner.question),))
+
+
+def plan_of_output(store: GraphStore, reader: RowReader, question: Question) -> Plan:
+    """The same, of rows of an output as a whole: its path, its table or its name is the question's place.
+
+    Raises:
+        NotFoundError: no application gave one, or the one that the question names is not there.
+    """
+    name = question.places[0]
+    found = _Planner(store, reader, _with_app(store, question)).called(name, None)
+    if found is None:
+        raise NotFoundError(
+            f"no DataFrame's output is called {name!r}: give its path, its table or its node "
+            "(lineage graph lists them)"
+        )
+    return found
+
+
+def _with_app(store: GraphStore, question: Question) -> Question:
+    """The question with the whole id of the application that it names, if any."""
+    if question.app is None:
+        return question
+    return replace(question, app=find_application(store, question.app))
+
+
+@dataclass
+class _Planner:
+    store: GraphStore
+    reader: RowReader
+    question: Question
+    _not_asked: list[NotAsked] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._ids = self.store.application_ids()
+
+    def by_values(self) -> Plan | None:
+        """``OUTPUT#column=value`` (forward: ``SOURCE#``), the first place; None where it has another form."""
+        places = self.question.places
+        valued = parse_valued(places[0]) if places else None
+        return None if valued is None else self.called(valued.of, valued)
+
+    def called(self, name: str, valued: ValuedPlace | None) -> Plan | None:
+        """Rows of the output (forward: the source) of that path, table or name."""
+        app = self.question.app
+        if app is None:
+            apps = [one for one in self._ids if whose_rows(one, self._ids) is None]
+        else:
+            # Who names what was materialised of an application asks about that one's rows.
+            apps = [whose_rows(app, self._ids) or app]
+        back = self.question.direction is Direction.BACKWARD
+        kind, path = "frame" if back else "frame-source", canonical(name)
+        for one in apps:
+            nodes = self.store.graph(one).nodes()
+            wanted = [node for node in nodes if node.kind == kind]
+            if any(_is_at(node, name, path) for node in wanted):
+                return self._writes(name, apps, valued) if back else self._reads(name, apps, valued)
+            names = Names(nodes)
+            for node in wanted:
+                if name in {node.node, names.label(node.node)}:
+                    return Plan((self._noted(one, [node.node], valued),))
+        return None
+
+    def by_places(self) -> Plan | None:
+        """All applications that read what the places of a question forward name; None where it is another question."""
+        asked = self.question
+        forward = asked.direction is Direction.FORWARD and asked.places and not asked.regions
+        # A node that the trace is to go to is one of some application.
+        if not forward or asked.app is not None or asked.until is not None:
+            return None
+        places: dict[str, list[str]] = {}
+        for place in asked.places:
+            path = None if looks_like_address(place) else self._path_of(place)
+            readers = path and find_readers(self.store, self.reader, path)
+            if not readers or not readers.apps:
+                return None
+            for app in readers.apps:
+                places.setdefault(app, []).append(place)
+            for app in readers.unsure:
+                why = (
+                    f"it read {path} at another time (too), and nothing tells whether it was the same "
+                    "then: --app asks it"
+                )
+                self._not_asked.append(NotAsked(app, why))
+        apps = self._bounded([app for app in self._ids if app in places])
+        parts = [Part(replace(asked, app=app, places=tuple(places[app]))) for app in apps]
+        return Plan(tuple(parts), tuple(self._not_asked))
+
+    def _path_of(self, place: str) -> str | None:
+        try:
+            return parse_location(place).path
+        except LocationError:
+            return None
+
+    def _bounded(self, apps: Sequence[str]) -> Sequence[str]:
+        self._not_asked += [
+            NotAsked(app, f"just the latest {APPS_ASKED} applications are asked; --app asks it")
+            for app in apps[APPS_ASKED:]
+        ]
+        return apps[:APPS_ASKED]
+
+    # -- rows of an output ---------------------------------------------------------------------
+
+    def _writes(self, name: str, apps: Sequence[str], valued: ValuedPlace | None) -> Plan:
+        state = output_state(self.reader, name, writes_to(self.store, self.reader, name, apps))
+        nodes: dict[str, list[str]] = {}
+        for write in state.writes:
+            nodes.setdefault(write.app, []).append(write.node)
+        parts = [
+            self._noted(
+                app,
+                nodes[app],
+                valued,
+                {node: why for (of, node), why in state.doubts.items() if of == app},
+            )
+            for app in self._bounded(list(nodes))
+        ]
+        # What others wrote is no part of what one application did.
+        gaps = state.gaps if self.question.app is None else ()
+        return Plan(tuple(parts), tuple(self._not_asked), gaps, state.warnings, state.changed)
+
+    def _noted(
+        self,
+        app: str,
+        nodes: Sequence[str],
+        valued: ValuedPlace | None,
+        doubts: Mapping[str, str] | None = None,
+        files: Iterable[str] = (),
+    ) -> Part:
+        place = self.question.places[0]
+        noted = NotedPlace(app, tuple(nodes), place, valued, doubts or {})
+        asked = replace(self.question, app=self.question.app or app)
+        return Part(asked, noted, files=frozenset(files))
+
+    # -- rows of a source ----------------------------------------------------------------------
+
+    def _reads(self, name: str, apps: Sequence[str], valued: ValuedPlace | None) -> Plan:
+        path = canonical(name)
+        reads = [one for app in apps for one in self._reads_of(app, name, path)]
+        there = [one for one in reads if one.there or not one.files]
+        if not there:
+            # Who was the last to read what is gone says so.
+            there = [one for one in reads if one.app == reads[0].app]
+        nodes: dict[str, list[str]] = {}
+        files: dict[str, set[str]] = {}
+        for one in there:
+            nodes.setdefault(one.app, []).append(one.node)
+            files.setdefault(one.app, set()).update(one.there)
+        self._name_others(apps, nodes, frozenset().union(*files.values()))
+        parts = [
+            self._noted(app, nodes[app], valued, files=files[app])
+            for app in self._bounded(list(nodes))
+        ]
+        return Plan(tuple(parts), tuple(self._not_asked))
+
+    def _reads_of(self, app: str, name: str, path: str) -> list[_Read]:
+        graph = self.store.graph(app)
+        nodes = [one for one in graph.nodes() if one.kind == "frame-source"]
+        return [
+            _read(graph, self.reader, app, one.node) for one in nodes if _is_at(one, name, path)
+        ]
+
+    def _name_others(
+        self, apps: Iterable[str], asked: Mapping[str, Sequence[str]], files: frozenset[str]
+    ) -> None:
+        """Name what read the same files as records, or as a part of another source."""
+        spellings = Spellings()
+        for app in apps:
+            found: dict[str, str] = {}
+            for message in self.store.messages(app, *SPLITS):
+                if isinstance(message, Splits | RecordSplits):
+                    for split in message.splits:
+                        path = spellings.of(split.path)
+                        if path in files and message.node not in asked.get(app, ()):
+                            found.setdefault(message.node, path)
+            locations = Locations(self.store.graph(app), self.reader) if found else None
+            for node, path in found.items():
+                assert locations is not None
+                same = not has_changed(locations.standing(node, path))
+                if same or locations.is_undecided(node, path):
+                    why = f"it read {path} otherwise than by these columns: ask by a row's place"
+                    self._not_asked.append(NotAsked(app, why, node))
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A source as an application read it. ``there``: those of its files that are as they were then."""
+
+    app: str
+    node: str
+    files: frozenset[str]
+    there: frozenset[str]
+
+
+def _read(graph: FlowGraph, reader: RowReader, app: str, node: str) -> _Read:
+    standings = Locations(graph, reader).standings(node)
+    there = frozenset(path for path, one in standings.items() if not has_changed(one))
+    return _Read(app, node, frozenset(standings), there)
+
+
+def _is_at(node: NodeRecord, name: str, path: str) -> bool:
+    return node.path is not None and (node.path == name or canonical(node.path) == path)

@@ -1,0 +1,189 @@
+"""Flows record by record, as the published schema has them: one input item, one output item.
+
+``hashIn`` and ``hashOut`` are item addresses with the names that people use (``read#0#6``,
+``write#0#1``), or the strings of a program that was instrumented by hand. One flow's ``hashOut`` is the
+next one's ``hashIn``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from xxhash import xxh3_128_hexdigest
+
+from lineage_core.contract.address import OPAQUE_SPACE, parse_space
+from lineage_core.contract.graph import FlowGraph, LinkRecord, NodeRecord
+from lineage_core.contract.positions import text_position
+from lineage_core.contract.region import Region
+from lineage_core.errors import LineageError
+from lineage_core.tracing.derivations import pairs_among
+from lineage_core.tracing.trace_result import NodeItems
+from lineage_query.answers import Composer
+from lineage_query.names import Names
+from lineage_query.opaque import opaque_texts
+from lineage_query.rows.locations import Locations
+from lineage_query.trace import Traced
+from lineage_store.record_flow import RecordFlow, RecordFlows
+
+FLOWS_MAX = 100_000
+"""Flows of one view, unless the caller says otherwise."""
+LINKS_PER_FLOW = 10
+"""Links between flows may be so many times the flows: each input of an item times each use of it."""
+VALUE_LENGTH = 1_000
+"""Characters kept of a value; a cut is marked."""
+HASH_LENGTH = 2_000
+"""Longer strings of a program go by their position: Neo4j's index takes some 8,000 bytes."""
+
+Item = tuple[str, int]
+"""Space and position."""
+
+
+class TooManyFlowsError(LineageError):
+    """More flows, or links between them, than a view may have. At least ``count``, of ``limit``."""
+
+    def __init__(self, message: str, *, count: int, limit: int) -> None:
+        super().__init__(message)
+        self.count = count
+        self.limit = limit
+
+
+def flows_of_trace(traced: Traced, *, limit: int = FLOWS_MAX, texts: bool = True) -> RecordFlows:
+    """The flows that a trace went along.
+
+    Raises:
+        TooManyFlowsError: there are more than ``limit``.
+    """
+    nodes, links = traced.nodes()
+    items = traced.taking_part()
+    hint = "name fewer places, stop on the way with --step, or raise --limit"
+    found = _Collector(traced.graph, traced.names, limit, hint).collect(items)
+    return found.made(traced.app, nodes, links, traced.locations, texts=texts)
+
+
+def flows_of_application(
+    app: str,
+    graph: FlowGraph,
+    locations: Locations,
+    *,
+    limit: int = FLOWS_MAX,
+    texts: bool = True,
+) -> RecordFlows:
+    """All flows of an application.
+
+    Raises:
+        TooManyFlowsError: there are more than ``limit``.
+    """
+    nodes = graph.nodes()
+    total = sum(node.associations for node in nodes)
+    hint = f"{app} has about {total:,}: trace some rows with --from PLACE, or raise --limit"
+    found = _Collector(graph, Names(nodes), limit, hint).collect(None)
+    return found.made(app, nodes, graph.links(), locations, texts=texts)
+
+
+class _Collector:
+    """Gathers distinct pairs of items, up to a limit."""
+
+    def __init__(self, graph: FlowGraph, names: Names, limit: int, hint: str) -> None:
+        self._graph = graph
+        self._names = names
+        self._limit = limit
+        self._hint = hint
+        self._pairs: dict[tuple[Item, Item], str] = {}
+
+    def collect(self, items: Mapping[str, Region] | None) -> _Collector:
+        """Take in all derivations between items (None: all)."""
+        for pairs in pairs_among(self._graph, items):
+            node = pairs.block_id.node
+            for used, made in zip(pairs.ins.tolist(), pairs.outs.tolist(), strict=True):
+                key = ((pairs.in_space, used), (pairs.out_space, made))
+                # The same pair may have been told by two attempts at a task.
+                self._pairs.setdefault(key, node)
+            if len(self._pairs) > self._limit:
+                raise self._too_many("flows", len(self._pairs), self._limit)
+        return self
+
+    def made(
+        self,
+        app: str,
+        nodes: Sequence[NodeRecord],
+        links: Sequence[LinkRecord],
+        locations: Locations,
+        *,
+        texts: bool,
+    ) -> RecordFlows:
+        """The flows, by what they put out."""
+        used, made = Counter(one for one, _ in self._pairs), Counter(two for _, two in self._pairs)
+        meeting = {item: made[item] * used[item] for item in made if item in used}
+        most = LINKS_PER_FLOW * self._limit
+        if sum(meeting.values()) > most:
+            raise self._too_many(
+                f"links between {len(self._pairs):,} flows", sum(meeting.values()), most
+            )
+        sources = {node.node for node in nodes if node.kind == "source"}
+        shown = [*made, *(one for one in used if parse_space(one[0]).name in sources)]
+        composer = Composer(self._graph, self._names, locations.as_now())
+        values = _values(composer, shown) if texts else {}
+        hashes = self._hashes({*used, *made})
+        flows = [
+            RecordFlow(
+                xxh3_128_hexdigest(f"{hashes[one]}\0{hashes[two]}".encode("utf-8", "replace")),
+                node,
+                hashes[one],
+                hashes[two],
+                values.get(two, values.get(one)),
+            )
+            for (one, two), node in self._pairs.items()
+        ]
+        middles = {hashes[item]: count for item, count in meeting.items()}
+        return RecordFlows(app, nodes, links, flows, middles, tuple(composer.warnings))
+
+    def _hashes(self, items: Iterable[Item]) -> dict[Item, str]:
+        """How items are called."""
+        items = list(items)
+        opaque = np.array(sorted({at for space, at in items if space == OPAQUE_SPACE}), np.uint64)
+        strings = opaque_texts(self._graph, opaque)
+        spaces = {space: self._names.space(space) for space, _ in items}
+        return {
+            (space, at): _string(strings[at])
+            if space == OPAQUE_SPACE and at in strings
+            else f"{spaces[space]}#{at}"
+            for space, at in items
+        }
+
+    def _too_many(self, what: str, count: int, limit: int) -> TooManyFlowsError:
+        return TooManyFlowsError(
+            f"more than {limit:,} {what}: {self._hint}",
+            count=count,
+            limit=limit,
+        )
+
+
+def _string(text: str) -> str:
+    """A string of a program as it can be stored and found."""
+    if len(text) > HASH_LENGTH:
+        return f"{OPAQUE_SPACE}#{text_position(text)}"
+    return text.encode("utf-8", "replace").decode()
+
+
+def _values(composer: Composer, items: Iterable[Item]) -> dict[Item, str]:
+    """What items look like, as far as that is known. Opaque items are called what they are."""
+    positions: dict[str, list[int]] = {}
+    for space, at in items:
+        if space != OPAQUE_SPACE:
+            positions.setdefault(space, []).append(at)
+    found: dict[Item, str] = {}
+    for space, ats in positions.items():
+        node = parse_space(space).name
+        of_node = NodeItems(node, {space: Region.from_positions(ats)})
+        for _, here, listed in composer.batches(of_node, texts=True):
+            for at, item in zip(here.tolist(), listed, strict=True):
+                if item.shown is not None:
+                    found[space, at] = _cut(item.shown)
+    return found
+
+
+def _cut(text: str) -> str:
+    text = text.encode("utf-8", "replace").decode()
+    return text if len(text) <= VALUE_LENGTH else text[: VALUE_LENGTH - 1] + "…"

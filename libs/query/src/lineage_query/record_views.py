@@ -1,0 +1,82 @@
+"""Record-level views: what is asked for, and what was made; commands and servers say it alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from lineage_core.contract.graph import FlowGraph
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import Question
+from lineage_query.record_flows import FLOWS_MAX, flows_of_application, flows_of_trace
+from lineage_query.rows.locations import Locations
+from lineage_query.trace import Traced
+from lineage_store.record_flow import RecordFlows
+
+
+@dataclass(frozen=True, slots=True)
+class ViewWanted:
+    """What a view is to hold: what traces from ``places`` go along, or (none given) all flows."""
+
+    places: tuple[str, ...] = ()
+    direction: Direction = Direction.BACKWARD
+    limit: int = FLOWS_MAX
+    texts: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ViewMade:
+    """What a view holds. ``example``: the hashOut of a flow that nothing follows, if there is one."""
+
+    app: str
+    nodes: int
+    flows: int
+    links: int
+    example: str
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, flows: RecordFlows, warnings: Sequence[str]) -> ViewMade:
+        """What is made of flows."""
+        ends = (flow.hash_out for flow in flows.flows if flow.hash_out not in flows.middles)
+        example = next(ends, "write#0#0")
+        count = len(flows.flows)
+        return cls(flows.app, len(flows.nodes), count, flows.links, example, tuple(warnings))
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that tools rely on; keys are only ever added."""
+        return asdict(self) | {"warnings": list(self.warnings)}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> ViewMade:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            KeyError: something is missing.
+        """
+        given = {one.name: told[one.name] for one in fields(cls)}
+        return cls(**given | {"warnings": tuple(told["warnings"])})
+
+
+def flows_wanted(
+    app: str,
+    graph: FlowGraph,
+    wanted: ViewWanted,
+    trace: Callable[[Question], Traced],
+    locations: Callable[[str], Locations],
+) -> tuple[RecordFlows, tuple[str, ...]]:
+    """The flows of a view, and what is to be warned of.
+
+    ``trace`` and ``locations`` are those of an :class:`lineage_query.engine.Asker`, or bounded.
+
+    Raises:
+        TooManyFlowsError: there are more than wanted.
+        LineageError: what a place names is not there.
+    """
+    if wanted.places:
+        traced = trace(Question(wanted.direction, wanted.places, app=app))
+        flows = flows_of_trace(traced, limit=wanted.limit, texts=wanted.texts)
+        return flows, (*traced.warnings, *flows.warnings)
+    flows = flows_of_application(app, graph, locations(app), limit=wanted.limit, texts=wanted.texts)
+    return flows, flows.warnings

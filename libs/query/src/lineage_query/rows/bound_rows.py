@@ -1,0 +1,85 @@
+"""Rows of a file as an answer shows them, each text with what binds it to the row that the job saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lineage_core.contract.block import U64
+from lineage_core.contract.graph import Unit
+from lineage_query.rows.places import shown
+from lineage_query.rows.standing import Binding, Standing, has_changed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Items of one partition in a file.
+
+    ``positions``: uint64, which items. ``path``: as the engine wrote it, without ``file:``.
+    ``numbers``: uint64, lines from 1 or records from 0, or None when they can't be told (and of
+    files as a whole). ``texts``: one for each row asked for, None where it can't be read; ``bindings``: what binds
+    each to the row that was read. ``standing``: of the file. ``note``: why lines or texts are missing, or what else
+    is to be known; empty if nothing.
+    """
+
+    positions: U64
+    path: str
+    unit: Unit
+    numbers: U64 | None
+    texts: Sequence[str | None]
+    bindings: Sequence[Binding | None]
+    standing: Standing
+    note: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file is not any more as it was."""
+        return has_changed(self.standing)
+
+    @property
+    def unbound(self) -> bool:
+        """Whether a text is of what stands there now, and may be another row's."""
+        return "now" in self.bindings
+
+    def places(self, path: str) -> list[str | None]:
+        """Each item as people read it, with the file called ``path``."""
+        if self.unit == "file":
+            return [path] * len(self.positions)
+        if self.numbers is None:
+            return [None] * len(self.positions)
+        return [shown(path, number, self.unit) for number in self.numbers.tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class InFile:
+    """Where rows lie. ``path``: plain. ``whole``: a checksum of all of the file says how it stands."""
+
+    path: str
+    unit: Unit
+    standing: Standing
+    whole: bool = False
+
+    def rows(
+        self,
+        positions: U64,
+        numbers: U64 | None,
+        texts: Sequence[str | None],
+        note: str = "",
+        checked: Sequence[bool | None] | None = None,
+    ) -> Rows:
+        """Rows with what binds each text.
+
+        ``checked``: whether the checksum of the rows around each says that it is the row that was read; None: there
+        is none, and the file decides.
+        """
+        by_file: Binding = "checksum" if self.whole else "state"
+        of_check: dict[bool | None, Binding] = {
+            True: "checksum",
+            False: "now",
+            None: by_file if self.standing in {"same", "touched"} else "now",
+        }
+        bindings = [
+            None if text is None else of_check[one]
+            for text, one in zip(texts, checked or [None] * len(texts), strict=True)
+        ]
+        return Rows(positions, self.path, self.unit, numbers, texts, bindings, self.standing, note)

@@ -1,0 +1,202 @@
+"""Checksums of blocks of rows of files as they are now, kept by the state of the file that they were taken of."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import sys
+import tempfile
+import threading
+import zipfile
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lineage_core.contract.row_sums import BLOCK_ROWS
+from lineage_core.environment.private_files import private_folder
+from lineage_store.paths import FileState
+
+KEPT_MAX = 1 << 12
+"""Splits of files whose checksums are kept in memory: of 128 MB of text about 10 kB each."""
+SAVED_MAX = 512
+"""Splits of one file whose checksums are kept between processes."""
+SAVED_BYTES_MAX = 64 << 20
+"""Of the checksums of one file that are read: those of a billion rows. More are taken anew each time."""
+SAVE_BYTES_MIN = 1 << 20
+"""What is known of smaller files is found out again in less time than it is looked up."""
+_WHOLE = "whole"
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<>](?:i8|U[1-9]\d{0,4}))', 'fortran_order': False, 'shape': \((\d{1,12}),\), \} *\n",
+    re.DOTALL,
+)
+"""What numpy writes before an array of integers or texts in one dimension. Reading it as numpy does evaluates it, and
+makes room for as much as it says."""
+
+
+def digest_of(parts: Iterable[bytes]) -> str:
+    """The checksum of a whole file's bytes, as lineage has it."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return f"sha256:{digest.hexdigest()}"
+
+
+class KeptSums:
+    """What was summed: in memory, and in a folder for later processes. May be shared by threads."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str], tuple[FileState, Any]] = OrderedDict()
+
+    def rows(
+        self, path: str, state: FileState, first: int, rows: int
+    ) -> Sequence[str | None] | None:
+        """The checksums of rows of a file in that very state; None where they were not taken."""
+        saved = self._find(path, state, f"{first}.{rows}")
+        return None if saved is None else [one or None for one in saved.tolist()]
+
+    def keep_rows(
+        self, path: str, state: FileState, first: int, rows: int, sums: Sequence[str | None]
+    ) -> None:
+        """Keep checksums of rows."""
+        self._keep(path, state, f"{first}.{rows}", np.array([one or "" for one in sums], np.str_))
+
+    def blocks(self, path: str, state: FileState, first: int, rows: int) -> dict[int, str | None]:
+        """The checksums of some blocks of rows of a file in that very state, which are kept in memory alone.
+
+        Who takes more of them adds them.
+        """
+        name = f"blocks {first}.{rows}"
+        with self._lock:
+            kept = self._kept.get((path, name))
+        found: dict[int, str | None] = kept[1] if kept is not None and kept[0] == state else {}
+        self._remember(path, state, name, found)
+        return found
+
+    def whole(self, path: str, state: FileState) -> str | None:
+        """The checksum of a whole file in that very state; None where it was not taken."""
+        saved = self._find(path, state, _WHOLE)
+        return None if saved is None else str(saved[0])
+
+    def keep_whole(self, path: str, state: FileState, checksum: str) -> None:
+        """Keep the checksum of a whole file."""
+        self._keep(path, state, _WHOLE, np.array([checksum]))
+
+    def _find(self, path: str, state: FileState, name: str) -> Any:
+        with self._lock:
+            kept = self._kept.get((path, name))
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        saved = self._saved(path, state)
+        # All of them: the next split of the file that is asked for needs no look at the folder.
+        for other, column in saved.items():
+            if other != name:
+                self._remember(path, state, other, column)
+        if name in saved:
+            self._remember(path, state, name, saved[name])
+        return saved.get(name)
+
+    def _keep(self, path: str, state: FileState, name: str, column: Any) -> None:
+        self._remember(path, state, name, column)
+        if self._folder is None or state.stamp is None or state.size < SAVE_BYTES_MIN:
+            return
+        saved = list({**self._saved(path, state), name: column}.items())[-SAVED_MAX:]
+        # What can't be kept is summed again; it is never worth an error.
+        with contextlib.suppress(OSError):
+            save_columns(self._file(path), {**dict(saved), "of": np.array(_named(path, state))})
+
+    def _remember(self, path: str, state: FileState, name: str, column: Any) -> None:
+        with self._lock:
+            self._kept[path, name] = state, column
+            self._kept.move_to_end((path, name))
+            if len(self._kept) > KEPT_MAX:
+                self._kept.popitem(last=False)
+
+    def _saved(self, path: str, state: FileState) -> dict[str, Any]:
+        """What is kept of a file between processes, by name; nothing of another state of it."""
+        if self._folder is None or state.stamp is None:
+            return {}
+        saved = saved_columns(self._file(path), SAVED_BYTES_MAX)
+        of = saved.pop("of", None)
+        if of is None or of.tolist() != _named(path, state):
+            return {}
+        return {name: column for name, column in saved.items() if _are_sums(name, column)}
+
+    def _file(self, path: str) -> Path:
+        assert self._folder is not None
+        return self._folder / (hashlib.sha256(path.encode()).hexdigest()[:32] + ".sums.npz")
+
+
+def _named(path: str, state: FileState) -> list[str]:
+    return [path, str(state.size), str(state.stamp)]
+
+
+def _are_sums(name: str, column: Any) -> bool:
+    """Whether a column holds checksums, as many as its name says."""
+    if column.dtype.kind != "U":
+        return False
+    if name == _WHOLE:
+        return len(column) == 1
+    first, _, rows = name.partition(".")
+    return first.isdecimal() and rows.isdecimal() and len(column) == -(-int(rows) // BLOCK_ROWS)
+
+
+def saved_columns(file: Path, bytes_max: int) -> dict[str, Any]:
+    """The arrays, all of one dimension, of a file that :func:`save_columns` wrote; none where it is no such file.
+
+    ``bytes_max``: of all arrays. What takes more is not unpacked, whatever it says of itself.
+    """
+    found: dict[str, Any] = {}
+    try:
+        with zipfile.ZipFile(file) as archive:
+            for member in archive.namelist():
+                with archive.open(member) as opened:
+                    content = opened.read(bytes_max + 1)
+                bytes_max -= len(content)
+                if bytes_max < 0:
+                    return {}
+                found[member.removesuffix(".npy")] = _column(content)
+    except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        return {}
+    return found
+
+
+def _column(content: bytes) -> Any:
+    """An array of one dimension, whose length is that of its bytes.
+
+    Raises:
+        ValueError: it is none.
+    """
+    header = _HEADER.match(content)
+    if header is None:
+        raise ValueError("an array of another form")
+    dtype, length, raw = np.dtype(header[1].decode()), int(header[2]), content[header.end() :]
+    if length * dtype.itemsize != len(raw):
+        raise ValueError("an array of another length")
+    if dtype.kind == "U" and (np.frombuffer(raw, dtype.str[0] + "u4") > sys.maxunicode).any():
+        raise ValueError("what is no text")
+    return np.frombuffer(raw, dtype) if raw else np.empty(0, dtype)
+
+
+def save_columns(file: Path, columns: Mapping[str, Any]) -> None:
+    """Write arrays as a file, whole or not at all.
+
+    Raises:
+        OSError: they can't be written.
+    """
+    private_folder(file.parent, ours=True)
+    handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as opened:
+            np.savez_compressed(opened, **columns)
+        os.replace(temporary, file)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,545 @@
+"""From places in files to items and back.
+
+A source row's line is its ordinal in its split, plus the rows of the splits before it, plus one.
+A sink row's line is its ordinal, plus the newlines written before it, plus one. Where a file holds
+a lone carriage return, rows and lines differ: they are then counted in the file itself. Records
+that are no lines are counted from 0, and in no file: it is not known how they lie in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from lineage_core.contract.address import parse_space
+from lineage_core.contract.block import U64
+from lineage_core.contract.graph import FlowGraph, SinkFileRecord, SplitRecord, Unit
+from lineage_core.contract.region import Region
+from lineage_core.contract.row_sums import BLOCK_ROWS, sums_in
+from lineage_query.rows.bound_rows import InFile, Rows
+from lineage_query.rows.places import Location, LocationError, PastTheEndError
+from lineage_query.rows.reader import RowReader
+from lineage_query.rows.standing import Seen, Standing, by_state, has_changed, seen, worst
+from lineage_store.paths import RowsError, Spellings, plain_path
+
+TRIES = 3
+"""How often a file is read that is written to meanwhile."""
+COMPARED_MAX = 1 << 30
+"""Bytes of a file that is read whole to see whether it was only touched: some seconds."""
+_Texts: TypeAlias = Sequence[str | None]
+_FileThen: TypeAlias = tuple[str, str, int, float]
+"""A file as a node had it: node, canonical path, size, time."""
+
+
+@dataclass(slots=True)
+class _SourceFile:
+    """The parts of one file, in order, each with the splits that read it: mostly one."""
+
+    path: str
+    parts: list[list[SplitRecord]]
+    starts: dict[int, int] = field(default_factory=dict)
+    """Rows of the file before each part that they are known for, by index in ``parts``."""
+
+    @property
+    def first(self) -> SplitRecord:
+        """One that reads the file from its beginning."""
+        return self.parts[0][0]
+
+    def rows_of(self, at: int) -> int | None:
+        """Rows of a part, if some task counted them."""
+        return next((split.rows for split in self.parts[at] if split.rows is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What one partition of a source reads of a file: its ``at``-th part."""
+
+    split: SplitRecord
+    file: _SourceFile
+    at: int
+
+
+class Locations:
+    """Rows of the files that one application read and wrote.
+
+    What it says of files is what they were when it first looked at each: every answer takes it :meth:`as_now`.
+    """
+
+    def __init__(self, graph: FlowGraph, reader: RowReader) -> None:
+        self._graph = graph
+        self._reader = reader
+        self._sources: dict[str, dict[str, _SourceFile]] = {}
+        self._pieces: dict[str, dict[int, list[_Piece]]] = {}
+        self._sinks: dict[str, dict[str, SinkFileRecord]] = {}
+        self._states: dict[str, Seen] = {}
+        self._standings: dict[_FileThen, Standing] = {}
+        self._spellings = Spellings()
+        self._files: dict[str, dict[str, list[SplitRecord | SinkFileRecord]]] = {}
+        self._kinds = {node.node: node.kind for node in graph.nodes()}
+
+    def as_now(self, spellings: Spellings | None = None) -> Locations:
+        """The same, which looks at every file anew. ``spellings``: which links were followed just now."""
+        now = copy(self)
+        now._states, now._standings, now._spellings = {}, {}, spellings or Spellings()
+        return now
+
+    def spelled(self, path: str) -> str:
+        """The canonical path of a file, as it was when it was first asked for."""
+        return self._spellings.of(path)
+
+    def unit(self, node: str, path: str) -> Unit | None:
+        """What items of a node are of a file (its canonical path); None when it has no such file."""
+        written = self._sinks_of(node).get(path)
+        if written is not None:
+            return written.unit
+        read = self._sources_of(node).get(path)
+        return None if read is None else read.first.unit
+
+    def items_at(self, node: str, place: Location) -> dict[str, Region]:
+        """The items of a node at a place with a canonical path; empty when it has no such file.
+
+        Raises:
+            LocationError: the file has no such row.
+            RowsError: rows must be counted in the file, and it can't be read.
+        """
+        file = self._sinks_of(node).get(place.path)
+        if file is not None:
+            row = _sink_row(file, place)
+            if file.rows is not None and row >= file.rows:
+                raise PastTheEndError(_past_the_end(file, place))
+            return {f"{node}#{file.partition}": Region.from_positions([row])}
+        source = self._sources_of(node).get(place.path)
+        if source is None:
+            return {}
+        found: dict[str, list[int]] = {}
+        for split, ordinal in self._splits_at(source, place):
+            found.setdefault(f"{node}#{split.partition}", []).append(ordinal)
+        if not found:
+            raise PastTheEndError(f"{place.path} has no {place.unit} {place.number}")
+        return {space: Region.from_positions(ordinals) for space, ordinals in found.items()}
+
+    def check(self, space: str, region: Region, shown: str) -> None:
+        """Refuse items that a partition of a file is known not to have; ``shown``: the space.
+
+        Raises:
+            LocationError: there are no such items.
+        """
+        name = parse_space(space)
+        rows_of = {file.partition: file.rows for file in self._sinks_of(name.name).values()}
+        rows_of |= {at: _rows_in(pieces) for at, pieces in self._pieces_of(name.name).items()}
+        if not rows_of or name.incarnation is not None or not region.count:
+            return
+        if name.partition not in rows_of:
+            raise LocationError(f"there is no {shown}: no such partition was read or written")
+        rows, last = rows_of[name.partition], int(region.last[-1])
+        if rows is not None and last >= rows:
+            has = _counted(rows, "row")
+            raise LocationError(f"{shown} has {has}, counted from 0; there is no {shown}#{last}")
+
+    def rows_of(self, space: str, region: Region, *, texts: bool = True) -> list[Rows]:
+        """Items of a partition as rows of files, in order; none when they lie in no file."""
+        name = parse_space(space)
+        if name.incarnation is not None:
+            return []
+        positions = region.positions()
+        for file in self._sinks_of(name.name).values():
+            if file.partition == name.partition:
+                return [self._sink_rows(file, positions, texts=texts)]
+        pieces = self._pieces_of(name.name).get(name.partition, [])
+        if pieces and pieces[0].split.unit == "file":
+            return self._whole_files(pieces, positions)
+        return [self._source_rows(piece, positions, texts=texts) for piece in pieces[:1]]
+
+    def partitions(self, node: str) -> dict[int, int | None]:
+        """Rows of each partition of a source or sink; None where they are not known."""
+        files = self._sinks_of(node).values()
+        if files:
+            return {file.partition: file.rows for file in files}
+        return {at: _rows_in(pieces) for at, pieces in self._pieces_of(node).items()}
+
+    def standing(self, node: str, path: str) -> Standing:
+        """How a file (its canonical path) of a node stands to what it read or wrote there."""
+        return worst({self._standing(one) for one in self._files_of(node).get(path, ())})
+
+    def is_undecided(self, node: str, path: str) -> bool:
+        """Whether nothing tells if a file, whose time alone is another, has the content that a node had.
+
+        ``path``: canonical.
+        """
+        files = self._files_of(node).get(path, ())
+        if all(one.checksum for one in files):
+            return any(_size_of(one) > COMPARED_MAX for one in files)
+        source = self._sources_of(node).get(path)
+        if source is None:
+            return True
+        try:
+            return all(
+                self._is_summed(path, split, start)
+                for at, part in enumerate(source.parts)
+                if (start := self._known_before(source, at)) is not None
+                for split in part
+            )
+        except RowsError:
+            return True
+
+    def standings(self, node: str) -> dict[str, Standing]:
+        """How each file of a node stands to what it read or wrote there."""
+        return {path: self.standing(node, path) for path in self._files_of(node)}
+
+    def has_splits(self, node: str, partitions: Collection[int]) -> Standing:
+        """How what partitions of a source read of files stands to what would be read there now."""
+        found: set[Standing] = set()
+        for file in self._sources_of(node).values():
+            for at, part in enumerate(file.parts):
+                splits = [split for split in part if split.partition in partitions]
+                found |= {self._split_standing(file, at, split) for split in splits}
+        return worst(found)
+
+    def _split_standing(self, file: _SourceFile, at: int, split: SplitRecord) -> Standing:
+        standing = self._standing(split)
+        if standing != "same" or not split.summed:
+            return standing
+        try:
+            start = self._rows_before(file, at)
+            return standing if self._is_summed(file.path, split, start) else "changed"
+        except RowsError:
+            return "unknown"
+
+    def _sink_rows(self, file: SinkFileRecord, rows: U64, *, texts: bool) -> Rows:
+        path = self._spellings.of(file.path)
+        if file.unit != "line":
+            read, note = self._records(path, file, rows, texts=texts)
+            return self._in_file(file).rows(rows, rows, read, note)
+        first, last = _sink_lines(file, rows)
+        unread: list[str | None] = [None] * len(rows)
+        if not texts:
+            return self._in_file(file).rows(rows, first, unread)
+
+        def read_lines() -> tuple[_Texts, list[bool | None]]:
+            return self._reader.lines(path, first, last), [None] * len(rows)
+
+        try:
+            read, checked, standing = self._undisturbed(file, read_lines)
+        except RowsError as error:
+            return self._in_file(file).rows(rows, first, unread, str(error))
+        return self._in_file(file, standing).rows(rows, first, read, "", checked)
+
+    def _whole_files(self, pieces: Sequence[_Piece], positions: U64) -> list[Rows]:
+        files = {piece.split.row: piece.split for piece in pieces}
+        found = []
+        for position in positions.tolist():
+            split, one = files.get(position), np.array([position], np.uint64)
+            where = InFile("", "line", "same") if split is None else self._in_file(split)
+            found.append(where.rows(one, None, [None]))
+        return found
+
+    def _source_rows(self, piece: _Piece, ordinals: U64, *, texts: bool) -> Rows:
+        path, split = piece.file.path, piece.split
+        unread: list[str | None] = [None] * len(ordinals)
+        try:
+            rows = ordinals + np.uint64(self._rows_before(piece.file, piece.at))
+        except RowsError as error:
+            return self._in_file(split).rows(ordinals, None, unread, str(error))
+        if split.unit != "line":
+            read, note = self._records(path, split, rows, texts=texts)
+            return self._in_file(split).rows(ordinals, rows, read, note)
+
+        def read_lines() -> tuple[_Texts, list[bool | None]]:
+            return self._reader.rows(path, rows), self._checked(piece, ordinals)
+
+        checked: list[bool | None] | None = None
+        standing = self._standing(split)
+        try:
+            lines, read = self._reader.lines_of_rows(path, rows), unread
+            if texts:
+                read, checked, standing = self._undisturbed(split, read_lines)
+            lone = self._reader.index(path).lone_returns
+        except RowsError as error:
+            lines = rows + np.uint64(1)
+            return self._in_file(split).rows(ordinals, lines, unread, str(error))
+        note = f"{path} holds carriage returns that end rows but no lines" if lone else ""
+        return self._in_file(split, standing).rows(ordinals, lines, read, note, checked)
+
+    def _in_file(
+        self, of: SplitRecord | SinkFileRecord, standing: Standing | None = None
+    ) -> InFile:
+        standing = standing or self._standing(of)
+        return InFile(plain_path(of.path), of.unit, standing, whole=bool(of.checksum))
+
+    def _undisturbed(
+        self, of: SplitRecord | SinkFileRecord, read: Callable[[], tuple[_Texts, list[bool | None]]]
+    ) -> tuple[_Texts, list[bool | None], Standing]:
+        """What ``read`` gives of a file that is not written to meanwhile, and how the file stands.
+
+        Raises:
+            RowsError: it can't be read.
+        """
+        path = self._spellings.of(of.path)
+        for _ in range(TRIES):
+            standing = self._standing(of)
+            texts, checked = read()
+            if seen(self._reader, path) == self._states[path]:
+                return texts, checked, "changed" if False in checked else standing
+            self._forget(path)
+        raise RowsError(f"{path} is being written")
+
+    def _forget(self, path: str) -> None:
+        self._states.pop(path, None)
+        for then in [then for then in self._standings if then[1] == path]:
+            del self._standings[then]
+
+    def _checked(self, piece: _Piece, ordinals: U64) -> list[bool | None]:
+        """Whether each row is what was read, by the checksums of the rows around it; None: none was taken."""
+        found: list[bool | None] = [None] * len(ordinals)
+        before = self._rows_before(piece.file, piece.at)
+        blocks: list[int] = (ordinals // np.uint64(BLOCK_ROWS)).tolist()
+        for summed in piece.split.summed:
+            then = sums_in(summed.sums)
+            there = min(summed.rows, len(then) * BLOCK_ROWS)
+            within = [at for at, ordinal in enumerate(ordinals.tolist()) if ordinal < there]
+            of = [blocks[at] for at in within]
+            now = self._reader.sums_of(piece.file.path, before, there, of)
+            for at, block in zip(within, of, strict=True):
+                if found[at] is not False:
+                    found[at] = then[block] == now[block]
+        return found
+
+    def _records(
+        self, path: str, of: SplitRecord | SinkFileRecord, rows: U64, *, texts: bool
+    ) -> tuple[Sequence[str | None], str]:
+        """Texts of records of a file that is as it was, and why there are none where they can't be read."""
+        unread: list[str | None] = [None] * len(rows)
+        if not texts or has_changed(self._standing(of)):
+            return unread, ""
+
+        def read() -> tuple[Sequence[str | None], list[bool | None]]:
+            return self._reader.records(path, rows), []
+
+        try:
+            found, _, standing = self._undisturbed(of, read)
+        except RowsError as error:
+            return unread, str(error)
+        return (unread if has_changed(standing) else found), ""
+
+    def _rows_before(self, source: _SourceFile, at: int) -> int:
+        """Rows of the file before its ``at``-th part.
+
+        Raises:
+            RowsError: they have to be counted in the file, and can't be.
+        """
+        first = source.parts[at][0].first
+        if at == 0 or first is not None:
+            return first or 0
+        if at not in source.starts:
+            rows = source.rows_of(at - 1)
+            if rows is None:
+                rows = self._counted_rows(source, source.parts[at - 1][0])
+            source.starts[at] = self._rows_before(source, at - 1) + rows
+        return source.starts[at]
+
+    def _counted_rows(self, source: _SourceFile, before: SplitRecord) -> int:
+        if before.unit != "line":
+            raise RowsError(f"{source.path}: records before these were not all read, nor counted")
+        if self._changed(before):
+            raise RowsError(f"{source.path} has changed: its rows can't be counted any more")
+        return self._reader.rows_in_split(source.path, before.start, before.length)
+
+    def _splits_at(self, source: _SourceFile, place: Location) -> Iterable[tuple[SplitRecord, int]]:
+        """Splits that a place lies in, with its ordinal in each."""
+        if place.number is None:
+            return [(split, split.row) for part in source.parts for split in part]
+        rows = range(place.number, place.number + 1)
+        if place.unit == "line":
+            rows = range(place.number - 1, place.number)
+            if not self._changed(source.first) and self._readable(source.path):
+                rows = self._reader.rows_of_line(source.path, place.number)
+        return [found for row in rows for found in self._splits_of(source, row)]
+
+    def _splits_of(self, source: _SourceFile, row: int) -> Iterable[tuple[SplitRecord, int]]:
+        last = len(source.parts) - 1
+        at = 0
+        while at < last and self._rows_before(source, at + 1) <= row:
+            at += 1
+        ordinal = row - self._rows_before(source, at)
+        rows = source.rows_of(at)
+        if rows is not None and ordinal >= rows:
+            unit, said = source.first.unit, row + (source.first.unit == "line")
+            had = _counted(row - ordinal + rows, unit)
+            raise PastTheEndError(
+                f"{source.path} had {had} when it was read; there is no {unit} {said}"
+            )
+        return [(split, ordinal) for split in source.parts[at]]
+
+    def _readable(self, path: str) -> bool:
+        try:
+            self._reader.index(path)
+        except RowsError:
+            return False
+        return True
+
+    def _changed(self, noted: SplitRecord | SinkFileRecord) -> bool:
+        return has_changed(self._standing(noted))
+
+    def _standing(self, noted: SplitRecord | SinkFileRecord) -> Standing:
+        then = (noted.node, self._spellings.of(noted.path), _size_of(noted), noted.mtime)
+        known = self._standings.get(then)
+        if known is None:
+            known = self._standings[then] = self._compared(*then)
+        return known
+
+    def _compared(self, node: str, path: str, size: int, mtime: float) -> Standing:
+        if path not in self._states:
+            self._states[path] = seen(self._reader, path)
+        state = self._states[path]
+        if state == "unseen":
+            return "unknown"
+        standing = by_state(state, size, mtime)
+        if standing in {"changed", "gone"}:
+            return standing
+        # Rows of a file whose time is that of then are compared where they are asked for.
+        same = self._has_content(node, path, size, rows=standing is None)
+        if same is None:
+            return standing or "changed"
+        return (standing or "touched") if same else "changed"
+
+    def _has_content(self, node: str, path: str, size: int, *, rows: bool) -> bool | None:
+        """Whether a file has the content that was read, by a checksum of it all or (``rows``) of all of its rows.
+
+        None where none was taken of all, or the file is larger than is compared.
+        """
+        checksums = {one.checksum for one in self._files_of(node).get(path, ())}
+        source = self._sources_of(node).get(path)
+        if size > COMPARED_MAX:
+            return None
+        try:
+            if "" not in checksums:
+                return checksums == {self._reader.checksum(path)}
+            if source is None or not rows:
+                return None
+            return all(
+                self._is_whole(path, split, self._known_before(source, at))
+                for at, part in enumerate(source.parts)
+                for split in part
+            )
+        except RowsError:
+            return None
+
+    def _is_whole(self, path: str, split: SplitRecord, start: int | None) -> bool:
+        """Whether all rows of a split, which are known to begin at ``start``, are those that were read."""
+        if split.rows is None or start is None:
+            return False
+        summed = split.rows == 0 or split.rows in {one.rows for one in split.summed}
+        return summed and self._is_summed(path, split, start)
+
+    def _is_summed(self, path: str, split: SplitRecord, start: int) -> bool:
+        """Whether all rows of a split that checksums were taken of have the same now."""
+        for one in split.summed:
+            then = sums_in(one.sums)
+            rows = min(one.rows, len(then) * BLOCK_ROWS)
+            if then != list(self._reader.sums(path, start, rows)):
+                return False
+        return True
+
+    @staticmethod
+    def _known_before(source: _SourceFile, at: int) -> int | None:
+        """Rows of the file before its ``at``-th part, as tasks counted them."""
+        rows = [source.rows_of(part) for part in range(at)]
+        return None if None in rows else sum(one or 0 for one in rows)
+
+    def _sources_of(self, node: str) -> dict[str, _SourceFile]:
+        if node not in self._sources:
+            files: dict[str, dict[int, list[SplitRecord]]] = {}
+            if self._kinds.get(node) == "source":
+                for split in self._graph.splits(node):
+                    parts = files.setdefault(self._spellings.of(split.path), {})
+                    parts.setdefault(split.start, []).append(split)
+            self._sources[node] = {
+                path: _SourceFile(path, [parts[start] for start in sorted(parts)])
+                for path, parts in files.items()
+            }
+        return self._sources[node]
+
+    def _files_of(self, node: str) -> dict[str, list[SplitRecord | SinkFileRecord]]:
+        """What a node read or wrote of each file, also of nodes whose rows are no items."""
+        if node not in self._files:
+            found: dict[str, list[SplitRecord | SinkFileRecord]] = {}
+            for split in self._graph.splits(node):
+                found.setdefault(self._spellings.of(split.path), []).append(split)
+            for file in self._graph.sink_files(node):
+                found.setdefault(self._spellings.of(file.path), []).append(file)
+            # Once it is whole: other threads ask, too.
+            self._files[node] = found
+        return self._files[node]
+
+    def _pieces_of(self, node: str) -> dict[int, list[_Piece]]:
+        """What each partition of a source reads."""
+        if node not in self._pieces:
+            found: dict[int, list[_Piece]] = {}
+            for file in self._sources_of(node).values():
+                for at, part in enumerate(file.parts):
+                    for split in part:
+                        found.setdefault(split.partition, []).append(_Piece(split, file, at))
+            # Once they are all there: other threads ask, too.
+            self._pieces[node] = found
+        return self._pieces[node]
+
+    def _sinks_of(self, node: str) -> dict[str, SinkFileRecord]:
+        if node not in self._sinks:
+            is_sink = self._kinds.get(node) == "sink"
+            files = self._graph.sink_files(node) if is_sink else ()
+            self._sinks[node] = {self._spellings.of(file.path): file for file in files}
+        return self._sinks[node]
+
+
+def _size_of(noted: SplitRecord | SinkFileRecord) -> int:
+    return noted.file_size if isinstance(noted, SplitRecord) else noted.size
+
+
+def _rows_in(pieces: Sequence[_Piece]) -> int | None:
+    """Rows of a partition, if they are known."""
+    rows = [piece.split.rows for piece in pieces]
+    return None if None in rows else sum(one or 0 for one in rows)
+
+
+def _sink_lines(file: SinkFileRecord, rows: U64) -> tuple[U64, U64]:
+    """First and last line (from 1) of each row of an output file."""
+    one = np.uint64(1)
+    if not file.newlines:
+        return rows + one, rows + one
+    at = np.array([row for row, _ in file.newlines], np.uint64)
+    extra = np.array([count for _, count in file.newlines], np.uint64)
+    before = np.concatenate((np.zeros(1, np.uint64), np.cumsum(extra, dtype=np.uint64)))
+    first = rows + one + before[np.searchsorted(at, rows, side="left")]
+    last = rows + one + before[np.searchsorted(at, rows, side="right")]
+    return first, last
+
+
+def _sink_row(file: SinkFileRecord, place: Location) -> int:
+    """The row of an output file that a place in it belongs to."""
+    number = place.number or 0
+    if place.unit != "line":
+        return number
+    before = 0
+    for row, extra in file.newlines:
+        if row + 1 + before > number:
+            break
+        before += extra
+        if number <= row + 1 + before:
+            return row
+    return number - 1 - before
+
+
+def _past_the_end(file: SinkFileRecord, place: Location) -> str:
+    count = file.rows or 0
+    if place.unit == "line":
+        count += sum(extra for _, extra in file.newlines)
+    has = _counted(count, place.unit) + (", counted from 0" if place.unit == "record" else "")
+    return f"{place.path} has {has}; there is no {place.unit} {place.number}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

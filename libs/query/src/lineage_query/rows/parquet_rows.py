@@ -1,0 +1,133 @@
+"""Rows of Parquet files as text, by their place in the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lineage_core.contract.block import U64
+from lineage_core.tracing.budget import current
+from lineage_query.rows.cut_texts import TEXT_BYTES_MAX, cut_text
+from lineage_query.rows.typed_values import UnsureError, array_of, arrow_type
+
+SUFFIX = ".parquet"
+READ_BYTES = 1 << 20
+"""Of a column at once; else all of its part of a row group is in memory."""
+BATCH_BYTES = 16 << 20
+"""Of rows that are decoded at once, as far as a row group says how large they are."""
+BATCH_ROWS_MAX = 10_000
+TEXT_ROWS = 8
+"""Rows that are values of Python at once: a value that stands once in the file may be in each of them."""
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a file is one of Parquet, by its name."""
+    return path.endswith(SUFFIX)
+
+
+def texts_of(file: IO[bytes], rows: U64) -> list[str | None]:
+    """Rows (from 0, ascending) as JSON objects without NULLs, as Spark's ``to_json`` has them; None: no such row.
+
+    Reads the row groups that hold one of them, and of these no rows behind the last one, a batch at a time.
+
+    Raises:
+        OSError, pa.ArrowException: the file can't be read.
+        BudgetError: as :meth:`lineage_core.tracing.budget.Budget.read`.
+    """
+    opened, texts = open_parquet(file), list[str | None]()
+    for group, places in _by_group(opened, rows):
+        for batch in _batches(opened, group, places):
+            for begin in range(0, len(batch), TEXT_ROWS):
+                found = [_text(row) for row in batch.slice(begin, TEXT_ROWS).to_pylist()]
+                current().read(sum(map(len, found)))
+                texts += found
+    return texts + [None] * (len(rows) - len(texts))
+
+
+def values_of(file: IO[bytes], row: int, columns: Sequence[tuple[str, str]]) -> tuple[Any, ...]:
+    """The values of a row (from 0) in columns (names, and types as Spark SQL has them), as Spark gives them.
+
+    Raises:
+        UnsureError: Spark may read others, or there is no such row.
+        OSError, pa.ArrowException: the file can't be read.
+    """
+    opened = _opened(file)
+    names = opened.schema_arrow.names
+    for name, kind in columns:
+        if names.count(name) != 1 or opened.schema_arrow.field(name).type != arrow_type(kind):
+            raise UnsureError
+    for group, places in _by_group(opened, np.array([row], np.uint64)):
+        wanted = [name for name, _ in columns]
+        for batch in _batches(opened, group, places, wanted):
+            held = tuple(batch[name][0].as_py() for name in wanted)
+            for value, (_, kind) in zip(held, columns, strict=True):
+                array_of([value], kind)
+            return held
+    raise UnsureError
+
+
+def open_parquet(file: IO[bytes], **options: Any) -> pq.ParquetFile:
+    """Open a file of Parquet that others wrote, to read it piece by piece: texts that it has once are not copied for each row.
+
+    Their columns, nested ones too, are dictionaries then.
+    """
+    known = _opened(file).schema
+    columns = map(known.column, range(len(known)))
+    once = [one.path for one in columns if one.physical_type == "BYTE_ARRAY" and _is_text(one)]
+    return _opened(file, read_dictionary=once, **options)
+
+
+def _is_text(column: Any) -> bool:
+    return column.logical_type.type in {"NONE", "STRING", "JSON", "ENUM"}
+
+
+def _opened(file: IO[bytes], **options: Any) -> pq.ParquetFile:
+    return pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False, **options)
+
+
+def _batches(
+    file: pq.ParquetFile, group: int, places: U64, columns: list[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a row group that stand in some places (ascending), batch by batch.
+
+    Raises:
+        BudgetError: nobody waits for them any more, or not so long.
+    """
+    known = file.metadata.row_group(group)
+    row_bytes = max(known.total_byte_size // max(known.num_rows, 1), 1)
+    size = min(max(BATCH_BYTES // row_bytes, 1), BATCH_ROWS_MAX)
+    begin = 0
+    for batch in file.iter_batches(size, row_groups=[group], columns=columns):
+        current().check()
+        stop = begin + len(batch)
+        low, high = np.searchsorted(places, np.array([begin, stop], np.uint64)).tolist()
+        if low < high:
+            yield batch.take(pa.array(places[low:high] - np.uint64(begin)))
+        if high == len(places):
+            return
+        begin = stop
+
+
+def _by_group(file: pq.ParquetFile, rows: U64) -> Iterator[tuple[int, Any]]:
+    """Row groups that hold some of the rows, and where in each they stand."""
+    begin = 0
+    for group in range(file.num_row_groups):
+        stop = begin + file.metadata.row_group(group).num_rows
+        low, high = np.searchsorted(rows, np.array([begin, stop], np.uint64)).tolist()
+        if low < high:
+            yield group, rows[low:high] - np.uint64(begin)
+        begin = stop
+
+
+def _text(row: dict[str, Any]) -> str:
+    there = {name: value for name, value in row.items() if value is not None}
+    text = json.dumps(there, ensure_ascii=False, separators=(",", ":"), default=str)
+    if len(text) <= TEXT_BYTES_MAX // 4:
+        return text
+    held = text.encode("utf-8", "replace")
+    return text if len(held) <= TEXT_BYTES_MAX else cut_text(held[:TEXT_BYTES_MAX], len(held))

@@ -1,0 +1,128 @@
+"""Places in files as people type and read them: ``path:line``, ``path#record``, ``path``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lineage_core.contract.graph import Unit
+from lineage_core.errors import LineageError
+from lineage_store.errors import NoSuchRowError
+
+_LINE = re.compile(r"(?P<path>.+):(?P<number>\d{1,18})", re.DOTALL)
+_RECORD = re.compile(r"(?P<path>.+)#(?P<number>\d{1,18})", re.DOTALL)
+
+
+class LocationError(LineageError):
+    """A location or address that names no row; the message says what does."""
+
+
+class FolderError(LocationError):
+    """A location that names a folder."""
+
+
+class PastTheEndError(LocationError, NoSuchRowError):
+    """A location that names no row, for the file has none there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A line of a file as typed, from 1; or a record, from 0; or a file as a whole (None)."""
+
+    path: str
+    number: int | None
+    unit: Unit = "line"
+
+    def __str__(self) -> str:
+        return shown(self.path, self.number, self.unit)
+
+
+def shown(path: str, number: int | None, unit: Unit) -> str:
+    """As people read it."""
+    match unit:
+        case "line":
+            return f"{path}:{number}"
+        case "record":
+            return f"{path}#{number}"
+        case _:
+            return path
+
+
+def parse_location(text: str) -> Location:
+    """Read a place; what has no number names a file.
+
+    Raises:
+        LocationError: there is no path, or the line is 0.
+    """
+    line = _LINE.fullmatch(text)
+    if line is not None:
+        if int(line["number"]) == 0:
+            raise LocationError(f"{text}: lines are counted from 1")
+        return Location(line["path"], int(line["number"]))
+    record = _RECORD.fullmatch(text)
+    if record is not None:
+        return Location(record["path"], int(record["number"]), "record")
+    if not text or "\0" in text:
+        raise LocationError(f"{text!r} names no row: give PATH:LINE as grep -n prints it")
+    return Location(text, None, "file")
+
+
+@dataclass(frozen=True, slots=True)
+class ValuedPlace:
+    """Rows of a DataFrame's output or source by their values: ``of`` is its path, table or node.
+
+    ``values``: column and text of its value; None is NULL.
+    """
+
+    of: str
+    values: tuple[tuple[str, str | None], ...]
+
+    def __str__(self) -> str:
+        said = [
+            f"{_written(column, _BARE_COLUMN)}={'' if value is None else _written(value, _BARE_VALUE)}"
+            for column, value in self.values
+        ]
+        return f"{self.of}#{','.join(said)}"
+
+
+_BARE_COLUMN = re.compile(r'[^"#=,]+')
+_BARE_VALUE = re.compile(r'[^"#,]+')
+_QUOTED = r'"(?:[^"]|"")*"'
+_TERM = re.compile(rf'({_QUOTED}|[^"#=,]+)=({_QUOTED}|[^",]*)(?:,(?!$)|$)')
+
+
+def parse_valued(text: str) -> ValuedPlace | None:
+    """Read ``OUTPUT#column=value,column=value``; None where the text has another form.
+
+    A value of nothing is NULL. What holds ``"`` or ``,`` stands in double quotes, which are doubled within;
+    so does the empty text.
+    """
+    if "\0" in text:
+        return None
+    for mark in reversed([at for at, sign in enumerate(text) if sign == "#"]):
+        terms = list(_terms(text[mark + 1 :]))
+        if mark and terms:
+            return ValuedPlace(text[:mark], tuple(terms))
+    return None
+
+
+def _terms(text: str) -> list[tuple[str, str | None]]:
+    """Columns and values; none where the text is anything else."""
+    found: list[tuple[str, str | None]] = []
+    at = 0
+    while at < len(text):
+        term = _TERM.match(text, at)
+        if term is None:
+            return []
+        column, value = term.groups()
+        found.append((_read(column), _read(value) if value else None))
+        at = term.end()
+    return found
+
+
+def _read(text: str) -> str:
+    return text[1:-1].replace('""', '"') if text.startswith('"') else text
+
+
+def _written(text: str, bare: re.Pattern[str]) -> str:
+    return text if bare.fullmatch(text) else '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,715 @@
+"""The text of rows: lines of text files by a sparse index that is built on first use, records of Parquet files."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lineage_core.contract.block import I64, U64
+from lineage_core.contract.row_sums import BLOCK_ROWS, sum_of
+from lineage_core.tracing.budget import current
+from lineage_query.rows.cut_texts import TEXT_BYTES_MAX, cut_text
+from lineage_query.rows.kept_sums import (
+    SAVE_BYTES_MIN,
+    KeptSums,
+    digest_of,
+    save_columns,
+    saved_columns,
+)
+from lineage_query.rows.line_index import BOM, STRIDE, LineIndex, build, ends_in, stride_of
+from lineage_query.rows.parquet_rows import is_parquet, texts_of
+from lineage_store.paths import (
+    Bytes,
+    FileState,
+    RowsError,
+    canonical,
+    files_below,
+    is_compressed,
+    plain_path,
+    split_scheme,
+    state_of,
+)
+
+WINDOW_STRIDES = 256
+"""Strides read at once for rows that lie near each other: 4 MiB."""
+GAP_STRIDES = 1
+SUMMED_AT_ONCE = 64
+"""Blocks of rows that are summed together: some MB."""
+SUMMED_STRIDES_MAX = 4096
+"""A block of rows that is longer (64 MiB) is not summed."""
+WHOLE_FROM = 2
+"""Where one of so many blocks of rows is wanted, all are summed."""
+EXPANDS_MAX = 1100
+"""Bytes of text in a byte of a compressed file, at most: deflate's bound is 1,032. More are indexed anew each time."""
+HEADERS_BYTES = 1 << 16
+"""Of a kept index, what is no counts: names and forms of columns, the path of the file."""
+LONG_STRIDES = 64
+"""Rows that are longer (1 MiB) are not read to their end."""
+OPEN_INDEXES = 256
+"""Indexes kept in memory (about 100 kB for a file of 100 MB)."""
+
+
+T = TypeVar("T")
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    state: FileState
+    index: LineIndex
+
+
+class UnfitIndexError(Exception):
+    """An index counts other ends than the bytes hold that are read by it."""
+
+
+class RowReader:
+    """Reads rows of files that are named by canonical paths.
+
+    ``index_folder`` keeps the indexes of large files between processes; it may be missing or not
+    writable (then each process builds its own). Several threads may read at once.
+    """
+
+    def __init__(self, index_folder: Path | None = None) -> None:
+        self._folder = index_folder
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._lock = threading.Lock()
+        self._sums = KeptSums(index_folder)
+
+    def state(self, path: str) -> FileState | None:
+        """A file as it is now; None when there is no such file.
+
+        Raises:
+            RowsError: nobody can tell.
+        """
+        return state_of(path)
+
+    def may_read(self, path: str) -> bool:
+        """Whether files of that path may be read."""
+        return True
+
+    def opened(self, path: str, *, packed: bool = False) -> Bytes:
+        """The bytes of a file; ``packed``: as they lie there.
+
+        Raises:
+            RowsError: it is gone, can't be read, or is no file.
+        """
+        return Bytes(path, packed=packed)
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a text names a folder of this machine."""
+        return os.path.isdir(plain_path(path))
+
+    def files_below(self, path: str) -> list[str]:
+        """The files with rows below a folder, by canonical path, in order; none where there is no such folder.
+
+        Left out is what Spark's readers leave out: names that begin with ``_`` (but those of columns) or ``.``.
+
+        Raises:
+            RowsError: nobody can tell.
+        """
+        return files_below(path)
+
+    def index(self, path: str) -> LineIndex:
+        """The index of a file as it is now.
+
+        Raises:
+            RowsError: the file is gone or can't be read.
+        """
+        state = self.state(path)
+        if state is None:
+            raise RowsError(f"{path}: no such file")
+        with self._lock:
+            known = self._known.get(path)
+            if known is not None and known.state == state:
+                self._known.move_to_end(path)
+                return known.index
+        # Not under the lock: other files are read meanwhile. Two threads may build the same.
+        index = self._saved(path, state) or self._build(path, state)
+        self._keep(path, state, index)
+        return index
+
+    def _keep(self, path: str, state: FileState, index: LineIndex) -> None:
+        with self._lock:
+            self._known[path] = _Known(state, index)
+            self._known.move_to_end(path)
+            if len(self._known) > OPEN_INDEXES:
+                self._known.popitem(last=False)
+
+    def _read(self, path: str, read: Callable[[Bytes, LineIndex], T]) -> T:
+        """What is read of a file by its index; where that does not fit the bytes, by one that is built anew.
+
+        Raises:
+            RowsError: the file is gone, can't be read, or is being written.
+        """
+        index = self.index(path)
+        with contextlib.suppress(UnfitIndexError), closing(self.opened(path)) as source:
+            return read(source, index)
+        state = self.state(path)
+        if state is None:
+            raise RowsError(f"{path}: no such file")
+        index = self._build(path, state)
+        self._keep(path, state, index)
+        try:
+            with closing(self.opened(path)) as source:
+                return read(source, index)
+        except UnfitIndexError as error:
+            raise RowsError(f"{path} is being written") from error
+
+    def rows(self, path: str, rows: U64) -> list[str | None]:
+        """The text of rows (from 0, in ascending order) as Hadoop reads them; None: no such row.
+
+        That of a row which is longer than :data:`TEXT_BYTES_MAX` is cut, and says so.
+
+        Raises:
+            RowsError: the file is gone or can't be read.
+        """
+
+        def read(source: Bytes, index: LineIndex) -> list[str | None]:
+            some = rows[: int(np.searchsorted(rows, np.uint64(index.rows)))]
+            texts = _texts(source, index, some, some, rows_mode=True)
+            return [*texts, *[None] * (len(rows) - len(some))]
+
+        return self._read(path, read)
+
+    def sums(self, path: str, first: int, rows: int) -> Sequence[str | None]:
+        """Checksums, now, of ``rows`` rows from ``first`` on, in blocks as :mod:`lineage_core.contract.row_sums` has them.
+
+        None: the block is not there whole, or is longer than is read for this. They are kept by the file's state.
+
+        Raises:
+            RowsError: the file is gone, can't be read, or is being written.
+        """
+        state = self.state(path)
+        known = None if state is None else self._sums.rows(path, state, first, rows)
+        if known is not None:
+            return known
+        state, found = self._summed(path, state, first, rows, range(-(-rows // BLOCK_ROWS)))
+        self._sums.keep_rows(path, state, first, rows, found)
+        return found
+
+    def sums_of(
+        self, path: str, first: int, rows: int, blocks: Iterable[int]
+    ) -> Mapping[int, str | None]:
+        """Those of :meth:`sums` of some blocks: what a look at a few rows of a large file costs.
+
+        Raises:
+            RowsError: the file is gone, can't be read, or is being written.
+        """
+        wanted = set(blocks)
+        if is_compressed(path) or len(wanted) * WHOLE_FROM > rows // BLOCK_ROWS:
+            # All of them are kept for later processes. Compressed bytes are read from their start, whichever are wanted.
+            found = self.sums(path, first, rows)
+            return {block: found[block] for block in wanted}
+        state = self.state(path)
+        known = {} if state is None else self._sums.blocks(path, state, first, rows)
+        missing = sorted(wanted - known.keys())
+        if missing:
+            _, sums = self._summed(path, state, first, rows, missing)
+            known.update(zip(missing, sums, strict=True))
+        return known
+
+    def _summed(
+        self, path: str, state: FileState | None, first: int, rows: int, blocks: Sequence[int]
+    ) -> tuple[FileState, list[str | None]]:
+        """Checksums of some blocks (ascending) of rows of a file that was in a state before, and is in it behind."""
+        found = self._read(
+            path, lambda source, index: list(_sums(source, index, first, rows, blocks))
+        )
+        if state is None or self.state(path) != state:
+            raise RowsError(f"{path} is being written")
+        return state, found
+
+    def checksum(self, path: str) -> str:
+        """The checksum, now, of a whole file as it lies there; it is kept by the file's state.
+
+        Raises:
+            RowsError: the file is gone, can't be read, or is being written.
+        """
+        state = self.state(path)
+        known = None if state is None else self._sums.whole(path, state)
+        if known is not None:
+            return known
+        with closing(self.opened(path, packed=True)) as source:
+            found = digest_of(source.blocks())
+        if state is None or self.state(path) != state:
+            raise RowsError(f"{path} is being written")
+        self._sums.keep_whole(path, state, found)
+        return found
+
+    def records(self, path: str, rows: U64) -> list[str | None]:
+        """The text of records (from 0, ascending) of a file that says itself where they are: Parquet.
+
+        None: no such record, or one of another format.
+
+        Raises:
+            RowsError: the file is gone or can't be read.
+        """
+        if not is_parquet(path):
+            return [None] * len(rows)
+        if self.state(path) is None:
+            raise RowsError(f"{path}: no such file")
+        with closing(self.opened(path)) as source:
+            try:
+                return texts_of(source.stream, rows)
+            except (OSError, pa.ArrowException) as error:
+                raise RowsError(f"{path}: {error}") from error
+
+    def lines(self, path: str, first: U64, last: U64) -> list[str | None]:
+        """The text of spans of lines (from 1, both included, ascending) as grep counts them, cut as that of :meth:`rows`.
+
+        Raises:
+            RowsError: the file is gone or can't be read.
+        """
+        one = np.uint64(1)
+
+        def read(source: Bytes, index: LineIndex) -> list[str | None]:
+            there = int(np.searchsorted(last, np.uint64(index.lines), side="right"))
+            low, high = first[:there] - one, last[:there] - one
+            texts = _texts(source, index, low, high, rows_mode=False)
+            return [*texts, *[None] * (len(first) - there)]
+
+        return self._read(path, read)
+
+    def lines_of_rows(self, path: str, rows: U64) -> U64:
+        """The lines (from 1) on which rows (ascending) begin; of rows that are not there, their number.
+
+        Raises:
+            RowsError: the file is gone or can't be read.
+        """
+        if not self.index(path).lone_returns:
+            return rows + np.uint64(1)
+
+        def read(source: Bytes, index: LineIndex) -> list[int]:
+            return [
+                _ends_before(source, index, _row_start(source, index, row), rows_mode=False)
+                if row < index.rows
+                else row
+                for row in rows.tolist()
+            ]
+
+        return np.array(self._read(path, read), np.uint64) + np.uint64(1)
+
+    def rows_of_line(self, path: str, line: int) -> range:
+        """The rows that begin on a line (from 1); more than one if a lone carriage return cuts it.
+
+        Raises:
+            RowsError: the file is gone or can't be read.
+        """
+        known = self.index(path)
+        if not 1 <= line <= known.lines:
+            return range(0)
+        if not known.lone_returns:
+            return range(line - 1, min(line, known.rows))
+
+        def read(source: Bytes, index: LineIndex) -> range:
+            low, last = 0, index.size - 1
+            if line > 1:
+                low = _nth_end(source, index, line - 1, rows_mode=False) + 1
+            if line <= int(index.line_ends[-1]):
+                last = _nth_end(source, index, line, rows_mode=False)
+            first = _ends_before(source, index, low, rows_mode=True)
+            return range(first, _ends_before(source, index, last, rows_mode=True) + 1)
+
+        return self._read(path, read)
+
+    def rows_in_split(self, path: str, start: int, length: int) -> int:
+        """Rows that Hadoop reads from a split of a file.
+
+        A split reads the lines that begin after its first byte and at or before the byte after
+        its last; the first split reads the file's first line too.
+
+        Raises:
+            RowsError: the file is gone or can't be read, or is compressed and cut in splits.
+        """
+        index = self.index(path)
+        if is_compressed(path):
+            state = self.state(path)
+            if start == 0 and state is not None and length >= state.size:
+                return index.rows
+            raise RowsError(f"{path}: rows of a split of a compressed file can't be counted")
+
+        def read(source: Bytes, index: LineIndex) -> int:
+            stop = min(start + length, index.size)
+            if index.rows == 0 or start >= index.size:
+                return 0
+            count = _ends_before(source, index, stop, rows_mode=True)
+            count -= _ends_before(source, index, start, rows_mode=True)
+            if stop == index.size and index.closed:
+                count -= 1
+            return count + (start == 0)
+
+        return self._read(path, read)
+
+    def _build(self, path: str, state: FileState) -> LineIndex:
+        with closing(self.opened(path)) as source:
+            index = build(source.blocks())
+        if self._folder is not None and state.mtime is not None and index.size >= SAVE_BYTES_MIN:
+            # An index that can't be kept is built again; it is never worth an error.
+            with contextlib.suppress(OSError):
+                _save(self._folder, self._file_of(path), path, state, index)
+        return index
+
+    def _saved(self, path: str, state: FileState) -> LineIndex | None:
+        if self._folder is None:
+            return None
+        # Of a compressed file the size of the text is not known before.
+        text_max = state.size * (EXPANDS_MAX if is_compressed(path) else 1)
+        bytes_max = 2 * 8 * (text_max // STRIDE + 2) + 4 * HEADERS_BYTES
+        saved = saved_columns(self._folder / self._file_of(path), bytes_max)
+        of = saved.get("of")
+        if of is None or of.tolist() != _named(path, state):
+            return None
+        index = _index_of(saved)
+        return index if is_compressed(path) or (index and index.size == state.size) else None
+
+    @staticmethod
+    def _file_of(path: str) -> str:
+        return hashlib.sha256(path.encode()).hexdigest()[:32] + ".npz"
+
+
+class ForbiddenRowsError(RowsError):
+    """A file that lies outside of what may be read."""
+
+
+class RootedReader(RowReader):
+    """Reads files below some folders (or prefixes such as ``s3://bucket/lake``), and no others.
+
+    Paths that come from others are first spelled in one way, links followed, so none leads outside.
+    """
+
+    def __init__(self, roots: Sequence[str], index_folder: Path | None = None) -> None:
+        super().__init__(index_folder)
+        self._roots = tuple(canonical(root).rstrip("/") + "/" for root in roots)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders and prefixes."""
+        return self._roots
+
+    def state(self, path: str) -> FileState | None:
+        """As :meth:`RowReader.state`.
+
+        Raises:
+            ForbiddenRowsError: the file lies outside.
+            RowsError: nobody can tell.
+        """
+        self._check(path)
+        return super().state(path)
+
+    def may_read(self, path: str) -> bool:
+        """Whether a path lies below a root."""
+        return self._is_below(canonical(path))
+
+    def opened(self, path: str, *, packed: bool = False) -> Bytes:
+        """As :meth:`RowReader.opened`.
+
+        Raises:
+            ForbiddenRowsError: the file lies outside.
+            RowsError: it is gone, can't be read, or is no file; or a link was put on the way to it meanwhile.
+        """
+        spelled = canonical(path)
+        self._check(path, spelled)
+        return Bytes(spelled, packed=packed, links=False)
+
+    def _is_below(self, spelled: str) -> bool:
+        if split_scheme(spelled)[0] != "file" and ".." in spelled.split("/"):
+            return False
+        return spelled.startswith(self._roots)
+
+    def files_below(self, path: str) -> list[str]:
+        """As :meth:`RowReader.files_below`.
+
+        Raises:
+            ForbiddenRowsError: the folder lies outside.
+            RowsError: nobody can tell.
+        """
+        self._check(path)
+        return super().files_below(path)
+
+    def _check(self, path: str, spelled: str | None = None) -> None:
+        if not self._is_below(canonical(path) if spelled is None else spelled):
+            raise ForbiddenRowsError(f"{path}: rows of files there are not read by this server")
+
+    def is_folder(self, path: str) -> bool:
+        return self.may_read(path) and super().is_folder(path)
+
+
+_ANY = RowReader()
+_READING: ContextVar[RowReader] = ContextVar("lineage_reader", default=_ANY)
+
+
+@contextmanager
+def reading_by(reader: RowReader) -> Iterator[None]:
+    """What reads files in the body by :func:`opened`, also in threads that have its context, reads those that ``reader`` may."""
+    token = _READING.set(reader)
+    try:
+        yield
+    finally:
+        _READING.reset(token)
+
+
+def opened(path: str) -> IO[bytes]:
+    """A file, as it lies there, opened by the reader of the question that is being answered; any file where there is none.
+
+    Raises:
+        RowsError: as :meth:`RowReader.opened`.
+    """
+    return _READING.get().opened(path, packed=True).stream
+
+
+def _named(path: str, state: FileState) -> list[str]:
+    """What an index is of: it is never used for another state of the file."""
+    return [path, str(state.size), str(state.mtime), str(state.stamp), str(STRIDE)]
+
+
+def _index_of(saved: dict[str, Any]) -> LineIndex | None:
+    """The index that some columns hold; None where they hold none."""
+    if not {"facts", "line_ends"} <= set(saved) or len(saved["facts"]) != 4:
+        return None
+    facts, line_ends = saved["facts"], saved["line_ends"]
+    row_ends = saved.get("row_ends", line_ends)
+    size, bom, closed, closed_line = facts.tolist()
+    fits = (
+        isinstance(size, int) and size >= 0 and line_ends.dtype.kind == row_ends.dtype.kind == "i"
+    )
+    if not (fits and all(_are_counts(one, size) for one in (line_ends, row_ends))):
+        return None
+    return LineIndex(size, bool(bom), bool(closed), bool(closed_line), row_ends, line_ends)
+
+
+def _are_counts(ends: I64, size: int) -> bool:
+    """Whether these may be how many ends lie before each stride of a file."""
+    steps = np.diff(ends)
+    strides = -(-size // STRIDE)
+    return len(steps) == strides and ends[0] == 0 and bool(((steps >= 0) & (steps <= STRIDE)).all())
+
+
+def _save(folder: Path, name: str, path: str, state: FileState, index: LineIndex) -> None:
+    columns = {
+        "of": np.array(_named(path, state)),
+        "facts": np.array([index.size, index.bom, index.closed, index.closed_line], np.int64),
+        "line_ends": index.line_ends,
+    }
+    if index.lone_returns:
+        columns["row_ends"] = index.row_ends
+    save_columns(folder / name, columns)
+
+
+def _texts(
+    source: Bytes, index: LineIndex, first: U64, last: U64, *, rows_mode: bool
+) -> list[str | None]:
+    """The texts of ascending spans of rows (or lines, both from 0), without their ends; long ones are cut."""
+    low, high = _strides(index, first, last, rows_mode=rows_mode)
+    strides = high - low
+    long = strides > LONG_STRIDES
+    texts: list[str | None] = []
+    for begin, stop in _alike(long):
+        if long[begin]:
+            texts += [
+                _beginning(source, index, int(first[at]), int(strides[at]), rows_mode=rows_mode)
+                for at in range(begin, stop)
+            ]
+        else:
+            part = slice(begin, stop)
+            spans = _Spans(first[part], last[part], low[part], high[part])
+            pieces = _pieces(source, index, spans, rows_mode=rows_mode)
+            texts += [_text(_without_end(piece, rows_mode=rows_mode)) for piece in pieces]
+    current().read(sum(len(text) for text in texts if text is not None))
+    return texts
+
+
+def _alike(marks: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Where marks of one kind begin and stop."""
+    if len(marks) and not marks.any():
+        yield 0, len(marks)
+        return
+    ends = [*(np.flatnonzero(marks[1:] != marks[:-1]) + 1).tolist(), len(marks)]
+    begin = 0
+    for stop in ends if len(marks) else []:
+        yield begin, stop
+        begin = stop
+
+
+def _beginning(source: Bytes, index: LineIndex, row: int, strides: int, *, rows_mode: bool) -> str:
+    """The beginning of a row (or line, from 0) that goes on for so many strides: no more than that is read."""
+    counts = index.row_ends if rows_mode else index.line_ends
+    begin = int(stride_of(counts, np.array([row], np.uint64))[0])
+    window, ends = _window(
+        source, index, begin, begin + TEXT_BYTES_MAX // STRIDE, rows_mode=rows_mode
+    )
+    start = int(ends[row - 1 - int(counts[begin])]) + 1 if row else 0
+    if rows_mode and index.bom and row == 0:
+        start = len(BOM)
+    return cut_text(window[start : start + TEXT_BYTES_MAX], strides * STRIDE, about=True)
+
+
+class _Spans(NamedTuple):
+    """Ascending spans of rows (or lines, both from 0), and the strides in which each begins and ends."""
+
+    first: U64
+    last: U64
+    low: I64
+    high: I64
+
+
+def _strides(index: LineIndex, first: U64, last: U64, *, rows_mode: bool) -> tuple[I64, I64]:
+    """The strides in which spans of rows (or lines) begin and end."""
+    counts = index.row_ends if rows_mode else index.line_ends
+    return stride_of(counts, first), stride_of(counts, last + np.uint64(1))
+
+
+def _pieces(source: Bytes, index: LineIndex, spans: _Spans, *, rows_mode: bool) -> list[bytes]:
+    """The bytes of spans, with the end of each."""
+    counts = index.row_ends if rows_mode else index.line_ends
+    first, last = spans.first, spans.last
+    pieces: list[bytes] = []
+    for members, begin, stop in _windows(spans.low.tolist(), spans.high.tolist()):
+        window, ends = _window(source, index, begin, stop, rows_mode=rows_mode)
+        # The k-th end (from 1) of the file is ends[k - 1 - base]; row r begins after the r-th.
+        base = int(counts[begin])
+        for a, b in zip(first[members].tolist(), last[members].tolist(), strict=True):
+            start = int(ends[a - 1 - base]) + 1 if a else 0
+            end = int(ends[b - base]) + 1 if b - base < len(ends) else len(window)
+            pieces.append(window[start:end])
+    if rows_mode and index.bom and len(first) and int(first[0]) == 0:
+        pieces[0] = pieces[0][len(BOM) :]
+    return pieces
+
+
+def _sums(
+    source: Bytes, index: LineIndex, first: int, rows: int, blocks: Sequence[int]
+) -> Iterator[str | None]:
+    firsts = np.array(blocks, np.uint64) * np.uint64(BLOCK_ROWS) + np.uint64(first)
+    lasts = np.minimum(firsts + np.uint64(BLOCK_ROWS - 1), np.uint64(first + rows - 1))
+    for at in range(0, len(firsts), SUMMED_AT_ONCE):
+        low, high = firsts[at : at + SUMMED_AT_ONCE], lasts[at : at + SUMMED_AT_ONCE]
+        asked, there = len(low), int(np.searchsorted(high, np.uint64(index.rows)))
+        low, high = low[:there], high[:there]
+        begin, stop = _strides(index, low, high, rows_mode=True)
+        short = stop - begin <= SUMMED_STRIDES_MAX
+        spans = _Spans(low[short], high[short], begin[short], stop[short])
+        pieces = iter(_pieces(source, index, spans, rows_mode=True))
+        yield from (_sum(next(pieces)) if one else None for one in short.tolist())
+        yield from [None] * (asked - there)
+
+
+def _sum(piece: bytes) -> str:
+    """The checksum of rows, with the end of each, as Spark gave them to a worker: as UTF-8."""
+    if b"\r" in piece:
+        piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if not piece.endswith(b"\n"):
+        piece += b"\n"
+    return sum_of(piece if piece.isascii() else _as_utf8(piece))
+
+
+def _as_utf8(piece: bytes) -> bytes:
+    """Bytes with U+FFFD in the place of what is no UTF-8, as Java replaces it: of a surrogate once, not each byte."""
+    try:
+        piece.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub("\ufffd".encode(), piece).decode("utf-8", "replace").encode()
+    return piece
+
+
+def _windows(low: list[int], high: list[int]) -> Iterator[tuple[slice, int, int]]:
+    """Groups of neighbouring spans (ascending strides low..high) that are read together."""
+    at = 0
+    while at < len(low):
+        begin, stop, after = low[at], high[at], at + 1
+        while (
+            after < len(low)
+            and low[after] <= stop + GAP_STRIDES
+            and high[after] - begin < WINDOW_STRIDES
+        ):
+            stop = max(stop, high[after])
+            after += 1
+        yield slice(at, after), begin, stop
+        at = after
+
+
+def _window(
+    source: Bytes, index: LineIndex, begin: int, stop: int, *, rows_mode: bool
+) -> tuple[bytes, I64]:
+    """The bytes of the strides ``begin`` to ``stop`` (included), and where ends lie in them.
+
+    Raises:
+        UnfitIndexError: the index says otherwise of these bytes.
+    """
+    length = (stop - begin + 1) * STRIDE
+    window = source.read(begin * STRIDE, length + 1)
+    following = window[length] if len(window) > length else -1
+    window = window[:length]
+    ends = ends_in(window, following, rows=rows_mode)
+    fits = (
+        _are_counted(index.row_ends if rows_mode else index.line_ends, begin, stop, ends)
+        and (begin > 0 or window.startswith(BOM) == index.bom)
+        and (following >= 0 or _ends_as(index, window, begin * STRIDE + len(window)))
+    )
+    if not fits:
+        raise UnfitIndexError
+    return window, ends
+
+
+def _are_counted(counts: I64, begin: int, stop: int, ends: I64) -> bool:
+    """Whether ends lie in strides as counts say."""
+    if begin == stop:
+        return len(ends) == int(counts[min(stop + 1, len(counts) - 1)]) - int(counts[begin])
+    counted = np.diff(counts[begin : stop + 2])
+    return np.array_equal(np.bincount(ends // STRIDE, minlength=len(counted)), counted)
+
+
+def _ends_as(index: LineIndex, window: bytes, size: int) -> bool:
+    """Whether a file of ``size`` bytes, of which a window is the end, ends as an index says."""
+    closed, closed_line = window.endswith((b"\n", b"\r")), window.endswith(b"\n")
+    return (size, closed, closed_line) == (index.size, index.closed, index.closed_line)
+
+
+def _nth_end(source: Bytes, index: LineIndex, n: int, *, rows_mode: bool) -> int:
+    """The byte of the n-th end, from 1."""
+    counts = index.row_ends if rows_mode else index.line_ends
+    stride = int(stride_of(counts, np.array([n]))[0])
+    _, ends = _window(source, index, stride, stride, rows_mode=rows_mode)
+    return stride * STRIDE + int(ends[n - 1 - int(counts[stride])])
+
+
+def _row_start(source: Bytes, index: LineIndex, row: int) -> int:
+    return _nth_end(source, index, row, rows_mode=True) + 1 if row else 0
+
+
+def _ends_before(source: Bytes, index: LineIndex, at: int, *, rows_mode: bool) -> int:
+    """How many ends lie before byte ``at``."""
+    counts = index.row_ends if rows_mode else index.line_ends
+    stride = min(at // STRIDE, len(counts) - 1)
+    if stride == len(counts) - 1:
+        return int(counts[-1])
+    _, ends = _window(source, index, stride, stride, rows_mode=rows_mode)
+    return int(counts[stride]) + int(np.searchsorted(ends, at - stride * STRIDE))
+
+
+def _without_end(piece: bytes, *, rows_mode: bool) -> bytes:
+    r"""A row without its ``\n``, ``\r\n`` or ``\r``; a line without its ``\n``."""
+    if piece.endswith(b"\n"):
+        piece = piece[:-1]
+        return piece[:-1] if rows_mode and piece.endswith(b"\r") else piece
+    return piece[:-1] if rows_mode and piece.endswith(b"\r") else piece
+
+
+def _text(piece: bytes) -> str:
+    if len(piece) > TEXT_BYTES_MAX:
+        return cut_text(piece[:TEXT_BYTES_MAX], len(piece))
+    return piece.decode("utf-8", errors="replace")

@@ -1,0 +1,423 @@
+"""Commits of tables with versions: whose rows a table may hold, which of them are all there, and who made them.
+
+Delta Lake's log has a file of JSON lines for each version (https://github.com/delta-io/delta/blob/master/PROTOCOL.md), Iceberg's
+metadata name all snapshots that a table has (https://iceberg.apache.org/spec/#table-metadata). Both are read where they lie on
+this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from lineage_core.recipe.document import DELTA, ICEBERG
+from lineage_query.rows.reader import ForbiddenRowsError, RowReader
+from lineage_store.paths import RowsError, canonical, plain_path, split_scheme
+
+COMMITS_MAX = 2_000
+"""Commits that are looked at, the latest ones: some seconds."""
+BYTES_MAX = 64 << 20
+"""Of a file of a log: of a commit with more nothing is known."""
+LOG_BYTES_MAX = 256 << 20
+"""Of all files of a log that are read for one question."""
+_DELTA = re.compile(r"([0-9]{20})\.json")
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\..*")
+_ICEBERG = re.compile(r"v([0-9]+)\.metadata\.json")
+_WRITES = {"WRITE", "CREATE OR REPLACE TABLE AS SELECT", "CREATE TABLE AS SELECT", "REPLACE TABLE AS SELECT"}  # fmt: skip
+_UNCONDITIONAL = {
+    *("canMergeSchema", "canOverwriteSchema", "clusterBy", "description", "isDynamicPartitionOverwrite"),
+    *("isManaged", "isV1SaveAsTableOverwrite", "mode", "partitionBy", "properties", "statsOnLoad"),
+}  # fmt: skip
+"""What Delta Lake tells of a write whose files hold no rows but its own: with any other condition it may copy some."""
+_MOVES = {"OPTIMIZE", "REORG", "COMPUTE STATS", "ROW TRACKING BACKFILL"}
+"""Operations of Delta Lake that put the same rows into other files."""
+_ELSEWHERE = ("catalogManaged", "catalogOwned", "coordinatedCommits")
+"""Features of Delta Lake's tables whose latest commits only a catalog may know."""
+EARLIER = "earlier ones"
+Known = Mapping[str, Collection[frozenset[str]]]
+"""The versions that known writes made, with the names of the files that each write left, without folders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """Versions, or ids of snapshots, of which a table may hold rows now: the latest first.
+
+    ``strange``: those that no known write made; `EARLIER` last, where the table tells nothing of earlier ones any more.
+    ``whole``: those of which all rows are there.
+    ``over``: those of which no row is there, of snapshots; of versions all before ``since`` that are told nowhere else.
+    ``files``: names of the files that a table of Delta Lake consists of, as far as its log tells; None of other tables.
+    ``added``: the same of each version of its log, of what it added.
+    """
+
+    changes: tuple[str, ...]
+    strange: tuple[str, ...]
+    whole: tuple[str, ...]
+    over: frozenset[str] = frozenset()
+    since: int = 0
+    files: frozenset[str] | None = None
+    added: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def is_over(self, version: str) -> bool:
+        """Whether a table surely has no row of a version any more."""
+        if self.files is None:
+            return version in self.over
+        is_told = version in self.added or version in self.changes
+        return not is_told and version.isdecimal() and int(version) < self.since
+
+
+def is_table(reader: RowReader, place: str) -> bool:
+    """Whether a folder of this machine has the log of a table with versions."""
+    folder = canonical(place)
+    if split_scheme(folder)[0] not in {"", "file"} or not reader.may_read(folder):
+        return False
+    return _kind_at(Path(plain_path(folder))) is not None
+
+
+def _kind_at(folder: Path) -> str | None:
+    """What kind of table a folder is; None for none.
+
+    Raises:
+        RowsError: it is of two kinds.
+    """
+    has_log = (folder / "_delta_log").is_dir()
+    if any((folder / "metadata").glob("*.metadata.json")):
+        if has_log:
+            raise RowsError("it has logs of two kinds")
+        return ICEBERG
+    return DELTA if has_log else None
+
+
+def commits_of(reader: RowReader, place: str, known: Known, there: Collection[str] = ()) -> Commits:
+    """The commits of which a table may hold rows.
+
+    Args:
+        reader: says which files may be read.
+        place: the table's folder.
+        known: a version of Delta Lake counts only where a known write left just the files that it added: a table that was
+            made anew counts from 0 again. Snapshots of Iceberg have numbers of their own.
+        there: versions of known writes whose files are there, as they were left.
+
+    Raises:
+        RowsError: nobody can tell.
+    """
+    if split_scheme(canonical(place))[0] not in {"", "file"}:
+        raise RowsError("it lies elsewhere")
+    if not reader.may_read(canonical(place)):
+        raise ForbiddenRowsError("its files may not be read here")
+    folder = Path(plain_path(canonical(place)))
+    try:
+        kind = _kind_at(folder)
+        if kind is None:
+            raise RowsError("it has no log")
+        if kind == DELTA:
+            return _delta(_Files(reader), folder, known, there)
+        return _iceberg(_Files(reader), folder, known)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        raise RowsError(f"what its log says can't be read: {problem}") from problem
+
+
+@dataclass(slots=True)
+class _Files:
+    """Reads files of a log, which a job may have put there: nothing but files, and not too much of them."""
+
+    reader: RowReader
+    left: int = field(default_factory=lambda: LOG_BYTES_MAX)
+
+    def text(self, path: Path) -> str | None:
+        """What is in a file; None where it is too large.
+
+        Raises:
+            RowsError: it is no file that may be read here.
+        """
+        if not self.reader.may_read(canonical(str(path))):
+            raise ForbiddenRowsError(f"{path.name} may not be read here")
+        with open(path, "rb", opener=_no_link) as stream:
+            status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise RowsError(f"{path.name} is no file of its own")
+            if status.st_size > BYTES_MAX:
+                return None
+            data = stream.read(status.st_size)
+        self.left -= len(data)
+        if self.left < 0:
+            raise RowsError("its log is too large")
+        return data.decode("utf-8")
+
+
+def _no_link(path: str, flags: int) -> int:
+    # What is no file must not make it wait.
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+# -- Delta Lake ---------------------------------------------------------------------------------
+
+
+def _delta(files: _Files, folder: Path, known: Known, there: Collection[str]) -> Commits:
+    log = folder / "_delta_log"
+    versions: dict[int, Path] = {}
+    checkpoints = [-1]
+    for path in log.iterdir():
+        if (found := _DELTA.fullmatch(path.name)) is not None:
+            versions[int(found[1])] = path
+        elif (found := _CHECKPOINT.fullmatch(path.name)) is not None:
+            checkpoints.append(int(found[1]))
+    staged = [*log.glob("_commits/*.json"), *log.glob("_staged_commits/*.json")]
+    if not versions or staged:
+        raise RowsError("its log is kept elsewhere, too" if staged else "it has no log")
+    latest = max(versions)
+    if max(checkpoints) > latest:
+        raise RowsError("the latest commits are not in its log")
+    first = latest
+    while first - 1 in versions and latest - first + 1 < COMMITS_MAX:
+        first -= 1
+    # The log is cleaned from its beginning on. Known writes whose files are there were of this table.
+    table = _Table(earlier=not all(str(version) in there for version in range(first)))
+    for version in range(first, latest + 1):
+        table.apply(version, _DeltaCommit.of(version, files.text(versions[version])))
+    table.look_for_files(folder)
+    return table.commits(known)
+
+
+@dataclass(frozen=True, slots=True)
+class _DeltaCommit:
+    """What a version did. ``added`` and ``removed``: paths of files.
+
+    ``own``: whether its files hold no rows but its own.
+    ``moves``: whether they hold rows of the files that it removed, and no others.
+    ``anew``: whether it left none of the rows before. ``schema``: the fields that it gave the table; None: the same.
+    """
+
+    added: frozenset[str]
+    removed: frozenset[str]
+    own: bool
+    moves: bool
+    anew: bool
+    schema: frozenset[str] | None
+
+    @classmethod
+    def of(cls, version: int, text: str | None) -> _DeltaCommit | None:
+        """Read a file of the log; None where nothing is known of it."""
+        if text is None:
+            return None
+        actions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        # Not by splitlines: it takes other signs for ends of lines, too.
+        for line in filter(None, text.split("\n")):
+            for name, action in json.loads(line).items():
+                actions[name].append(action)
+        if _is_elsewhere(actions["protocol"]):
+            raise RowsError("its latest commits are known to its catalog alone")
+        files = [*actions["add"], *actions["remove"]]
+        changing = [bool(file["dataChange"]) for file in files]
+        told = actions["commitInfo"][0] if actions["commitInfo"] else {}
+        own = _is_unconditional(told, removes=bool(actions["remove"])) and all(changing)
+        return cls(
+            frozenset(unquote(file["path"]) for file in actions["add"]),
+            frozenset(unquote(file["path"]) for file in actions["remove"]),
+            own,
+            told.get("operation") in _MOVES and not any(changing),
+            # Of partitions an overwrite may leave some, and one that adds nothing may have been of none.
+            own
+            and _is_of_whole(told)
+            and told.get("readVersion", -1) == version - 1
+            and bool(actions["add"])
+            and not any(file.get("partitionValues") for file in files),
+            _fields_of(actions["metaData"][-1]) if actions["metaData"] else None,
+        )
+
+
+def _is_elsewhere(protocols: Iterable[Mapping[str, Any]]) -> bool:
+    return any(
+        str(feature).startswith(_ELSEWHERE)
+        for protocol in protocols
+        for side in ("readerFeatures", "writerFeatures")
+        for feature in protocol.get(side) or ()
+    )
+
+
+def _is_unconditional(told: Mapping[str, Any], *, removes: bool) -> bool:
+    given = told.get("operationParameters", {})
+    if told.get("operation") not in _WRITES or not given.keys() <= _UNCONDITIONAL:
+        return False
+    return not removes or told["operation"] != "WRITE" or given.get("mode") == "Overwrite"
+
+
+def _is_of_whole(told: Mapping[str, Any]) -> bool:
+    """Whether an unconditional write is one of a whole table, if that has no partitions."""
+    given = told["operationParameters"]
+    return (
+        given.get("partitionBy") == "[]"
+        and str(given.get("isDynamicPartitionOverwrite", False)).lower() == "false"
+        and (given.get("mode") == "Overwrite" or told["operation"] != "WRITE")
+    )
+
+
+def _fields_of(metadata: Mapping[str, Any]) -> frozenset[str]:
+    """The fields of a table: name, type, and what they are called in files."""
+    fields = json.loads(metadata["schemaString"])["fields"]
+    names = "delta.columnMapping.physicalName"
+    return frozenset(
+        json.dumps([one["name"], one["type"], one.get("metadata", {}).get(names, one["name"])])
+        for one in fields
+    )
+
+
+class _Table:
+    """Whose rows each file of a table may hold, after some versions. ``earlier``: there were others before."""
+
+    def __init__(self, *, earlier: bool) -> None:
+        self._earlier = earlier
+        self._since = 0
+        self._holds: dict[str, frozenset[int]] = {}
+        self._held: dict[str, frozenset[int]] = {}
+        """The same of files that are gone, too."""
+        self._lost: set[int] = set()
+        """Versions of which rows may be gone."""
+        self._unknown: set[int] = set()
+        """Those whose rows files may hold that nobody knows."""
+        self._added: dict[int, frozenset[str]] = {}
+        self._schema: frozenset[str] | None = None
+
+    def apply(self, version: int, commit: _DeltaCommit | None) -> None:
+        """Take the next version into account."""
+        if commit is None:
+            self._unknown |= _union(self._holds.values()) | {version}
+            self._lost |= self._unknown
+            return
+        if commit.schema is not None:
+            if self._schema is None or not self._schema <= commit.schema:
+                # Values of a column may be called otherwise now, or be gone.
+                self._lost |= _union(self._holds.values()) | self._unknown
+            self._schema = commit.schema
+        # A file that is added again has other deletions, or other figures, or was restored.
+        paths = commit.removed | commit.added
+        carried = _union(self._held.get(one, frozenset()) for one in paths)
+        for one in paths:
+            self._holds.pop(one, None)
+        if not commit.moves:
+            self._lost |= carried
+        if commit.anew:
+            self._earlier, self._since = False, version
+            self._unknown = set()
+        own = frozenset([version])
+        held = own if commit.own else carried if commit.moves else carried | own
+        # One set for all of them: a log may be of very many files.
+        for one in commit.added:
+            self._holds[one] = held
+            before = self._held.get(one)
+            self._held[one] = held if before is None else before | held
+        self._added[version] = _names(commit.added - commit.removed)
+
+    def look_for_files(self, folder: Path) -> None:
+        """Of files that are not there, or elsewhere, rows may be gone."""
+        for path, held in self._holds.items():
+            if ":" in path or not (folder / path).is_file():
+                self._lost |= held
+
+    def commits(self, known: Known) -> Commits:
+        """What the table holds now."""
+        live = sorted(_union(self._holds.values()) | self._unknown, reverse=True)
+        strange = [
+            str(one)
+            for one in live
+            if not self._added.get(one) or self._added[one] not in known.get(str(one), ())
+        ]
+        more = (EARLIER,) if self._earlier else ()
+        return Commits(
+            (*map(str, live), *more),
+            (*strange, *more),
+            tuple(str(one) for one in live if one not in self._lost),
+            since=self._since,
+            files=_names(self._holds),
+            added={str(version): names for version, names in self._added.items()},
+        )
+
+
+def _union(several: Iterable[frozenset[int]]) -> frozenset[int]:
+    # Many files share one set.
+    return frozenset().union(*{id(one): one for one in several}.values())
+
+
+def _names(paths: Iterable[str]) -> frozenset[str]:
+    return frozenset(path.rpartition("/")[2] for path in paths)
+
+
+# -- Iceberg ------------------------------------------------------------------------------------
+
+
+def _iceberg(files: _Files, folder: Path, known: Known) -> Commits:
+    told = json.loads(_latest_metadata(files, folder / "metadata"))
+    snapshots = {one["snapshot-id"]: one for one in told.get("snapshots", [])}
+    schemas = {one["schema-id"]: _columns_of(one) for one in told.get("schemas", [])}
+    now = schemas.get(told.get("current-schema-id"))
+    changes: list[str] = []
+    whole: list[str] = []
+    over: list[str] = []
+    at: int | None = told.get("current-snapshot-id")
+    adding, anew = True, False
+    for _ in range(COMMITS_MAX):
+        if at in {None, -1}:
+            break
+        snapshot = snapshots.get(at or 0)
+        if snapshot is None:
+            # It has expired.
+            break
+        summary = snapshot["summary"]
+        if anew:
+            over.append(str(at))
+        # Which files hold the rows is another matter than which rows there are.
+        elif summary["operation"] != "replace":
+            changes.append(str(at))
+            then = schemas.get(snapshot.get("schema-id"))
+            if adding and then is not None and now is not None and then <= now:
+                whole.append(str(at))
+            anew = _is_anew(summary)
+            adding = adding and summary["operation"] == "append"
+        at = snapshot.get("parent-snapshot-id")
+    # One that has expired, or whose parent nobody names, is not the first.
+    more = (EARLIER,) if not anew and (changes or at not in {None, -1}) else ()
+    strange = (one for one in changes if one not in known)
+    return Commits((*changes, *more), (*strange, *more), tuple(whole), frozenset(over))
+
+
+def _latest_metadata(files: _Files, folder: Path) -> str:
+    """The metadata that a table of a folder without a catalog has now: of others the catalog alone knows which they are."""
+    named = [
+        path
+        for path in folder.iterdir()
+        if ".metadata.json" in path.name and not path.name.startswith(".")
+    ]
+    found = {
+        int(match[1]): path
+        for path in named
+        if (match := _ICEBERG.fullmatch(path.name)) is not None
+    }
+    hint = folder / "version-hint.text"
+    if len(found) < len(named) or not found or not hint.exists():
+        raise RowsError("which of its metadata are the latest is known to its catalog alone")
+    highest = max(found)
+    # The hint may be behind. Those of a table that was dropped stay where the next one is made.
+    newest = max(found, key=lambda number: (found[number].stat().st_mtime_ns, number))
+    if newest != highest or int(files.text(hint) or "-1") > highest:
+        raise RowsError("which of its metadata are the latest is not known")
+    text = files.text(found[highest])
+    if text is None:
+        raise RowsError("its metadata are too large")
+    return text
+
+
+def _columns_of(schema: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(json.dumps([one["id"], one["name"], one["type"]]) for one in schema["fields"])
+
+
+def _is_anew(summary: Mapping[str, str]) -> bool:
+    """Whether all rows that a table had after a commit were its own."""
+    records = summary.get("total-records")
+    return records is not None and records == summary.get("added-records")

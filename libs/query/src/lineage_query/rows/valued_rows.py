@@ -1,0 +1,354 @@
+"""Rows of files that have given values, found in the files themselves: no query, no Spark.
+
+It says so where the files may be read otherwise than Spark reads them, in options, types or texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import IO, Any, cast
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import orc
+
+from lineage_core.contract.block import U64
+from lineage_core.recipe.document import LINES, File, Output, Source
+from lineage_core.tracing.budget import current
+from lineage_query.rows.parquet_rows import BATCH_ROWS_MAX, open_parquet
+from lineage_query.rows.reader import ForbiddenRowsError, RowReader
+from lineage_query.rows.typed_values import Held, UnsureError, Wanted, wanted
+from lineage_store.paths import Bytes, RowsError, canonical, plain_path, split_scheme
+
+TEXT_BYTES_MAX = 64 << 20
+"""Of files of lines, together: some seconds. A query looks through more of them faster."""
+HARMLESS = {
+    "parquet": frozenset[str](),
+    "orc": frozenset[str](),
+    "csv": frozenset({"header", "sep", "delimiter", "nullvalue"}),
+    "json": frozenset[str](),
+    "text": frozenset[str](),
+}
+"""Options, by format, of which this module knows what they do; a path of folders' names does nothing here."""
+OF_FOLDERS = "basepath"
+AS_EVER = {"multiline", "wholetext", "inferschema"}
+"""Options that do nothing where they are false."""
+_ODD_SIGNS = b'"\\\r\0'
+"""What makes a line of CSV more than its fields between separators."""
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+_BOM = b"\xef\xbb\xbf"
+_WHITE = bytes(range(33))
+"""Lines of nothing else are no rows to readers of CSV and JSON."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of one output or source, as rows of typed columns.
+
+    ``columns``: names and types; those of folders' names are not in the files. ``parted``: which these are, None where
+    the folders alone tell. ``settings``: of the job.
+    """
+
+    format: str
+    root: str
+    columns: Sequence[tuple[str, str]]
+    options: Mapping[str, str]
+    files: Sequence[File]
+    settings: Mapping[str, str]
+    parted: frozenset[str] | None = None
+
+    @classmethod
+    def of_output(
+        cls, output: Output, columns: Sequence[tuple[str, str]], settings: Mapping[str, str]
+    ) -> Files:
+        """What a write left. Of tables it is not known which column of the file has which name: they have no format."""
+        plain = output.kind == "files" and output.path is not None
+        found = output.format if plain and output.format else ""
+        return cls(found, output.path or "", columns, output.options, output.files, settings)
+
+    @classmethod
+    def of_source(cls, source: Source, settings: Mapping[str, str]) -> Files:
+        """What a read saw."""
+        root = source.paths[0] if len(source.paths) == 1 else ""
+        parted = replace(source, schema=source.partitions, partitions="").columns()
+        # Texts of a fixed length are padded when they are read.
+        found = "" if "__CHAR_VARCHAR" in source.schema else source.format
+        return cls(
+            found,
+            root,
+            source.columns(),
+            source.options,
+            source.files,
+            settings,
+            frozenset(name for name, _ in parted),
+        )
+
+
+def positions_with(
+    files: Files, values: Sequence[tuple[str, str | None]], reader: RowReader
+) -> dict[int, U64] | None:
+    """Rows that have given values: by the file's place among ``files``, their positions, ascending.
+
+    Positions are the places of lines, from 0, in files of lines, else those of rows. The files must be what the job
+    saw: that is for the caller to see, before and after.
+
+    Args:
+        files: where to look.
+        values: columns and the texts of their values; None is NULL.
+        reader: says which files may be read.
+
+    Returns:
+        The rows; None where only a query can tell.
+
+    Raises:
+        ForbiddenRowsError: a file may not be read.
+    """
+    for file in files.files:
+        if not reader.may_read(canonical(file.path)):
+            raise ForbiddenRowsError(f"{plain_path(file.path)} may not be read here")
+    try:
+        _check_options(files)
+        terms = _terms(files, values)
+        found = {at: _in_file(reader, files, file, terms) for at, file in enumerate(files.files)}
+    except (UnsureError, pa.ArrowException, OSError, RowsError, ValueError, RecursionError):
+        return None
+    return {at: rows for at, rows in found.items() if len(rows)}
+
+
+def _check_options(files: Files) -> None:
+    known = HARMLESS.get(files.format)
+    given = {
+        name.lower()
+        for name, value in files.options.items()
+        if name.lower() not in AS_EVER or value.lower() != "false"
+    } - {OF_FOLDERS}
+    if known is None or not given <= known:
+        raise UnsureError
+    local = all(split_scheme(file.path)[0] == "file" for file in files.files)
+    if not local or files.settings.get("spark.sql.parquet.binaryAsString", "false") != "false":
+        raise UnsureError
+    if files.format in LINES and sum(file.size for file in files.files) > TEXT_BYTES_MAX:
+        raise UnsureError
+
+
+def _terms(files: Files, values: Sequence[tuple[str, str | None]]) -> dict[str, Wanted]:
+    """What columns are to have, by their names."""
+    found: dict[str, Wanted] = {}
+    for name, text in values:
+        named = [one for one in files.columns if one[0].lower() == name.lower()]
+        # A column that is named twice, or in two ways, is for the query to tell.
+        if len(named) != 1 or named[0][0] in found:
+            raise UnsureError
+        column, kind = named[0]
+        found[column] = wanted(text, kind, files.settings)
+    return found
+
+
+def _in_file(reader: RowReader, files: Files, file: File, terms: Mapping[str, Wanted]) -> U64:
+    path, folders = plain_path(file.path), _folders(files, file)
+    within = {name: term for name, term in terms.items() if name not in folders}
+    for name in terms.keys() & folders.keys():
+        if not _has_folder(folders[name], terms[name]):
+            return np.empty(0, np.uint64)
+    with closing(reader.opened(path, packed=files.format not in LINES)) as opened:
+        if files.format == "parquet":
+            return _in_parquet(opened.stream, within)
+        if files.format == "orc":
+            return _in_orc(opened.stream, within)
+        columns = [name for name, _ in files.columns if name not in folders]
+        return _in_lines(files, opened, columns, within)
+
+
+def _folders(files: Files, file: File) -> dict[str, str]:
+    """The columns that stand in the names of a file's folders."""
+    path = canonical(file.path)
+    below = path.removeprefix(canonical(files.root).rstrip("/") + "/") if files.root else path
+    parts = [] if below == path else below.split("/")[:-1]
+    found: dict[str, str] = {}
+    for part in parts:
+        name, mark, value = part.partition("=")
+        if not mark or name in found:
+            raise UnsureError
+        found[name] = value
+    known = {name for name, _ in files.columns} if files.parted is None else files.parted
+    if found.keys() - known or (files.parted is not None and known - found.keys()):
+        raise UnsureError
+    return found
+
+
+def _has_folder(text: str, term: Wanted) -> bool:
+    """Whether a folder's name gives a column its value."""
+    text = unquote(text, errors="strict")
+    # NULL and the empty text have one folder.
+    if text == _NULL_FOLDER or term.value in {None, ""}:
+        raise UnsureError
+    if term.kind not in {"string", "date", "tinyint", "smallint", "int", "bigint"}:
+        raise UnsureError
+    return term.in_text(text)
+
+
+def _all_rows(masks: Sequence[Held], rows: int) -> U64:
+    kept = np.ones(rows, np.bool_)
+    for mask in masks:
+        kept &= np.asarray(mask, np.bool_)
+    return np.flatnonzero(kept).astype(np.uint64)
+
+
+def _in_parquet(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
+    found, begin = [np.empty(0, np.uint64)], 0
+    with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
+        names = opened.schema_arrow.names
+        for name, term in terms.items():
+            # A name with a dot is the path of a nested column, too.
+            if [one for one in names if one.lower() == name.lower()] != [name] or "." in name:
+                raise UnsureError
+            if term.kind == "timestamp":
+                _check_instants(opened, name)
+            if pa.types.is_dictionary(opened.schema_arrow.field(name).type):
+                raise UnsureError
+        rows = opened.metadata.num_rows
+    if not terms:
+        return _all_rows([], rows)
+    for batch in open_parquet(file, coerce_int96_timestamp_unit="us").iter_batches(
+        BATCH_ROWS_MAX, columns=list(terms)
+    ):
+        current().check()
+        masks = [_in_column(term, batch.column(name)) for name, term in terms.items()]
+        found.append(_all_rows(masks, len(batch)) + np.uint64(begin))
+        begin += len(batch)
+    if begin != rows:
+        raise UnsureError
+    return np.concatenate(found)
+
+
+def _in_column(term: Wanted, column: Any) -> Held:
+    """Which of a column's values are it, where the column may name them by a dictionary."""
+    if not isinstance(column, pa.DictionaryArray):
+        return term.in_arrow(column)
+    there: Any = term.in_arrow(column.dictionary)
+    if term.value is None:
+        return cast(Held, pc.is_null(column))
+    return cast(Held, pc.fill_null(pc.take(there, column.indices), False))
+
+
+def _check_instants(opened: pq.ParquetFile, name: str) -> None:
+    """See that a column's times are instants, not times of day anywhere."""
+    place = opened.schema.names.index(name)
+    column, kind = opened.schema.column(place), opened.schema_arrow.field(name).type
+    if not pa.types.is_timestamp(kind):
+        raise UnsureError
+    if column.physical_type != "INT96" and kind != pa.timestamp("us", "UTC"):
+        raise UnsureError
+
+
+def _in_orc(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
+    if any(term.kind == "timestamp" for term in terms.values()):
+        raise UnsureError
+    found, begin = [np.empty(0, np.uint64)], 0
+    opened = orc.ORCFile(file)
+    if not set(terms) <= set(opened.schema.names) or any("." in name for name in terms):
+        raise UnsureError
+    for stripe in range(opened.nstripes):
+        current().check()
+        batch = opened.read_stripe(stripe, columns=list(terms))
+        masks = [term.in_arrow(batch.column(name)) for name, term in terms.items()]
+        found.append(_all_rows(masks, batch.num_rows) + np.uint64(begin))
+        begin += batch.num_rows
+    return np.concatenate(found)
+
+
+def _in_lines(
+    files: Files, opened: Bytes, columns: Sequence[str], terms: Mapping[str, Wanted]
+) -> U64:
+    parts, left = [], TEXT_BYTES_MAX + 1
+    for block in opened.blocks():
+        parts.append(block)
+        left -= len(block)
+        if left < 0:
+            raise UnsureError
+    content = b"".join(parts)
+    if content.startswith(_BOM) or b"\r" in content:
+        raise UnsureError
+    lines = content.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if files.format == "text":
+        ((_, term),) = terms.items()
+        held = [term.value is not None and line.decode() == term.value for line in lines]
+    elif files.format == "json":
+        held = [bool(line.strip(_WHITE)) and _in_object(line, terms) for line in lines]
+    else:
+        held = _in_csv(files, content, lines, columns, terms)
+    return np.flatnonzero(np.array(held, np.bool_)).astype(np.uint64)
+
+
+def _in_csv(
+    files: Files,
+    content: bytes,
+    lines: Sequence[bytes],
+    columns: Sequence[str],
+    terms: Mapping[str, Wanted],
+) -> list[bool]:
+    options = {name.lower(): value for name, value in files.options.items()}
+    separator = options.get("sep", options.get("delimiter", ",")).encode()
+    header = options.get("header", "false").lower()
+    odd = any(sign in content for sign in (_ODD_SIGNS[n : n + 1] for n in range(len(_ODD_SIGNS))))
+    if odd or len(separator) != 1 or separator in _ODD_SIGNS or header not in {"true", "false"}:
+        raise UnsureError
+    if separator.strip(_WHITE) == b"" and separator != b"\t":
+        raise UnsureError
+    wanted_at = [(columns.index(name), term) for name, term in terms.items()]
+    # Empty fields are NULL whatever else is.
+    null = options.get("nullvalue", "")
+    held, is_header = list[bool](), header == "true"
+    for line in lines:
+        fields = line.decode().split(separator.decode())
+        if not line.strip(_WHITE):
+            # A row of empty fields between tabs is no blank line to every reader.
+            if line:
+                raise UnsureError
+            held.append(False)
+        elif is_header:
+            is_header = False
+            held.append(False)
+        elif len(fields) != len(columns):
+            raise UnsureError
+        else:
+            texts = [("" if fields[at] == null else fields[at], term) for at, term in wanted_at]
+            held.append(all(term.in_text(text) for text, term in texts))
+    return held
+
+
+def _in_object(line: bytes, terms: Mapping[str, Wanted]) -> bool:
+    held = json.loads(
+        line.decode(),
+        parse_float=Decimal,
+        parse_constant=_refuse,
+        object_pairs_hook=_each_once,
+    )
+    if not isinstance(held, dict):
+        raise UnsureError
+    spelled = {name.lower(): name for name in held}
+    if len(spelled) != len(held):
+        raise UnsureError
+    if any(spelled.get(name.lower(), name) != name for name in terms):
+        raise UnsureError
+    return all(term.in_json(held.get(name)) for name, term in terms.items())
+
+
+def _refuse(constant: str) -> Any:
+    raise UnsureError(constant)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise UnsureError
+    return found

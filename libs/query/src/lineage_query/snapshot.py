@@ -1,0 +1,110 @@
+"""Applications that were opened for questions, with what is kept between two of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lineage_core.contract.graph import FlowGraph, NodeRecord
+from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.tracer import CACHE_BYTES_MAX, Tracer
+from lineage_query.answers import Composer
+from lineage_query.names import Names
+from lineage_query.rows.locations import Locations
+from lineage_query.rows.reader import RowReader
+from lineage_query.verdicts import verdict_of, with_reasons
+from lineage_store.port import GraphStore
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One application, with what is kept between questions about it."""
+
+    app: str
+    graph: FlowGraph
+    nodes: Sequence[NodeRecord]
+    names: Names
+    locations: Locations
+    tracer: Tracer
+    verdict: Verdict
+    opened_at: float
+    """Seconds of :func:`time.monotonic`."""
+
+    def record(self, node: str) -> NodeRecord | None:
+        """A node by its id; None where the application has told of none (opaque items)."""
+        return next((one for one in self.nodes if one.node == node), None)
+
+    def composer(self) -> Composer:
+        """What makes items of regions, with their lines and texts."""
+        return Composer(self.graph, self.names, self.locations.as_now(), self.nodes)
+
+
+class Opener:
+    """Opens applications of a store and keeps those asked last. May be shared by threads.
+
+    ``keep``: how many are kept; ``cache_bytes_max``: of unpacked blocks, over all of them.
+    ``stale_s``: seconds for which an incomplete one is taken for what it was.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        reader: RowReader,
+        *,
+        keep: int = 1,
+        stale_s: float = 0.0,
+        cache_bytes_max: int = CACHE_BYTES_MAX,
+    ) -> None:
+        self.store = store
+        self.reader = reader
+        self._keep = keep
+        self._stale_s = stale_s
+        self._cache_bytes_max = cache_bytes_max // keep
+        self._opened: OrderedDict[str, Opened] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, app: str) -> Opened:
+        """An application by its whole id.
+
+        Raises:
+            KeyError: there is no such application.
+        """
+        with self._lock:
+            kept = self._opened.get(app)
+        # What is not complete may grow between two questions (a notebook): it is opened again.
+        if kept is None or self._is_stale(kept):
+            kept = self._open(app)
+        with self._lock:
+            self._opened[app] = kept
+            self._opened.move_to_end(app)
+            while len(self._opened) > self._keep:
+                self._opened.popitem(last=False)
+        return kept
+
+    def forget(self, app: str) -> None:
+        """Open an application anew when it is asked for again."""
+        with self._lock:
+            self._opened.pop(app, None)
+
+    def _is_stale(self, kept: Opened) -> bool:
+        if kept.verdict.complete:
+            return False
+        return time.monotonic() - kept.opened_at >= self._stale_s
+
+    def _open(self, app: str) -> Opened:
+        verdict = verdict_of(self.store, app)
+        graph = self.store.graph(app)
+        nodes = with_reasons(graph.nodes(), verdict.superset)
+        return Opened(
+            app,
+            graph,
+            nodes,
+            Names(nodes),
+            Locations(graph, self.reader),
+            Tracer(graph, cache_bytes_max=self._cache_bytes_max),
+            verdict,
+            time.monotonic(),
+        )

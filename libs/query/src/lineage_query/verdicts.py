@@ -1,0 +1,28 @@
+"""The completeness verdict of a stored application, as things stand now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lineage_core.contract.graph import NodeRecord
+from lineage_core.contract.verdict import JUDGED, Verdict, judge
+from lineage_store.port import GraphStore
+
+
+def verdict_of(store: GraphStore, app: str) -> Verdict:
+    """The verdict as things stand now."""
+    return judge(store.messages(app, *JUDGED), store.counts(app), now=time.time())
+
+
+def with_reasons(
+    nodes: Sequence[NodeRecord], superset: Mapping[str, Sequence[str]]
+) -> list[NodeRecord]:
+    """Nodes as exact as a verdict says: tasks and blocks may have told more than the program."""
+    return [
+        replace(node, exact=False, reason="; ".join(superset[node.node]))
+        if node.node in superset
+        else node
+        for node in nodes
+    ]

@@ -1,0 +1,1 @@
+"""The spool: a folder in which blocks and messages wait."""

@@ -1,0 +1,165 @@
+"""Reading a spool folder: the driver's messages and the tasks' block files.
+
+Nothing of a file is trusted: names can't leave the folder, sizes are bounded, and what can't be
+read is a reason beside what can.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from lineage_core.codec.csv_codec import decode_csv
+from lineage_core.codec.packing import PackedBlock, prepare
+from lineage_core.codec.record_batch import Frame, decompress, read_frames
+from lineage_core.contract.block_header import BlockHeader
+from lineage_core.contract.message import MESSAGE_BYTES_MAX, Message, parse_message
+from lineage_core.contract.trimming import Kept, cut_block
+from lineage_core.errors import BlockError, ContractError, TruncatedFrameError
+from lineage_store.paths import open_file
+
+DRIVER_FILE = "driver.jsonl"
+BLOCKS_FOLDER = "blocks"
+BLOCK_SUFFIX = ".lmf"
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9_.:*-]{1,250}\.lmf")
+
+
+def age_s(folder: Path) -> float:
+    """Seconds since the driver wrote its last message, both moments by the clock of the file system.
+
+    0 where that can't be asked: the folder may only be read.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder) as now:
+            return max(
+                0.0, os.fstat(now.fileno()).st_mtime - (folder / DRIVER_FILE).stat().st_mtime
+            )
+    except OSError:
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the driver's file: a message, or the reason why it is none.
+
+    ``start``/``stop``: its bytes in the file.
+    """
+
+    message: Message | None
+    reason: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Why the rest of a file, or one frame of it, can't be read.
+
+    ``truncated``: the file just ends too early, as it does when its writer was killed.
+    """
+
+    reason: str
+    truncated: bool = False
+
+
+def read_lines(stream: IO[bytes], offset: int) -> Iterator[Line]:
+    """Whole lines from a byte offset; a last line without its end is left for another time."""
+    stream.seek(offset)
+    while text := stream.readline(MESSAGE_BYTES_MAX + 1):
+        size = len(text)
+        if not text.endswith(b"\n"):
+            if size <= MESSAGE_BYTES_MAX:
+                return
+            while rest := stream.readline(MESSAGE_BYTES_MAX):
+                size += len(rest)
+                if rest.endswith(b"\n"):
+                    break
+            else:
+                return
+            reason = f"a line of {size} bytes is no message"
+            yield Line(None, reason, offset, offset + size)
+        else:
+            yield _line(text, offset)
+        offset += size
+
+
+def _line(text: bytes, offset: int) -> Line:
+    try:
+        return Line(parse_message(text), "", offset, offset + len(text))
+    except ContractError as error:
+        return Line(None, str(error), offset, offset + len(text))
+
+
+def block_path(folder: Path, name: str) -> Path | None:
+    """Path of a block file that a commit names; None when the name is not one."""
+    name = name.replace("\\", "/").rpartition("/")[2]
+    if not _FILE_NAME.fullmatch(name):
+        return None
+    return folder / BLOCKS_FOLDER / name
+
+
+def block_files(folder: Path) -> list[Path]:
+    """All block files, in order of name."""
+    try:
+        found = [path for path in (folder / BLOCKS_FOLDER).iterdir() if _is_block_file(path)]
+    except FileNotFoundError:
+        return []
+    return sorted(found)
+
+
+def _is_block_file(path: Path) -> bool:
+    return path.suffix == BLOCK_SUFFIX
+
+
+def frames_of(path: Path) -> Iterator[Frame | Damage]:
+    """Whole frames of a file, then perhaps the damage that ends them. Missing: damage alone."""
+    try:
+        with open_file(str(path)) as stream:
+            yield from read_frames(stream)
+    except TruncatedFrameError as error:
+        yield Damage(str(error), truncated=True)
+    except ContractError as error:
+        yield Damage(str(error))
+    except FileNotFoundError:
+        yield Damage("the file is missing", truncated=True)
+    except OSError as error:
+        yield Damage(f"can't be read: {error.strerror or error}")
+
+
+def first_header(path: Path) -> BlockHeader | None:
+    """Header of a file's first frame; None when it has no whole one."""
+    for frame in frames_of(path):
+        if isinstance(frame, Frame):
+            try:
+                return BlockHeader.from_json(frame.header)
+            except ContractError:
+                return None
+    return None
+
+
+def decode(
+    frame: Frame,
+    app: str,
+    is_source: Callable[[str], bool],
+    kept: Kept | None = None,
+) -> PackedBlock | Damage:
+    """Decode, cut and pack one frame's block; runs in a thread."""
+    try:
+        header = BlockHeader.from_json(frame.header)
+        if header.app != app:
+            raise BlockError(f"of application {header.app!r:.80}, not {app}", where="app")
+        block = decode_csv(decompress(frame.payload), header)
+        associations: int | None = header.associations
+        if kept is not None:
+            cut = cut_block(block, kept.space, kept.rows)
+            if cut is not block:
+                block, associations = cut, None
+        return prepare(block, is_source, associations)
+    except ContractError as error:
+        return Damage(f"frame at byte {frame.offset}: {error}")

@@ -1,0 +1,305 @@
+"""Reading one application's lineage from the SQLite store."""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from lineage_core.codec.columns import unpack_block
+from lineage_core.codec.packing import unpack_edge
+from lineage_core.contract.address import SpaceKind, parse_space
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import (
+    BlockRef,
+    EdgeBatch,
+    LinkRecord,
+    NodeRecord,
+    SinkFileRecord,
+    SplitRecord,
+    Stretch,
+)
+from lineage_core.contract.message import Message
+from lineage_core.contract.sealing import Seal
+from lineage_core.contract.verdict import StoreCounts
+from lineage_core.tracing.budget import current
+from lineage_store import records
+from lineage_store.errors import StoreError
+from lineage_store.recipes import parse_body, recipe_in
+from lineage_store.recomputing import NAMED
+from lineage_store.signed import BIAS
+from lineage_store.sqlite.counting import count_store, silent_s
+from lineage_store.sqlite.sealed_spaces import is_intact
+
+_REF_COLUMNS = (
+    "block.id, block.node, block.partition, block.attempt, block.seq, space.text, "
+    "block.in_low, block.in_high, block.count, block.associations, block.exact, block.reason, "
+    "(SELECT task.node FROM task WHERE task.id = block.task), block.unmatched"
+)
+
+
+class SqliteGraph:
+    """Implements :class:`lineage_core.contract.graph.FlowGraph`. Sees what was committed when it asks."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        lock: AbstractContextManager[object],
+        app_id: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._db = connection
+        self._lock = lock
+        self._app_id = app_id
+        self._clock = clock
+        self._row_ids: dict[BlockId, int] = {}
+
+    def messages(self, *kinds: str) -> Sequence[Message]:
+        """Messages in the order written, of some types or (none given) all."""
+        where = f" AND type IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        query = f"SELECT body FROM message WHERE app = ?{where} ORDER BY id"
+        rows = self._all(query, self._app_id, *kinds)
+        return [parse_body(body) for (body,) in rows]
+
+    def nodes(self) -> Sequence[NodeRecord]:
+        rows = self._all(
+            "SELECT node, count(*), sum(count), sum(associations >> 32), "
+            "sum(associations & 4294967295) FROM block WHERE app = ? GROUP BY node",
+            self._app_id,
+        )
+        counts = {
+            # A sum of 64-bit integers that overflows is an error: it is taken in two halves.
+            node: records.NodeCounts(blocks, flows, (high << 32) + low)
+            for node, blocks, flows, high, low in rows
+        }
+        return records.node_records(
+            self.messages(*records.ABOUT_NODES), counts, self._committed, self._silent_s
+        )
+
+    def _silent_s(self) -> float:
+        return silent_s(self._all, self._app_id, self._clock())
+
+    def _committed(self) -> Mapping[str, records.CommitCounts]:
+        rows = self._all(
+            "SELECT node, count(*), sum(digest <> ?) FROM task WHERE app = ? AND committed "
+            "GROUP BY node",
+            NAMED,
+            self._app_id,
+        )
+        return {node: records.CommitCounts(*found) for node, *found in rows}
+
+    def links(self) -> Sequence[LinkRecord]:
+        return records.link_records(self.messages("link"))
+
+    def splits(self, node: str) -> Sequence[SplitRecord]:
+        return records.split_records(self.messages(*records.SPLITS), node, self._reads(node))
+
+    def sink_files(self, node: str) -> Sequence[SinkFileRecord]:
+        return records.file_records(self.messages(*records.FILES), node, self._newlines(node))
+
+    def recipe(self, node: str) -> str | None:
+        rows = self._all(
+            "SELECT body FROM recipe JOIN message ON message.id = recipe.message "
+            "WHERE recipe.app = ? AND recipe.node = ?",
+            self._app_id,
+            node,
+        )
+        return recipe_in(rows[0][0]) if rows else None
+
+    def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+        return [self.blocks_into(*stretch) for stretch in stretches]
+
+    def blocks_from_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+        return [self.blocks_from(*stretch) for stretch in stretches]
+
+    def blocks(self) -> Iterator[BlockRef]:
+        where = "block JOIN space ON space.id = block.in_space WHERE block.app = ?"
+        yield from self._refs(where, self._app_id)
+
+    def blocks_into(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
+        return self._refs(
+            "section JOIN space AS target ON target.id = section.space "
+            "JOIN block ON block.id = section.block JOIN space ON space.id = block.in_space "
+            "WHERE target.app = ? AND target.text = ? AND section.low <= ? AND section.high >= ?",
+            self._app_id,
+            space,
+            last - BIAS,
+            first - BIAS,
+        )
+
+    def blocks_from(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
+        return self._refs(
+            "space JOIN block ON block.in_space = space.id "
+            "WHERE space.app = ? AND space.text = ? AND block.in_low <= ? AND block.in_high >= ?",
+            self._app_id,
+            space,
+            last - BIAS,
+            first - BIAS,
+        )
+
+    def spaces_of(self, node: str) -> Sequence[str]:
+        # '$' follows '#': a range of the index over (app, text).
+        rows = self._all(
+            "SELECT text FROM space WHERE app = ? AND text >= ? AND text < ? "
+            "AND EXISTS (SELECT 1 FROM section WHERE section.space = space.id)",
+            self._app_id,
+            f"{node}#",
+            f"{node}$",
+        )
+        spaces = [parse_space(row[0]) for row in rows]
+        return [
+            str(space)
+            for space in sorted(spaces, key=lambda one: (one.partition, one.incarnation or 0))
+            if space.kind is SpaceKind.PARTITION
+        ]
+
+    def load(self, blocks: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
+        found = {}
+        for block_id in dict.fromkeys(blocks):
+            rows = self._all(
+                "SELECT data, application.app, block.exact, block.reason FROM block_columns "
+                "JOIN block ON block.id = block_columns.block "
+                "JOIN application ON application.id = block.app WHERE block_columns.block = ?",
+                self._row_id(block_id),
+            )
+            if not rows:
+                continue
+            data, app, exact, reason = rows[0]
+            # The store may have learnt since that the flows are supersets.
+            found[block_id] = dataclasses.replace(
+                unpack_block(data), app=app, exact=bool(exact), reason=reason
+            )
+        return found
+
+    def edges_into(self, consumers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
+        return [
+            edge for block in dict.fromkeys(consumers) for edge in self._edges(block, "consumer")
+        ]
+
+    def edges_from(self, producers: Iterable[BlockId]) -> Sequence[EdgeBatch]:
+        return [
+            edge for block in dict.fromkeys(producers) for edge in self._edges(block, "producer")
+        ]
+
+    def seals(self) -> Sequence[Seal]:
+        rows = self._all(
+            "SELECT text, seal FROM space WHERE app = ? AND seal <> '' ORDER BY text", self._app_id
+        )
+        return [Seal.from_text(*row) for row in rows]
+
+    def sealed(self, spaces: Iterable[str]) -> Collection[str]:
+        found = []
+        for space in spaces:
+            rows = self._all(
+                "SELECT id, seal FROM space WHERE app = ? AND text = ? AND seal <> ''",
+                self._app_id,
+                space,
+            )
+            found += [
+                space
+                for row_id, text in rows
+                if is_intact(self._all, row_id, Seal.from_text(space, text))
+            ]
+        return found
+
+    def counts(self) -> StoreCounts:
+        """What the verdict needs to know of the store."""
+        return count_store(self._all, self._app_id, self._clock())
+
+    def _edges(self, block_id: BlockId, side: str) -> Iterator[EdgeBatch]:
+        other = "producer" if side == "consumer" else "consumer"
+        rows = self._all(
+            "SELECT pairs, data, block.node, block.partition, block.attempt, block.seq "
+            f"FROM edge JOIN block ON block.id = edge.{other} WHERE edge.{side} = ?",
+            self._row_id(block_id),
+        )
+        for pairs, data, *key in rows:
+            producer, consumer = BlockId(*key), block_id
+            if side == "producer":
+                producer, consumer = block_id, BlockId(*key)
+            if data is None:
+                yield EdgeBatch(producer, consumer, pairs)
+            else:
+                yield EdgeBatch(producer, consumer, pairs, *unpack_edge(pairs, data))
+
+    def _refs(self, where: str, *values: object) -> list[BlockRef]:
+        found = []
+        rows = self._all(f"SELECT {_REF_COLUMNS} FROM {where}", *values)
+        for row_id, node, partition, attempt, seq, *columns in rows:
+            block_id = BlockId(node, partition, attempt, seq)
+            self._row_ids[block_id] = row_id
+            in_space, low, high, count, associations, exact, reason, task, unmatched = columns
+            found.append(
+                BlockRef(
+                    block_id=block_id,
+                    in_space=in_space,
+                    # No input at all: a range that holds nothing.
+                    in_min=1 if low is None else low + BIAS,
+                    in_max=0 if high is None else high + BIAS,
+                    rows=count,
+                    associations=associations,
+                    exact=bool(exact),
+                    reason=reason,
+                    task=task or block_id.node,
+                    unmatched=unmatched,
+                )
+            )
+        found.sort(key=lambda ref: ref.block_id)
+        return found
+
+    def _row_id(self, block_id: BlockId) -> int | None:
+        row_id = self._row_ids.get(block_id)
+        if row_id is None:
+            rows = self._all(
+                "SELECT id FROM block WHERE app = ? AND node = ? AND partition = ? "
+                "AND attempt = ? AND seq = ?",
+                self._app_id,
+                block_id.node,
+                block_id.partition,
+                block_id.attempt,
+                block_id.seq,
+            )
+            if rows:
+                row_id = self._row_ids[block_id] = rows[0][0]
+        return row_id
+
+    def _reads(self, node: str) -> dict[str, records.SplitRead]:
+        """What committed tasks read of the splits of a node, by space."""
+        rows = self._all(
+            "SELECT DISTINCT json_extract(one.value, '$.space') AS read_space, "
+            "json_extract(one.value, '$.rows'), json_extract(one.value, '$.exhausted'), "
+            "coalesce(json_extract(one.value, '$.sums'), '') "
+            "FROM message, json_each(message.body, '$.reads') AS one "
+            "WHERE message.app = ? AND message.type = 'commit' "
+            "AND read_space >= ? AND read_space < ?",
+            self._app_id,
+            f"{node}#",
+            f"{node}$",
+        )
+        return records.split_reads(rows)
+
+    def _newlines(self, node: str) -> dict[int, tuple[tuple[int, int], ...]]:
+        """(row, newlines inside it) by partition of a sink."""
+        rows = self._all(
+            "SELECT json_extract(body, '$.partition'), json_extract(one.value, '$[0]'), "
+            "json_extract(one.value, '$[1]') FROM message, json_each(body, '$.newlines') AS one "
+            "WHERE app = ? AND message.type = 'commit' AND json_extract(body, '$.node') = ?",
+            self._app_id,
+            node,
+        )
+        found: dict[int, dict[int, int]] = {}
+        for partition, row, newlines in rows:
+            found.setdefault(partition, {})[row] = newlines
+        return {partition: tuple(sorted(by_row.items())) for partition, by_row in found.items()}
+
+    def _all(self, query: str, *values: object) -> list[Any]:
+        current().check()
+        try:
+            with self._lock:
+                return self._db.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            current().check()
+            raise StoreError(f"can't read the lineage store: {error}") from error

@@ -1,0 +1,270 @@
+"""Schema of the SQLite store, one step a version, and how a database file is opened.
+
+``PRAGMA user_version`` holds the version. A file of a newer version is refused, never guessed at.
+
+Positions are unsigned 64-bit integers and SQLite's are signed: they are stored less 2**63, which
+keeps their order.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from lineage_core.environment.private_files import (
+    OWN_NAME,
+    close_to_others,
+    own_file,
+    private_folder,
+)
+from lineage_store.errors import StoreError
+
+BUSY_TIMEOUT_S = 60.0
+"""How long one process waits for another's transaction; those are bounded to some megabytes."""
+BUSY_PAUSE_S = 0.01
+PAGE_BYTES = 4096
+WAL_LEFT_BYTES = 0
+"""What a checkpoint may leave of the write-ahead log: nothing (it counts as lineage on disk)."""
+
+_VERSION_1 = (
+    """
+    CREATE TABLE application (
+        id INTEGER PRIMARY KEY,
+        app TEXT NOT NULL UNIQUE,
+        name TEXT NOT NULL DEFAULT '',
+        started_at REAL NOT NULL DEFAULT 0,
+        ended_at REAL,
+        status TEXT NOT NULL DEFAULT 'running',
+        seen_at REAL NOT NULL DEFAULT 0,
+        spool_bytes INTEGER NOT NULL DEFAULT 0
+    )
+    """,
+    """
+    CREATE TABLE message (
+        id INTEGER PRIMARY KEY,
+        app INTEGER NOT NULL,
+        type TEXT NOT NULL,
+        digest BLOB NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (app, type, digest)
+    )
+    """,
+    """
+    CREATE TABLE task (
+        id INTEGER PRIMARY KEY,
+        app INTEGER NOT NULL,
+        node TEXT NOT NULL,
+        partition INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        committed INTEGER NOT NULL,
+        file TEXT NOT NULL DEFAULT '',
+        digest TEXT NOT NULL DEFAULT '',
+        expected INTEGER NOT NULL DEFAULT 0,
+        received INTEGER NOT NULL DEFAULT 0,
+        file_bytes INTEGER NOT NULL DEFAULT 0,
+        done INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (app, node, partition, attempt)
+    )
+    """,
+    """
+    CREATE TABLE problem (
+        app INTEGER NOT NULL,
+        place TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        PRIMARY KEY (app, place)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE space (
+        id INTEGER PRIMARY KEY,
+        app INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        claimed INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (app, text)
+    )
+    """,
+    """
+    CREATE TABLE block (
+        id INTEGER PRIMARY KEY,
+        app INTEGER NOT NULL,
+        node TEXT NOT NULL,
+        partition INTEGER NOT NULL,
+        attempt INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        task INTEGER,
+        in_space INTEGER NOT NULL,
+        in_low INTEGER,
+        in_high INTEGER,
+        count INTEGER NOT NULL,
+        associations INTEGER NOT NULL,
+        exact INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        unmatched INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (app, node, partition, attempt, seq)
+    )
+    """,
+    "CREATE INDEX block_in ON block (in_space)",
+    "CREATE TABLE block_columns (block INTEGER PRIMARY KEY, data BLOB NOT NULL)",
+    """
+    CREATE TABLE section (
+        space INTEGER NOT NULL,
+        block INTEGER NOT NULL,
+        low INTEGER NOT NULL,
+        high INTEGER NOT NULL,
+        PRIMARY KEY (space, block)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX section_block ON section (block)",
+    """
+    CREATE TABLE edge (
+        consumer INTEGER NOT NULL,
+        producer INTEGER NOT NULL,
+        pairs INTEGER NOT NULL,
+        data BLOB,
+        PRIMARY KEY (consumer, producer)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX edge_producer ON edge (producer)",
+)
+
+_VERSION_2 = (
+    """
+    CREATE TABLE recipe (
+        app INTEGER NOT NULL,
+        node TEXT NOT NULL,
+        message INTEGER NOT NULL,
+        PRIMARY KEY (app, node)
+    ) WITHOUT ROWID
+    """,
+)
+"""For recipes of DataFrames: bodies of such messages are compressed (a blob), this finds them by node."""
+
+_VERSION_3 = (
+    """
+    UPDATE block SET exact = 0, reason = 'recomputed differently' WHERE exact AND id IN (
+        SELECT block.id FROM (
+            SELECT app, node, partition, count(DISTINCT digest) AS digests FROM task
+            WHERE committed GROUP BY app, node, partition HAVING count(*) > 1
+        ) AS twice
+        JOIN task ON task.app = twice.app AND task.node = twice.node
+            AND task.partition = twice.partition AND task.committed
+        JOIN block ON block.task = task.id
+        JOIN space AS origin ON origin.id = block.in_space
+        JOIN section ON section.block = block.id
+        JOIN space AS target ON target.id = section.space
+        WHERE target.text GLOB '[^*]*@*' AND (twice.digests > 1 OR origin.text GLOB '*#*.*')
+    )
+    """,
+)
+"""Flows by key of partitions that were computed twice: nobody noted which attempt's were read, and rows
+that an attempt numbered were taken for those of every other."""
+
+_VERSION_4 = ("ALTER TABLE space ADD COLUMN seal TEXT NOT NULL DEFAULT ''",)
+"""See :mod:`lineage_core.contract.sealing`. What was stored before has no seals: its traces load more blocks."""
+
+STEPS: tuple[Sequence[str], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+"""``STEPS[n]`` makes version n + 1 of version n."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a database, make it or bring it up to date.
+
+    Transactions are explicit (``BEGIN IMMEDIATE``), durable when they return, and readers in other
+    processes never wait. The connection may pass between threads, one at a time.
+
+    Raises:
+        StoreError: the file can't be opened, is no lineage store, or is of a newer version.
+    """
+    try:
+        if path.parent.name == OWN_NAME or not path.parent.exists():
+            private_folder(path.parent)
+        own_file(path)
+        connection = sqlite3.connect(
+            path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"can't open the lineage store {path}: {error}") from error
+    try:
+        _check(connection, path)  # before anything in a file that may be someone else's is changed
+        # SQLite gives what it makes beside a database the mode of the database.
+        for suffix in ("", "-wal", "-shm"):
+            close_to_others(path.with_name(path.name + suffix))
+        _set_up(connection)
+        migrate(connection, path)
+    except sqlite3.Error as error:
+        connection.close()
+        raise StoreError(f"{path} can't be used as a lineage store: {error}") from error
+    except StoreError:
+        connection.close()
+        raise
+    return connection
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    # These two only take effect before the first table is made; later, the second writes to the file for nothing.
+    if version_of(connection) == 0:
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    _log_ahead(connection)
+    # A block file is deleted once its blocks are in here: they must survive a power cut by then.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA journal_size_limit = {WAL_LEFT_BYTES}")
+    connection.execute("PRAGMA temp_store = FILE")
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Have a write-ahead log; SQLite does not wait where others open the new file at the same moment."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(BUSY_PAUSE_S)
+        else:
+            return
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Take every step that the database still lacks, all or nothing.
+
+    Raises:
+        StoreError: the database is of a newer version, or not a lineage store.
+    """
+    newest = len(STEPS)
+    if version_of(connection) == newest:
+        return
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        _check(connection, path)  # another process may have been quicker
+        for step in STEPS[version_of(connection) :]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {newest}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    # One statement sees one state: another process may make the store at this moment.
+    version, tables = connection.execute(
+        "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
+    ).fetchone()
+    if version > len(STEPS):
+        raise StoreError(
+            f"{path} is of version {version}, this program knows {len(STEPS)}: "
+            "update the program, or choose another store"
+        )
+    if version == 0 and tables:
+        raise StoreError(f"{path} is an SQLite database, but not a lineage store")
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The schema's version; 0 of an empty file."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version

@@ -1,0 +1,215 @@
+"""The graph store in one SQLite file: several processes may read while one writes."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lineage_core.codec.packing import prepare
+from lineage_core.contract.block import BlockId, FlowBlock
+from lineage_core.contract.graph import EdgeBatch
+from lineage_core.contract.message import Commit, Message
+from lineage_core.contract.sealing import Seal
+from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
+from lineage_core.linking.linker import TaskId
+from lineage_core.tracing.budget import current
+from lineage_store.errors import StoreError
+from lineage_store.port import ApplicationRecord
+from lineage_store.recipes import names_in
+from lineage_store.sqlite.graph import SqliteGraph
+from lineage_store.sqlite.migrations import connect
+from lineage_store.sqlite.writing import Writer
+
+_VACUUM_PAGES = 2_000
+"""Pages given back at a time (8 MB): readers are never kept waiting for long."""
+
+
+STEPS_AT_ONCE = 100_000
+"""Instructions of a statement, some milliseconds, after which it is seen whether somebody waits for it."""
+
+
+class SqliteStore:
+    """Implements :class:`lineage_store.port.GraphStore` over the file ``path``.
+
+    One object may be used by several threads; each process opens its own. All that is given to
+    :meth:`write` is visible at once: whoever writes decides what is committed (see
+    :func:`lineage_store.sqlite.ingest.ingest`). ``clock`` gives unix seconds; it only decides whether an
+    application counts as abandoned, for which no clock of a driver is asked.
+
+    Raises:
+        StoreError: the file can't be opened, is no lineage store, or is of a newer version.
+    """
+
+    def __init__(self, path: str | Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.path = Path(path)
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._db = connect(self.path)
+        self._db.set_progress_handler(self._is_over, STEPS_AT_ONCE)
+
+    def _is_over(self) -> bool:
+        """Whether a statement is to be given up. What is written is written to its end."""
+        return not self._db.in_transaction and current().is_over
+
+    def now(self) -> float:
+        """The store's clock."""
+        return self._clock()
+
+    def write(
+        self,
+        app: str,
+        messages: Iterable[Message] = (),
+        blocks: Iterable[FlowBlock] = (),
+        edges: Iterable[EdgeBatch] = (),
+        *,
+        tasks: Mapping[BlockId, TaskId] | None = None,
+        unmatched: Mapping[BlockId, int] | None = None,
+        seals: Iterable[Seal] = (),
+    ) -> None:
+        with self.transaction() as connection:
+            writer = Writer(connection, app, self._clock())
+            touched: set[TaskId] = set()
+            for message in messages:
+                writer.message(message)
+                if isinstance(message, Commit):
+                    touched.add(TaskId(message.node, message.partition, message.attempt))
+            for block in blocks:
+                block_id = block.block_id
+                own = TaskId(block_id.node, block_id.partition, block_id.attempt)
+                task = (tasks or {}).get(block_id, own)
+                writer.visible_block(task, prepare(block))
+                touched.add(task)
+            writer.edges(edges)
+            for block_id, positions in (unmatched or {}).items():
+                writer.unmatched(block_id, positions)
+            writer.seals(seals)
+            for task in sorted(touched):
+                writer.mark_recomputed(task)
+
+    def applications(self) -> Sequence[ApplicationRecord]:
+        rows = self._query(
+            "SELECT app, name, started_at, ended_at, status, seen_at, "
+            "(SELECT coalesce(sum(count), 0) FROM block WHERE block.app = application.id), "
+            "(SELECT coalesce(sum(associations >> 32), 0) FROM block "
+            "WHERE block.app = application.id), "
+            "(SELECT coalesce(sum(associations & 4294967295), 0) FROM block "
+            "WHERE block.app = application.id), "
+            "(SELECT count(*) FROM recipe WHERE recipe.app = application.id) "
+            "FROM application ORDER BY started_at DESC, app DESC"
+        )
+        found = []
+        for app, name, started_at, ended_at, status, seen_at, flows, high, low, recipes in rows:
+            gone = status == "running" and self._clock() - seen_at > ABANDONED_AFTER_S
+            found.append(
+                ApplicationRecord(
+                    app=app,
+                    name=name,
+                    started_at=started_at,
+                    ended_at=ended_at,
+                    status="abandoned" if gone else status,
+                    flows=flows,
+                    associations=(high << 32) + low,
+                    recipes=recipes,
+                )
+            )
+        return found
+
+    def application_ids(self) -> Sequence[str]:
+        rows = self._query("SELECT app FROM application ORDER BY started_at DESC, app DESC")
+        return [app for (app,) in rows]
+
+    def names(self) -> Mapping[str, frozenset[str]]:
+        return names_in(
+            self._query(
+                "SELECT application.app, message.body FROM application "
+                "JOIN message ON message.app = application.id AND message.type = 'begin'"
+            )
+        )
+
+    def messages(self, app: str, *kinds: str) -> Sequence[Message]:
+        return self.graph(app).messages(*kinds)
+
+    def graph(self, app: str) -> SqliteGraph:
+        found = self._query("SELECT id FROM application WHERE app = ?", app)
+        if not found:
+            raise KeyError(f"there is no application {app} in {self.path}")
+        return SqliteGraph(self._db, self._lock, found[0][0], self._clock)
+
+    def counts(self, app: str) -> StoreCounts:
+        return self.graph(app).counts()
+
+    def delete(self, app: str) -> None:
+        with self.transaction() as connection:
+            found = connection.execute("SELECT id FROM application WHERE app = ?", (app,))
+            row = found.fetchone()
+            if row is None:
+                return
+            for query in (
+                "DELETE FROM edge WHERE consumer IN (SELECT id FROM block WHERE app = ?)",
+                "DELETE FROM section WHERE space IN (SELECT id FROM space WHERE app = ?)",
+                "DELETE FROM block_columns WHERE block IN (SELECT id FROM block WHERE app = ?)",
+                "DELETE FROM block WHERE app = ?",
+                "DELETE FROM space WHERE app = ?",
+                "DELETE FROM problem WHERE app = ?",
+                "DELETE FROM task WHERE app = ?",
+                "DELETE FROM recipe WHERE app = ?",
+                "DELETE FROM message WHERE app = ?",
+                "DELETE FROM application WHERE id = ?",
+            ):
+                connection.execute(query, row)
+        self._give_back()
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A durable write transaction: all or nothing, one writer at a time over all processes.
+
+        Raises:
+            StoreError: the store can't be written (disk full, another process holds it for long).
+        """
+        with self._lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._db
+                    self._db.execute("COMMIT")
+                except BaseException:
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
+                    raise
+            except sqlite3.Error as error:
+                raise StoreError(f"can't write the lineage store {self.path}: {error}") from error
+
+    def _query(self, query: str, *values: str) -> list[Any]:
+        current().check()
+        try:
+            with self._lock:
+                return self._db.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            current().check()
+            raise StoreError(f"can't read the lineage store {self.path}: {error}") from error
+
+    def _give_back(self) -> None:
+        """Give free pages back to the file system."""
+        with self._lock:
+            while self._db.execute("PRAGMA freelist_count").fetchone()[0]:
+                before = self._db.execute("PRAGMA page_count").fetchone()[0]
+                # The pragma frees one page for each row that is fetched.
+                self._db.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+                if self._db.execute("PRAGMA page_count").fetchone()[0] >= before:
+                    break
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def __enter__(self) -> SqliteStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,109 @@
+"""Which store a text like ``sqlite:///.lineage/lineage.db`` means, and what lies beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lineage_store.errors import StoreError
+from lineage_store.port import GraphStore
+
+if TYPE_CHECKING:
+    from lineage_store.sqlite.store import SqliteStore
+
+DEFAULT_STORE = "sqlite:///.lineage/lineage.db"
+SQLITE_PREFIX = "sqlite:///"
+NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
+FORMS = "sqlite:///PATH or neo4j://HOST:PORT (neo4j+s:// for TLS)"
+
+
+def is_embedded(url: str) -> bool:
+    """Whether a store is a file of this machine.
+
+    Raises:
+        StoreError: the text names no store.
+    """
+    if url.startswith(SQLITE_PREFIX) and url != SQLITE_PREFIX:
+        return True
+    scheme, _, rest = url.partition("://")
+    if scheme in NEO4J_SCHEMES and rest:
+        return False
+    raise StoreError(f"store {url!r} is not known; give {FORMS}")
+
+
+def store_path(url: str) -> Path:
+    """The database file of an embedded store.
+
+    Raises:
+        StoreError: the text names another kind of store.
+    """
+    if not is_embedded(url):
+        raise StoreError(f"{url} is no file; for this, give sqlite:///PATH")
+    return Path(url.removeprefix(SQLITE_PREFIX)).expanduser().absolute()
+
+
+def open_store(url: str, *, create: bool = False) -> GraphStore:
+    """Open a store that is there, or with ``create`` a new one.
+
+    A database of Neo4j is made a lineage store when it is first opened.
+
+    Raises:
+        StoreError: there is none, or it can't be opened.
+    """
+    if is_embedded(url):
+        return open_embedded(url, create=create)
+    # The driver takes a fifth of a second to import.
+    from lineage_store.neo4j.connection import read_address
+    from lineage_store.neo4j.store import Neo4jStore
+
+    return Neo4jStore(read_address(url))
+
+
+def open_embedded(url: str, *, create: bool = False) -> SqliteStore:
+    """Open an embedded store that is there, or with ``create`` a new one.
+
+    Raises:
+        StoreError: there is none, it can't be opened, or the text names another kind of store.
+    """
+    from lineage_store.sqlite.store import SqliteStore
+
+    path = store_path(url)
+    if not create and not path.exists():
+        raise StoreError(
+            f"there is no lineage store at {path}; make one with `lineage run JOB`, "
+            "or name yours by --store or LINEAGE_STORE"
+        )
+    return SqliteStore(path)
+
+
+def spool_folder(url: str) -> Path:
+    """Where blocks wait that are on their way into the store."""
+    if not is_embedded(url):
+        url = DEFAULT_STORE
+    return store_path(url).parent / "spool"
+
+
+def rows_folder(url: str) -> Path:
+    """Where rows of RDDs are kept that DataFrames are made of."""
+    return spool_folder(url).parent / "rows"
+
+
+def index_folder(url: str) -> Path:
+    """Where indexes of text files are kept: beside an embedded store, else in the user's cache."""
+    if is_embedded(url):
+        return store_path(url).parent / "index"
+    return cache_folder() / "index"
+
+
+def cache_folder() -> Path:
+    """Where what can be made again is kept for this user."""
+    named = os.environ.get("LINEAGE_CACHE", "")
+    if named:
+        return Path(named).expanduser().absolute()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "lineage"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "lineage" / "Cache"
+    return Path(os.environ.get("XDG_CACHE_HOME", "") or Path.home() / ".cache") / "lineage"

@@ -1,0 +1,64 @@
+"""Checksums of files that DataFrames read and wrote: taken once the action has returned, while they are as it had them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lineage_core.recipe.document import DELTA, ICEBERG
+
+if TYPE_CHECKING:
+    from lineage_core.recipe.document import File
+
+FILE_BYTES_MAX = 64 << 20
+"""Larger files have no checksum: size and time bind their rows."""
+BYTES_MAX = 128 << 20
+"""Of all files of an application together: an eighth of a second, in the thread that notes."""
+READ_BYTES = 1 << 20
+_LOCAL = "file:"
+_WRITTEN_ONCE = {DELTA, ICEBERG}
+
+
+class Checksums:
+    """Checksums of files of this machine, each taken once. For one thread."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, int], str] = {}
+        self._left = BYTES_MAX
+
+    def of(self, file: File, format: str | None) -> str:
+        """The checksum of a file; empty where it is not as it was noted, too large, elsewhere, or never written again."""
+        rest = file.path.removeprefix(_LOCAL)
+        if rest == file.path or format in _WRITTEN_ONCE:
+            return ""
+        key = rest, file.size, file.mtime
+        if key not in self._known:
+            self._known[key] = self._taken(Path("/" + rest.lstrip("/")), file)
+        return self._known[key]
+
+    def _taken(self, path: Path, file: File) -> str:
+        if file.size > min(FILE_BYTES_MAX, self._left):
+            return ""
+        self._left -= file.size
+        try:
+            before = path.stat()
+            digest = _sha256(path)
+            after = path.stat()
+        except OSError:
+            return ""
+        noted = (before.st_size, before.st_mtime_ns // 1_000_000) == (file.size, file.mtime)
+        return f"sha256:{digest}" if noted and _mark(before) == _mark(after) else ""
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as opened:
+        while part := opened.read(READ_BYTES):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def _mark(state: os.stat_result) -> tuple[int, int, int, int]:
+    return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns

@@ -1,0 +1,100 @@
+"""The code of Python functions, taken from Spark's plan for recipes that are signed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from typing import Any
+
+from lineage_core.errors import FunctionsKeyError
+from lineage_core.recipe.document import Function
+from lineage_core.recipe.functions import read_key
+from lineage_core.recipe.imported import UNREADABLE, marks, modules_in
+from lineage_emitter.dataframes.plan_text import Tree
+from lineage_emitter.pyspark_parts import PythonEvalType
+
+FUNCTION_BYTES_MAX = 256 * 1024
+"""Longest pickle that a recipe carries."""
+FUNCTIONS_BYTES_MAX = 768 * 1024
+"""All pickles of a recipe together: as Base64 they fit a recipe with much else."""
+
+BY_ROW = {
+    getattr(PythonEvalType, name, None)
+    for name in (
+        "SQL_BATCHED_UDF",
+        "SQL_ARROW_BATCHED_UDF",
+        "SQL_SCALAR_PANDAS_UDF",
+        # Not in 3.5.
+        "SQL_SCALAR_ARROW_UDF",
+    )
+}
+"""Functions whose value at a row is made of that row alone."""
+
+PLAIN = "a Python function"
+
+ACCUMULATOR = b"_deserialize_accumulator"
+"""In the pickle of a function that adds to an accumulator, which is of the job's program."""
+
+
+class Functions:
+    """Collects the functions of one recipe. ``key``: None, and no code is taken, for the reason ``why``."""
+
+    def __init__(self, key: bytes | None, why: str = PLAIN) -> None:
+        self.key = key
+        self.noted: list[Function] = []
+        self._why = why
+        self._bytes = 0
+
+    @classmethod
+    def asked_for(cls) -> Functions:
+        """As the environment says."""
+        try:
+            return cls(read_key(os.environ))
+        except FunctionsKeyError as problem:
+            return cls(None, f"{PLAIN}; its code was not noted: {problem}")
+
+    def note(self, tree: Tree) -> int | str:
+        """The place of a function among those noted, or why its code is not."""
+        if self.key is None:
+            return self._why
+        if not tree.fields["udfDeterministic"]:
+            return f"{PLAIN} that is not deterministic"
+        if tree.fields["evalType"] not in BY_ROW:
+            return f"{PLAIN} over batches of rows"
+        function = tree.java.func()
+        if function.broadcastVars().size():
+            return f"{PLAIN} that reads a broadcast variable"
+        size = function.command().length()
+        if size > FUNCTION_BYTES_MAX or self._bytes + size > FUNCTIONS_BYTES_MAX:
+            return f"{PLAIN} of {size:,} bytes, more than recipes carry"
+        command = _bytes(function.command())
+        if ACCUMULATOR in command:
+            return f"{PLAIN} that adds to an accumulator"
+        return self._add(tree, command)
+
+    def _add(self, tree: Tree, command: bytes) -> int | str:
+        modules = marks(modules_in(command))
+        strange = sorted(name for name, mark in modules.items() if mark == UNREADABLE)
+        if strange:
+            return f"{PLAIN} that imports {strange[0]}, whose sources can't be read"
+        made = Function(
+            name=str(tree.fields["name"]),
+            command=base64.b64encode(command).decode(),
+            kind=int(tree.fields["evalType"]),
+            returns=json.dumps(tree.fields["dataType"], separators=(",", ":")),
+            python=f"{sys.version_info.major}.{sys.version_info.minor}",
+            modules=modules,
+        )
+        if '"udt"' in made.returns:
+            return f"{PLAIN} that gives a type of the program's own"
+        if made not in self.noted:
+            self.noted.append(made)
+            self._bytes += len(command)
+        return self.noted.index(made)
+
+
+def _bytes(held: Any) -> bytes:
+    """Bytes of a Scala sequence, in one call."""
+    return bytes(int(one) & 0xFF for one in held.mkString(",").split(",") if one)

@@ -1,0 +1,167 @@
+"""Delta Lake: the version of a table that a frame read, and the files that a write added.
+
+A frame over a Delta table reads the version that is the latest when it runs, which its plan does not say before.
+It can't be older than the one that the frame was made with, nor newer than the one after the action: where both
+are the same, it is that one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from lineage_core.recipe.document import DELTA, File, Source
+from lineage_emitter.dataframes.files import STATUS, Folder
+from lineage_emitter.dataframes.walking import leaves
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+
+PACKAGE = "org.apache.spark.sql.delta."
+_INDEX = f"{PACKAGE}files.TahoeLogFileIndex"
+_RELATION = f"{PACKAGE}DeltaLog$$anon$"
+_COMMIT = re.compile(r"/_delta_log/(\d{20})\.json\b")
+_ENCODED = re.compile(r"[^-\w./:=@,+~]")
+"""Signs that a file's name has otherwise in an address: names with these are not compared."""
+
+Versions = Mapping[str, int]
+"""Tables, by path, with their latest version when an action had returned."""
+
+
+class UnknownVersionError(Exception):
+    """Which rows of a table were read can't be told; the message says why."""
+
+
+def is_used(settings: Mapping[str, str] | None) -> bool:
+    """Whether the session has Delta Lake."""
+    return settings is None or any(
+        "delta" in value.lower()
+        for name, value in settings.items()
+        if name.startswith(("spark.sql.extensions", "spark.sql.catalog."))
+    )
+
+
+def is_delta(relation: Any) -> bool:
+    """Whether a relation (Spark's object) is a Delta table's."""
+    name = relation.getClass().getName()
+    # Until it is optimised, a table's relation is of a class of Delta Lake's own.
+    if not name.endswith(".HadoopFsRelation") and not name.startswith(_RELATION):
+        return False
+    return str(relation.location().getClass().getName()).startswith(PACKAGE)
+
+
+def reads(plan: Any) -> bool:
+    """Whether a plan (Spark's object, not yet optimised) reads a Delta table, cached frames aside."""
+    return any(is_delta(one) for one in _relations(plan, cached=False))
+
+
+def latest(frame: DataFrame) -> dict[str, int]:
+    """The latest versions, now, of the Delta tables that a frame reads."""
+    found: dict[str, int] = {}
+    for relation in _relations(frame._jdf.queryExecution().withCachedData(), cached=True):
+        if is_delta(relation) and relation.location().getClass().getName() == _INDEX:
+            index = relation.location()
+            if not index.isTimeTravelQuery():
+                found[index.path().toString()] = index.getSnapshotToScan().version()
+    return found
+
+
+def source(spark: SparkSession, relation: Any, versions: Versions) -> Source:
+    """The source that a relation of Delta Lake reads, with the files of its version.
+
+    Raises:
+        UnknownVersionError: the version, or the rows of it, can't be told.
+    """
+    index = relation.location()
+    if index.getClass().getName() != _INDEX or not index.partitionFilters().isEmpty():
+        raise UnknownVersionError("a part of a Delta table, not a version of it")
+    path, version = str(index.path().toString()), int(index.snapshotAtAnalysis().version())
+    if not index.isTimeTravelQuery():
+        now = versions.get(path)
+        if now != version:
+            raise UnknownVersionError(
+                f"{path} had version {version} when the frame was made and "
+                f"{'another' if now is None else now} after the action: "
+                "which one was read is known where it is named (versionAsOf)"
+            )
+    files = _files_of(spark, path, version)
+    if any(_ENCODED.search(file.path) for file in files):
+        raise UnknownVersionError("files of a Delta table whose names hold special signs")
+    return Source(DELTA, (path,), str(relation.schema().json()), files=files, version=str(version))
+
+
+def _files_of(spark: SparkSession, path: str, version: int) -> tuple[File, ...]:
+    frame = spark.read.format(DELTA).option("versionAsOf", version).load(path)
+    index = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0).relation().location()
+    none = index.partitionFilters().take(0)
+    found = STATUS.findall(index.listFiles(none, none).mkString("\n"))
+    files = (File(name, int(size), int(time)) for name, size, time in found)
+    return tuple(sorted(files, key=lambda file: file.path))
+
+
+def _relations(plan: Any, *, cached: bool) -> Iterator[Any]:
+    """The relations of leaves, those of subqueries and (``cached``) of cached frames among them."""
+    for leaf in leaves(plan, cached=cached):
+        if leaf.getClass().getSimpleName() == "LogicalRelation":
+            yield leaf.relation()
+
+
+class Log:
+    """The log of a table, which may not be there yet."""
+
+    def __init__(self, sc: SparkContext, folder: Folder, *, is_new: bool = False) -> None:
+        self._sc = sc
+        self._folder = folder
+        self.before = -1 if is_new else self._last()
+        """The version before the write; -1: there was no table."""
+        self.after = self._last() if is_new else None
+        """The version when the write had returned."""
+
+    def returned(self) -> None:
+        """The write has returned."""
+        self.after = self._last()
+
+    def others(self, versions: Versions) -> dict[str, int]:
+        """Versions of tables after the write, as far as others than this write made them."""
+        path = self._folder.path
+        own = self.after == self.before + 1 == versions.get(path)
+        return {**versions, path: self.before} if own else dict(versions)
+
+    def _last(self) -> int:
+        jvm: Any = self._sc._jvm
+        pattern = jvm.org.apache.hadoop.fs.Path(f"{self._folder.path}/_delta_log/*.json")
+        listed = self._folder.system.globStatus(pattern) or ()
+        names = "\n".join(one.getPath().toString() for one in listed)
+        return max(map(int, _COMMIT.findall(names)), default=-1)
+
+    def written(self) -> tuple[int, tuple[File, ...]] | None:
+        """The version that the write made, and the files that it added; None where that can't be told.
+
+        Where other versions were made meanwhile, nothing says which one is this write's.
+        """
+        version = self.after
+        if version is None or version != self.before + 1:
+            return None
+        jvm: Any = self._sc._jvm
+        commit = jvm.org.apache.hadoop.fs.Path(f"{self._folder.path}/_delta_log/{version:020}.json")
+        stream = self._folder.system.open(commit)
+        try:
+            text = str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+        return version, tuple(sorted(self._added(text), key=lambda file: file.path))
+
+    def _added(self, text: str) -> Iterator[File]:
+        # Not by splitlines: it takes other signs for ends of lines, too.
+        actions = [json.loads(line) for line in text.split("\n") if line.strip()]
+        # A file that is removed and added in one is an old one with other deletions.
+        old = {one["remove"]["path"] for one in actions if "remove" in one}
+        for one in (one["add"] for one in actions if "add" in one):
+            if one["path"] not in old:
+                name = unquote(one["path"])
+                path = name if ":/" in name else f"{self._folder.path}/{name}"
+                yield File(path, one["size"], one["modificationTime"])

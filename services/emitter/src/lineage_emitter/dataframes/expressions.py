@@ -1,0 +1,382 @@
+"""Catalyst expressions to a recipe's.
+
+What has no line in `functions` and no rule here becomes opaque, with the expressions that it was computed
+from, so that a trace knows what it can't compute.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from lineage_core.recipe.plan import (
+    Call,
+    Column,
+    Expression,
+    Frame,
+    Literal,
+    OpaqueExpression,
+    Over,
+    PythonCall,
+    SortKey,
+    Subquery,
+)
+from lineage_emitter.dataframes.code import PLAIN, Functions
+from lineage_emitter.dataframes.functions import (
+    AGGREGATES,
+    ALWAYS_TRUE,
+    FUNCTIONS,
+    GENERATORS,
+    HIGHER_ORDER,
+    LENIENT,
+    OF_ONE_ROW,
+    OPERATORS,
+    ORDER_DEPENDENT,
+    TRANSPARENT,
+    WINDOW_FUNCTIONS,
+)
+from lineage_emitter.dataframes.plan_text import Tree
+from lineage_emitter.dataframes.types import ddl
+
+TRUE = Literal("true", "boolean")
+
+PLAIN_LITERALS = (
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "char",
+    "varchar", "date", "timestamp", "void",
+)  # fmt: skip
+"""Types whose constants Spark prints so that they read back as the same value."""
+
+RANDOM = {"Rand", "Randn", "Uuid", "Shuffle", "RandStr", "Uniform"}
+BY_PLACE = {
+    "MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName", "InputFileBlockStart",
+    "InputFileBlockLength",
+}  # fmt: skip
+
+ZONE_NAME = re.compile(r"(?:[^'z]|'[^']*')*z")
+"""The beginning of a pattern of times up to a zone's name (``CET``), which no text in quotes is."""
+
+Subplan = Callable[[Tree, Tree], int]
+"""Notes a subquery's plan (given with the node that holds it) and says its place in the recipe."""
+
+
+class Expressions:
+    """Converts the expressions of one node. ``types``: of columns by number. ``subplan``: see `Subplan`.
+
+    ``functions``: takes the code of Python functions.
+    """
+
+    def __init__(
+        self, types: dict[int, str], subplan: Callable[[Tree], int], functions: Functions
+    ) -> None:
+        self._types = types
+        self._subplan = subplan
+        self._functions = functions
+        self.one_a_group: set[int] = set()
+        """Columns of which a group has one value that is not NULL: the first is any of them."""
+
+    def all(self, trees: list[Tree]) -> tuple[Expression, ...]:
+        return tuple(self.one(tree) for tree in trees)
+
+    def one(self, tree: Tree) -> Expression:
+        """The expression that ``tree`` is."""
+        kind = tree.kind
+        if kind in TRANSPARENT:
+            return self.one(tree.children[0])
+        if kind in ALWAYS_TRUE:
+            return TRUE
+        special = getattr(self, f"_{kind}", None)
+        if special is not None:
+            made: Expression = special(tree)
+            return made
+        name = (
+            LENIENT.get(kind)
+            if _is_lenient(tree)
+            else (
+                OPERATORS.get(kind)
+                or FUNCTIONS.get(kind)
+                or HIGHER_ORDER.get(kind)
+                or GENERATORS.get(kind)
+            )
+        )
+        if name is None:
+            return self._opaque(tree)
+        return Call(name, self.all(list(tree.children)))
+
+    def sort_key(self, tree: Tree) -> SortKey:
+        """An ORDER BY's term."""
+        return SortKey(
+            self.one(tree.children[0]),
+            descending="Descending" in str(tree.fields["direction"]),
+            nulls_last="NullsLast" in str(tree.fields["nullOrdering"]),
+        )
+
+    def _opaque(self, tree: Tree, why: str = "") -> Expression:
+        if not why:
+            if tree.kind in RANDOM:
+                why = "random"
+            elif tree.kind in BY_PLACE:
+                why = "depends on how Spark cut the data into partitions"
+            elif tree.kind == "PythonUDAF":
+                why = PLAIN
+            else:
+                why = "not known to recipes"
+        name = str(tree.fields.get("name") or tree.kind)
+        return OpaqueExpression(
+            name, why, self.all(list(tree.children)), ddl(tree.fields.get("dataType", ""))
+        )
+
+    def _PythonUDF(self, tree: Tree) -> Expression:
+        code = self._functions.note(tree)
+        if isinstance(code, str):
+            return self._opaque(tree, code)
+        name, kind = str(tree.fields["name"]), ddl(tree.fields["dataType"])
+        return PythonCall(name, code, self.all(list(tree.children)), kind)
+
+    def _AttributeReference(self, tree: Tree) -> Expression:
+        return Column(tree.fields["exprId"])
+
+    def _StaticInvoke(self, tree: Tree) -> Expression:
+        if tree.fields.get("functionName") != "readSidePadding":
+            return self._opaque(tree)
+        # CHAR(n): a text is filled up with blanks, a longer one stays.
+        text, least = self.all(list(tree.children))
+        length = Call("greatest", (Call("char_length", (text,)), least))
+        return Call("rpad", (text, length, Literal(" ", "string")))
+
+    def _NamedLambdaVariable(self, tree: Tree) -> Expression:
+        return Call("lambda variable", (), type=f"v{tree.fields['exprId']}")
+
+    def _LambdaFunction(self, tree: Tree) -> Expression:
+        body, *variables = tree.children
+        return Call("lambda", (*self.all(variables), self.one(body)))
+
+    def _Literal(self, tree: Tree) -> Expression:
+        kind = ddl(tree.fields["dataType"])
+        value = tree.fields.get("value")
+        if "elements" in tree.fields:
+            return self._array(tree, kind)
+        if value is None:
+            return Literal(None, kind)
+        if not kind.startswith(PLAIN_LITERALS):
+            return OpaqueExpression("literal", f"a constant of type {kind}", (), kind)
+        return Literal(str(value), kind)
+
+    def _array(self, tree: Tree, kind: str) -> Expression:
+        """A constant array, by its elements."""
+        inner = ddl(tree.fields["dataType"]["elementType"])
+        if not inner.startswith(PLAIN_LITERALS):
+            return OpaqueExpression("literal", f"a constant of type {kind}", (), kind)
+        listed = tuple(
+            Literal(None if one is None else str(one), inner) for one in tree.fields["elements"]
+        )
+        return Call("cast", (Call("array", listed),), type=kind)
+
+    def _AtLeastNNonNulls(self, tree: Tree) -> Expression:
+        """What ``dropna`` becomes: so many values are neither NULL nor NaN."""
+        least, there = int(tree.fields["n"]), list[Expression]()
+        for value, kind in zip(self.all(list(tree.children)), tree.fields["types"], strict=True):
+            known: Expression = Call("is not null", (value,))
+            if kind in {"double", "float"}:
+                known = Call("and", (known, Call("not", (Call("isnan", (value,)),))))
+            there.append(known)
+        if least == len(there):
+            return Call("and", tuple(there))
+        one, none = Literal("1", "int"), Literal("0", "int")
+        counted = Call("+", tuple(Call("if", (known, one, none)) for known in there))
+        return Call(">=", (counted, Literal(str(least), "int")))
+
+    def _JsonToStructs(self, tree: Tree) -> Expression:
+        schema = Literal(ddl(tree.fields["schema"]), "string")
+        listed = [
+            Literal(text, "string")
+            for pair in sorted(tree.fields["options"].items())
+            for text in pair
+        ]
+        options = (Call("map", tuple(listed)),) if listed else ()
+        return Call("from_json", (*self.all(list(tree.children)), schema, *options))
+
+    def _PreciseTimestampConversion(self, tree: Tree) -> Expression:
+        """Between a time and its microseconds: what ``window()`` is made of."""
+        ways = {("timestamp", "long"): "unix_micros", ("long", "timestamp"): "timestamp_micros"}
+        way = ways.get((str(tree.fields["fromType"]), str(tree.fields["toType"])))
+        return self._opaque(tree) if way is None else Call(way, self.all(list(tree.children)))
+
+    def _Cast(self, tree: Tree) -> Expression:
+        child = tree.children[0]
+        average = _average_in_unscaled(child)
+        if average is not None:
+            return self.one(average)
+        name = "try_cast" if _is_lenient(tree) else "cast"
+        return Call(name, (self.one(child),), type=ddl(tree.fields["dataType"]))
+
+    def _MakeDecimal(self, tree: Tree) -> Expression:
+        """``MakeDecimal(sum(UnscaledValue(x)))`` is what the optimiser makes of ``sum(x)``."""
+        aggregate = _unscaled_in(tree.children[0], "Sum")
+        return self._opaque(tree) if aggregate is None else self.one(aggregate)
+
+    def _Like(self, tree: Tree) -> Expression:
+        escape = Literal(tree.fields["escapeChar"], "string")
+        return Call("like", (*self.all(list(tree.children)), escape))
+
+    def _Size(self, tree: Tree) -> Expression:
+        """Of NULL it is -1 where the session says so, but not in what Spark makes other functions of."""
+        (of,) = self.all(list(tree.children))
+        if tree.fields["legacySizeOfNull"]:
+            return Call("size", (of,))
+        known = Call("is not null", (of,))
+        return Call("if", (known, Call("size", (of,)), Literal(None, "int")))
+
+    def _by_pattern(self, tree: Tree) -> Expression:
+        """Of times as texts. Java names a zone by its tables or its offset, even in one process."""
+        pattern = tree.children[1]
+        if pattern.kind != "Literal":
+            return self._opaque(tree, "its pattern is no constant")
+        if ZONE_NAME.match(str(pattern.fields.get("value"))):
+            return self._opaque(tree, "the name of a time zone, which Java gives now so, now so")
+        return Call(FUNCTIONS[tree.kind], self.all(list(tree.children)))
+
+    _DateFormatClass = _FromUnixTime = _UnixTimestamp = _ToUnixTimestamp = _by_pattern
+
+    def _YearOfWeek(self, tree: Tree) -> Expression:
+        """No function has this name."""
+        return Call("date_part", (Literal("YEAROFWEEK", "string"), *self.all(list(tree.children))))
+
+    def _StringTrim(self, tree: Tree) -> Expression:
+        return Call("btrim", self.all(list(tree.children)))
+
+    def _StringTrimLeft(self, tree: Tree) -> Expression:
+        return Call("ltrim", self.all(list(reversed(tree.children))))
+
+    def _StringTrimRight(self, tree: Tree) -> Expression:
+        return Call("rtrim", self.all(list(reversed(tree.children))))
+
+    def _InSet(self, tree: Tree) -> Expression:
+        """A long IN. Its values have Spark's internal form."""
+        value = self.one(tree.children[0])
+        kind = ddl(tree.fields["dataType"])
+        held = tree.fields["hset"]
+        literals = [
+            Literal(_internal(text, kind), kind)
+            for text in sorted(one for one in held if one is not None)
+        ]
+        if not kind.startswith(PLAIN_LITERALS) or any(one.value is None for one in literals):
+            return self._opaque(tree, f"values of type {kind}")
+        if None in held:
+            literals.append(Literal(None, kind))
+        return Call("in", (value, *literals))
+
+    def _GetStructField(self, tree: Tree) -> Expression:
+        place = Literal(str(tree.fields["ordinal"]), "int")
+        name = tree.fields["name"]
+        return Call("field", (self.one(tree.children[0]), place), type=str(name))
+
+    def _ReplicateRows(self, tree: Tree) -> Expression:
+        """A row as often as its first value says: what EXCEPT ALL and INTERSECT ALL become."""
+        times, *values = self.all(list(tree.children))
+        row = Call("struct", tuple(values))
+        return Call("inline", (Call("array_repeat", (row, Call("cast", (times,), type="int"))),))
+
+    def _ScalarSubquery(self, tree: Tree) -> Expression:
+        if tree.fields.get("outerAttrs"):
+            return self._opaque(tree, "a correlated subquery that Spark left in place")
+        return Subquery(self._subplan(tree))
+
+    def _AggregateExpression(self, tree: Tree) -> Expression:
+        function = tree.children[0]
+        where = self.one(tree.children[1]) if len(tree.children) > 1 else None
+        if function.kind == "First" and where is not None and function.fields["ignoreNulls"]:
+            of = self.one(function.children[0])
+            if isinstance(of, Column) and of.id in self.one_a_group:
+                return Call("max", (of,), where=where)
+        if function.kind in ORDER_DEPENDENT:
+            made = self._opaque(function, "depends on the order of rows")
+            of_one_row = where is None and function.fields.get("ignoreNulls") is False
+            if function.kind in OF_ONE_ROW and of_one_row and isinstance(made, OpaqueExpression):
+                return replace(made, name=OF_ONE_ROW[function.kind])
+            return made
+        name = (LENIENT if _is_lenient(function) else AGGREGATES).get(function.kind)
+        if name is None:
+            return self._opaque(function)
+        if function.fields.get("reverse") is True:
+            return self._opaque(function, "not known to recipes in descending order")
+        distinct = bool(tree.fields["isDistinct"])
+        return Call(name, self.all(list(function.children)), distinct=distinct, where=where)
+
+    def _WindowExpression(self, tree: Tree) -> Expression:
+        function, window = tree.children
+        partitions, orders = len(window.fields["partitionSpec"]), len(window.fields["orderSpec"])
+        partition = self.all(list(window.children[:partitions]))
+        order = tuple(
+            self.sort_key(one) for one in window.children[partitions : partitions + orders]
+        )
+        called = self._windowed(function)
+        frame = None
+        if function.kind in {"AggregateExpression", "NthValue"}:
+            frame = self._frame(window.children[-1])
+        return Over(called, partition, order, frame)
+
+    def _windowed(self, function: Tree) -> Call | OpaqueExpression:
+        if function.kind == "AggregateExpression":
+            made = self.one(function)
+            if isinstance(made, Call | OpaqueExpression):
+                return made
+        name = WINDOW_FUNCTIONS.get(function.kind)
+        if name is None:
+            made = self._opaque(function)
+            assert isinstance(made, OpaqueExpression)
+            return made
+        ranks = name.endswith("rank") or name in {"row_number", "cume_dist"}
+        args = () if ranks else self.all(list(function.children))
+        return Call(name, args, ignore_nulls=bool(function.fields.get("ignoreNulls")))
+
+    def _frame(self, tree: Tree) -> Frame | None:
+        if tree.kind != "SpecifiedWindowFrame":
+            return None
+        lower, upper = (self._bound(one) for one in tree.children)
+        rows = "RowFrame" in str(tree.fields["frameType"])
+        return Frame("rows" if rows else "range", lower, upper)
+
+    def _bound(self, tree: Tree) -> Expression | None:
+        if tree.kind.startswith("Unbounded"):
+            return None
+        return Literal("0", "int") if tree.kind == "CurrentRow" else self.one(tree)
+
+
+def _is_lenient(tree: Tree) -> bool:
+    """Whether what is an error otherwise is NULL."""
+    mode = tree.fields.get("evalMode") or (tree.fields.get("evalContext") or {}).get("evalMode")
+    return mode == "TRY"
+
+
+def _internal(text: str, kind: str) -> str | None:
+    """The text of a value in Spark's internal form, as a literal has it; None where there is no rule."""
+    if kind == "date":
+        import datetime
+
+        return str(datetime.date(1970, 1, 1) + datetime.timedelta(days=int(text)))
+    return None if kind.startswith("timestamp") else text
+
+
+def _unscaled_in(tree: Tree, function: str) -> Tree | None:
+    """``tree`` (an aggregate over unscaled decimals, in a window or not) over the decimals themselves."""
+    if tree.kind == "WindowExpression":
+        within = _unscaled_in(tree.children[0], function)
+        return None if within is None else _with_first(tree, within)
+    if tree.kind != "AggregateExpression" or tree.children[0].kind != function:
+        return None
+    called = tree.children[0]
+    if called.children[0].kind != "UnscaledValue":
+        return None
+    return _with_first(tree, _with_first(called, called.children[0].children[0]))
+
+
+def _average_in_unscaled(tree: Tree) -> Tree | None:
+    """``avg(x)`` of what the optimiser makes of it: ``avg(UnscaledValue(x)) / 10^scale`` in doubles."""
+    if tree.kind != "Divide" or tree.children[1].kind != "Literal":
+        return None
+    return _unscaled_in(tree.children[0], "Average")
+
+
+def _with_first(tree: Tree, child: Tree) -> Tree:
+    return Tree(tree.kind, tree.fields, (child, *tree.children[1:]), tree.held)

@@ -1,0 +1,345 @@
+"""Apache Iceberg: the snapshots of tables that a plan reads, and the files that a write added.
+
+A table in a plan stands for one snapshot. Just before a plan runs, Spark takes the latest one of each table that names
+none, in a plan of its own for most actions. That one is not at hand; where the tables have the same snapshots before the
+action and after it, what they were while it ran is certain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+from lineage_core.recipe.document import ICEBERG, File, Output, Source
+from lineage_emitter.dataframes.plan_text import compiled, said
+from lineage_emitter.dataframes.walking import leaves
+from lineage_emitter.pyspark_parts import SINCE_4
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_RELATION = "DataSourceV2Relation"
+"""The class of leaves that read such tables, and those of other sources of its kind."""
+_HELPER = "lineage.IcebergTables"
+_TABLE = "org.apache.iceberg.spark.source.SparkTable"
+_DATA = {"org.apache.iceberg.BaseTable", "org.apache.iceberg.rest.RESTTable"}
+"""Tables of rows; others are of what Iceberg knows of one (its files, its history)."""
+_OPTIONS = {
+    "path", "branch", "versionasof", "timestampasof", "split-size", "lookback", "file-open-cost",
+    "vectorization-enabled", "batch-size", "locality", "aggregate-push-down-enabled",
+}  # fmt: skip
+"""Options of readers that don't change which rows of its snapshot a table gives."""
+_SCANNED = re.compile(r"IcebergScan\(table=(.*?), schemaId=-?\d+, snapshotId=(\d+|null),")
+_BEFORE_INITIAL = re.compile(r"== (?:Final|Current) Plan ==.*?== Initial Plan ==", re.DOTALL)
+_LINE = re.compile(r"(\d+) (\d+) (.+)")
+
+
+class UnknownSnapshotError(Exception):
+    """Which rows of a table were read can't be told; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A table as a leaf reads it: its identity, snapshot (None: it has none) and columns."""
+
+    table: str
+    snapshot: int | None
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """``metadata``: the file that says all of the table. ``latest``: it says the same of it without its snapshot being named."""
+
+    metadata: str
+    latest: bool
+
+
+@dataclass(frozen=True)
+class Read:
+    """What an action reads. ``plan``: Spark's object. ``leaves``: those of it that read tables, in order.
+
+    ``unsettled``: tables whose snapshots are not certain.
+    """
+
+    plan: Any
+    leaves: tuple[Key, ...]
+    states: Mapping[Key, State]
+    unsettled: frozenset[str] = frozenset()
+
+    def settled(self, others: Iterable[Read | None], log: Log | None) -> Read:
+        """This, where the same plan at other times (None: not known) tells which snapshots are certain.
+
+        ``log``: of the action's own write, which may have made one more.
+        """
+        unsettled: set[str] = set()
+        for other in others:
+            then = () if other is None else other.leaves
+            if len(then) != len(self.leaves):
+                unsettled |= {one.table for one in self.leaves}
+                continue
+            unsettled |= {
+                one.table
+                for one, its in zip(self.leaves, then, strict=True)
+                if (its.table, _before(its, log)) != (one.table, one.snapshot)
+            }
+        return replace(self, unsettled=frozenset(unsettled))
+
+
+def _before(key: Key, log: Log | None) -> int | None:
+    """The snapshot of a table, or the one before where an own write made it."""
+    if log is None or log.made is None or (log.table, log.made) != (key.table, key.snapshot):
+        return key.snapshot
+    return log.before
+
+
+def is_used(settings: Mapping[str, str] | None) -> bool:
+    """Whether the session has Iceberg, in a Spark whose plans hold the snapshots of tables."""
+    return SINCE_4 and (
+        settings is None
+        or any(
+            "iceberg" in value.lower()
+            for name, value in settings.items()
+            if name.startswith(("spark.sql.extensions", "spark.sql.catalog."))
+        )
+    )
+
+
+def is_table(leaf: Any) -> bool:
+    """Whether a leaf (Spark's object) reads the rows of a table of Iceberg."""
+    if not SINCE_4 or leaf.getClass().getSimpleName() != _RELATION:
+        return False
+    table = leaf.table()
+    return table.getClass().getName() == _TABLE and table.table().getClass().getName() in _DATA
+
+
+def tables(plan: Any, *, cached: bool = False) -> Iterator[Any]:
+    """The leaves of a plan that read such tables, those of subqueries and (``cached``) of cached frames among them."""
+    return filter(is_table, leaves(plan, cached=cached))
+
+
+def reads(plan: Any) -> bool:
+    """Whether a plan (Spark's object) reads such a table, cached frames aside."""
+    return any(True for _ in tables(plan))
+
+
+def read_now(frame: DataFrame) -> Read | None:
+    """What a frame reads if it is run now; None: no table of Iceberg.
+
+    The frame's own execution, if it has not run yet, does not take its snapshots by this.
+    """
+    analysed = frame._jdf.queryExecution().analyzed()
+    if not reads(analysed):
+        return None
+    return _read(execution(frame.sparkSession, analysed, refreshed=True).withCachedData())
+
+
+def read_again(frame: DataFrame) -> Read | None:
+    """The same after an action; None where the frame can't be run any more: its table may have other columns now."""
+    try:
+        return read_now(frame)
+    except Exception:
+        return None
+
+
+def read_by_itself(frame: DataFrame) -> Read | None:
+    """What a frame has read that has run itself."""
+    return _read(frame._jdf.queryExecution().withCachedData())
+
+
+def read_as_planned(frame: DataFrame) -> Read | None:
+    """What a frame reads with the snapshots that its plan holds."""
+    analysed = frame._jdf.queryExecution().analyzed()
+    return _read(execution(frame.sparkSession, analysed, refreshed=False).withCachedData())
+
+
+def execution(spark: SparkSession, plan: Any, *, refreshed: bool) -> Any:
+    """An execution of an analysed plan. ``refreshed``: with the snapshots that tables have when it begins."""
+    jvm: Any = spark._jvm
+    companion = getattr(jvm, "org.apache.spark.sql.execution.QueryExecution$")
+    return getattr(companion, "MODULE$").create(spark._jsparkSession, plan, refreshed)
+
+
+def _read(plan: Any) -> Read | None:
+    found = [leaf.table() for leaf in tables(plan, cached=True)]
+    keys = tuple(map(_key, found))
+    states = {key: _state(table) for key, table in zip(keys, found, strict=True)}
+    return Read(plan, keys, states) if found else None
+
+
+def _key(table: Any) -> Key:
+    return Key(str(table.id()), table.snapshotId(), str(table.schema().json()))
+
+
+def _state(table: Any) -> State:
+    before = _metadata(table)
+    now = table.copyWithBranch(None)
+    same = now.snapshotId() == table.snapshotId()
+    same = same and now.schema().json() == table.schema().json()
+    return State(before, same and before == _metadata(table))
+
+
+def _metadata(table: Any) -> str:
+    return str(table.table().operations().current().metadataFileLocation())
+
+
+def optimised(spark: SparkSession, plan: Any) -> Any:
+    """What Spark's optimiser makes of a plan of such tables, with nothing pushed down: figures, filters, columns."""
+    session = spark._jsparkSession
+    state, leaf = session.sessionState(), next(tables(plan, cached=True))
+    return _helper(leaf.table()).optimised(
+        state.catalogManager(), state.catalog(), session.experimental(), plan
+    )
+
+
+def _helper(table: Any) -> Any:
+    return compiled(_HELPER, table.getClass().getClassLoader())
+
+
+def source(spark: SparkSession, leaf: Any, known: Read) -> Source:
+    """The source that a leaf reads, which is a table in a snapshot.
+
+    Raises:
+        UnknownSnapshotError: which rows were read can't be told.
+    """
+    table = leaf.table()
+    key, name = _key(table), str(table.table().toString())
+    state = known.states.get(key)
+    if state is None or key.table in known.unsettled:
+        raise UnknownSnapshotError(
+            f"{name} was written when the action ran: which snapshot was read is known where it is named "
+            "(VERSION AS OF)"
+        )
+    others = [one for one in leaf.options().keySet().toArray() if str(one).lower() not in _OPTIONS]
+    if others:
+        raise UnknownSnapshotError(f"{name} is read with the option {others[0]}")
+    return Source(
+        ICEBERG,
+        (str(table.table().location()),),
+        key.schema,
+        options=_options(state),
+        files=() if key.snapshot is None else _files(spark, table, "files", key.snapshot),
+        table=name,
+        version=None if key.snapshot is None else str(key.snapshot),
+    )
+
+
+def _options(state: State) -> dict[str, str]:
+    return {"metadata": state.metadata, "latest": str(state.latest).lower()}
+
+
+def _files(spark: SparkSession, table: Any, which: str, snapshot: int) -> tuple[File, ...]:
+    """``files`` of a snapshot, or those that it ``added``.
+
+    Raises:
+        UnknownSnapshotError: the snapshot has expired, or Hadoop can't find the files.
+    """
+    jvm: Any = spark._jvm
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    number = jvm.java.lang.Long.valueOf(snapshot)
+    try:
+        text = said(_helper(table), which, table.table(), number, conf)
+    except Py4JJavaError as problem:
+        reason = str(problem.java_exception.toString()).partition("\n")[0]
+        raise UnknownSnapshotError(f"files of {table.name()} can't be told: {reason}") from problem
+    files = (File(path, int(size), int(time)) for size, time, path in _LINE.findall(text))
+    return tuple(sorted(files, key=lambda file: file.path))
+
+
+def check_cached(relation: Any, plan: Any) -> None:
+    """See that a cached frame (Spark's object) holds rows of the very snapshots that the plan it was made from names.
+
+    Raises:
+        UnknownSnapshotError: it may hold others.
+    """
+    named = [
+        (str(one.table().table()), str(one.table().snapshotId()))
+        for one in tables(plan, cached=True)
+    ]
+    text = _BEFORE_INITIAL.sub("", said(relation.cacheBuilder().cachedPlan(), "toString"))
+    scanned = {(name, number.replace("null", "None")) for name, number in _SCANNED.findall(text)}
+    if scanned != set(named) or len({name for name, _ in scanned}) != len(scanned):
+        raise UnknownSnapshotError("which snapshots a cached frame holds is not certain")
+
+
+class Log:
+    """The snapshots of a table that is written, and that may not be there yet. ``place``: its name or path."""
+
+    def __init__(self, spark: SparkSession, place: str) -> None:
+        self._spark = spark
+        self._place = place
+        found = self._found()
+        self.before: int | None = None if found is None else _head(found)
+        """The snapshot before the write, if any."""
+        self.columns = None if found is None else tuple(found.schema().fieldNames())
+        """The table's columns; None: it is not there."""
+        self.format: str | None = ICEBERG
+        """None: its columns hold those of the output under other names."""
+        self.table = ""
+        """The table's identity."""
+        self.made: int | None = None
+        """The snapshot that the write made; None where that can't be told, and before it has returned."""
+        self._written: Any = None
+
+    def begun_anew(self) -> Log:
+        """This, of a table that was not there before the write."""
+        self.before = None
+        return self
+
+    def returned(self) -> None:
+        """The write has returned."""
+        found = self._found()
+        if found is None:
+            return
+        self._written, self.table, head = found, str(found.id()), _head(found)
+        if head is None or head == self.before:
+            return
+        snapshot = found.table().snapshot(head)
+        # Where a table is made anew in the place of another, its first snapshot has none before it.
+        follows = snapshot.parentId() in (self.before, None)
+        app = snapshot.summary().get("spark.app.id")
+        if follows and app == self._spark.sparkContext.applicationId:
+            self.made = head
+
+    def output(self, output: Output) -> Output:
+        """The output that the write made, its files aside."""
+        if self._written is None:
+            return output
+        path = str(self._written.table().location())
+        if self.made is None:
+            return replace(output, path=path)
+        options = _options(State(_metadata(self._written), latest=False))
+        return replace(
+            output, path=path, format=self.format, version=str(self.made), options=options
+        )
+
+    def files(self) -> tuple[File, ...]:
+        """The files that the write added; none where that can't be told."""
+        if self.made is None:
+            return ()
+        return _files(self._spark, self._written, "added", self.made)
+
+    def _found(self) -> Any:
+        """The table as its catalog has it; None where there is none."""
+        session = self._spark._jsparkSession
+        try:
+            if "/" in self._place:
+                plan = session.read().format(ICEBERG).load(self._place).queryExecution().analyzed()
+            else:
+                plan = session.table(self._place).queryExecution().analyzed()
+        except Exception:
+            # It is not there, or of a kind that can't be read: then there is nothing to tell, either.
+            return None
+        while plan.getClass().getSimpleName() == "SubqueryAlias":
+            plan = plan.child()
+        return plan.table() if is_table(plan) else None
+
+
+def _head(table: Any) -> int | None:
+    branch, held = table.branch(), table.table()
+    snapshot = held.currentSnapshot() if branch is None else held.snapshot(branch)
+    return None if snapshot is None else snapshot.snapshotId()

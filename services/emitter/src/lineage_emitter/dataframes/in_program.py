@@ -1,0 +1,303 @@
+"""Tracing rows of a DataFrame from the program that has it: ``df.lineage().back(row)``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from lineage_emitter import scope
+from lineage_emitter.dataframes.checksums import Checksums
+from lineage_emitter.dataframes.plans import recipe_of
+from lineage_emitter.errors import TracingError
+from lineage_emitter.showing import Showing, Shown, html_of, print_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lineage_core.recipe.document import Recipe, Source
+    from lineage_dataframes.sources.witnesses import Witnesses
+    from lineage_dataframes.trace.forward import Outcome
+
+SHOWN = 20
+
+IN_PLAN = "plan:"
+"""What the name of a node of the plan begins with, where rows stand in it."""
+
+FORMS = "say PATH:LINE of files of lines, PATH#ROW of others"
+
+
+_answers: WeakSet[Any] = WeakSet()
+"""Spark sessions that answers' rows are read in: frames that are made of these have the same one."""
+
+
+def is_of_an_answer(frame: Any) -> bool:
+    """Whether a frame is made of rows of an answer: to look at them is no part of the job."""
+    return bool(_answers) and getattr(frame, "sparkSession", None) in _answers
+
+
+def frame_lineage(frame: DataFrame) -> FrameLineage:
+    """The lineage of a frame's rows, as the frame would give them now; it needs no store.
+
+    Raises:
+        ValueError: the plan can't be noted.
+    """
+    with scope.suspended():
+        return FrameLineage(frame.sparkSession, _summed(recipe_of(frame)))
+
+
+def _summed(recipe: Recipe) -> Recipe:
+    """The recipe with checksums of its sources' files: one that is only touched has not changed."""
+    checksums = Checksums()
+    return replace(
+        recipe,
+        sources=tuple(
+            replace(
+                source,
+                files=tuple(
+                    replace(file, checksum=checksums.of(file, source.format))
+                    for file in source.files
+                ),
+            )
+            for source in recipe.sources
+        ),
+    )
+
+
+def lineage_property(frame: DataFrame) -> Any:
+    """``df.lineage``: the method, or the column of that name where the frame has one."""
+    if "lineage" in frame.columns:
+        return frame["lineage"]
+    return partial(frame_lineage, frame)
+
+
+class FrameLineage:
+    """Where rows of a frame come from. Each question is a query (see :mod:`lineage_dataframes.trace.backward`)."""
+
+    def __init__(self, spark: SparkSession, recipe: Recipe) -> None:
+        self._spark = spark
+        self.recipe = recipe
+
+    def back(self, *rows: Any, where: str | None = None, as_now: bool = False) -> FrameRows:
+        """The rows of sources that some rows were made from.
+
+        Args:
+            rows: as the frame gave them. What has names (a ``Row``, a dictionary, a row of pandas, a named tuple) is
+                taken by the names of columns, and may have some of them: then all rows with these values are meant.
+                A tuple or list has all columns in order.
+            where: instead, a condition in SQL over the frame's columns. Neither: all rows.
+            as_now: trace over the sources' files as they are now, where these have changed. The answer is then not
+                exact, and its reasons say which files changed.
+
+        Raises:
+            RefusedError: the plan does not allow a sound trace.
+            ChangedSourceError: a source is not what it was when the frame was made.
+            RowError: the frame has no such row or column, or a value is none of its column.
+        """
+        from lineage_dataframes.trace.backward import trace_back
+
+        with scope.suspended():
+            recipe, now = self._recipe(as_now=as_now)
+            if rows:
+                found = trace_back(self._spark, recipe, list(rows))
+            else:
+                found = trace_back(self._spark, recipe, where=where)
+        return FrameRows(self._spark, recipe, replace(found, reasons=(*now, *found.reasons)))
+
+    def forward(self, place: str, *, as_now: bool = False) -> OutputRows:
+        """The frame's rows that a row of a source went into.
+
+        Args:
+            place: ``PATH:LINE`` of files of lines, ``PATH#ROW`` (from 0) of others.
+            as_now: as in `back`.
+
+        Raises:
+            RefusedError: the plan does not allow a sound trace.
+            ChangedSourceError: a source is not what it was when the frame was made.
+            RowError, LocationError: there is no such row, or the frame does not read its file.
+        """
+        from lineage_dataframes.errors import RowError
+        from lineage_dataframes.trace.forward import trace_forward
+        from lineage_dataframes.trace.rows import place_in, source_with
+        from lineage_query.rows.places import parse_location
+
+        where = parse_location(place)
+        recipe, now = self._recipe(as_now=as_now)
+        source, file = source_with(recipe, where)
+        if where.number is None:
+            raise RowError(f"{place} names no row: {FORMS}")
+        with scope.suspended():
+            row = place_in(self._spark, source, file, where.number, line=where.unit == "line")
+            found = trace_forward(self._spark, recipe, {file.path: [row]})
+        return OutputRows(replace(found, reasons=(*now, *found.reasons)))
+
+    def _recipe(self, *, as_now: bool) -> tuple[Recipe, tuple[str, ...]]:
+        """The recipe, over files as they are now if that is wanted, and what has changed in these."""
+        from lineage_dataframes.trace import overwritten
+
+        if not as_now:
+            return self.recipe, ()
+        found = overwritten.as_now(self.recipe)
+        return found.recipe, found.reasons
+
+
+class _FoundRows(ABC):
+    """What a trace in a program found, and what is said of it."""
+
+    found: Outcome | Witnesses
+
+    @property
+    def exact(self) -> bool:
+        return self.found.exact
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return self.found.reasons
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self.found.warnings
+
+    @property
+    def count(self) -> int:
+        return self.found.count
+
+    def show(self, n: int = SHOWN) -> None:
+        """Print the first ``n`` rows, of each source where they are a source's, as ``lineage back`` and ``forward`` do."""
+        print_text(self._showing(n))
+
+    def _repr_html_(self) -> str:
+        return html_of(self._showing(SHOWN))
+
+    @abstractmethod
+    def _showing(self, many: int) -> Showing:
+        """The first rows."""
+
+
+class OutputRows(_FoundRows):
+    """Rows of a frame that a row of a source went into: `rows`, tuples of the values of `columns`.
+
+    ``exact``: just those; else ``reasons`` say why there may be more. A value that can't be computed anew is
+    ``lineage_dataframes.sources.unknown.UNKNOWN``, and ``warnings`` say so.
+    """
+
+    found: Outcome
+
+    def __init__(self, found: Outcome) -> None:
+        self.found = found
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.found.columns
+
+    @property
+    def rows(self) -> tuple[tuple[Any, ...], ...]:
+        return self.found.rows
+
+    def __repr__(self) -> str:
+        return f"<OutputRows: {_counted(self.count)}, {_exactness(self.exact)}>"
+
+    def _showing(self, many: int) -> Showing:
+        from lineage_dataframes.sources.row_texts import text_of_row
+
+        rows = self.rows[:many]
+        texts = [(text_of_row(self.columns, row), None) for row in rows]
+        groups = [Shown(_counted(self.count), texts, self.count - len(rows))] if self.count else []
+        return Showing(groups, self.reasons, (), self.warnings)
+
+
+class FrameRows(_FoundRows):
+    """Rows of sources. ``exact``: just those that were used; else ``reasons`` say why there may be more."""
+
+    found: Witnesses
+
+    def __init__(self, spark: SparkSession, recipe: Recipe, found: Witnesses) -> None:
+        self._spark = spark
+        self._recipe = recipe
+        self.found = found
+
+    @property
+    def paths(self) -> list[str]:
+        """The sources that have some of the rows: paths or tables."""
+        return [source.name or "" for source in self._sources()]
+
+    def rows(self, path: str | None = None) -> DataFrame:
+        """The rows of one source as a frame of its columns; ``path`` is needed where there are several.
+
+        What only looks at them (``show``, ``collect`` ...) is no part of the job, so it is not recorded;
+        what writes them is.
+
+        Raises:
+            TracingError: there are several sources (none), or none of that path.
+        """
+        known = {source.name or "": source for source in self._sources()}
+        if path is None and len(known) == 1:
+            (path,) = known
+        if path not in known:
+            raise TracingError(f"rows of which source? There are {', '.join(known) or 'none'}")
+        with scope.suspended():
+            found = self._rows(known[path])
+        _answers.add(found.sparkSession)
+        return found
+
+    def _rows(self, source: Source) -> DataFrame:
+        from lineage_dataframes.sources.views import FILE, ROW
+        from lineage_dataframes.trace.rows import rows_at
+
+        place = self._recipe.sources.index(source)
+        wanted = {path: rows for (of, path), rows in self.found.rows.items() if of == place}
+        return rows_at(self._spark, self._recipe, source, wanted).drop(FILE, ROW)
+
+    @property
+    def _places(self) -> set[int | None]:
+        """The places of the sources that have some of the rows in the recipe; None: the program itself has some."""
+        return {place for place, _ in self.found.rows}
+
+    def _sources(self) -> list[Source]:
+        places = sorted(place for place in self._places if place is not None)
+        return [self._recipe.sources[place] for place in places]
+
+    def __repr__(self) -> str:
+        many = len(self._places)
+        of = f"{many} source" if many == 1 else f"{many} sources"
+        return f"<FrameRows: {_counted(self.count)} of {of}, {_exactness(self.exact)}>"
+
+    def _showing(self, many: int) -> Showing:
+        with scope.suspended():
+            return Showing(list(self._shown(many)), self.reasons, (), self.warnings)
+
+    def _shown(self, many: int) -> Iterator[Shown]:
+        from lineage_dataframes.sources.locations import names_of
+        from lineage_dataframes.sources.row_texts import text_in_plan
+        from lineage_dataframes.trace.rows import texts_at
+
+        for place in sorted(self._places, key=lambda one: -1 if one is None else one):
+            source = None if place is None else self._recipe.sources[place]
+            listed, count = list[tuple[str, str | None]](), 0
+            for (of, path), ordinals in sorted(self.found.rows.items(), key=lambda one: one[0][1]):
+                if of != place:
+                    continue
+                count += len(ordinals)
+                wanted = ordinals[: max(0, many - len(listed))]
+                if not len(wanted):
+                    continue
+                texts: Iterable[str | None]
+                if source is None:
+                    node = self._recipe.plan[int(path.removeprefix(IN_PLAN))]
+                    texts = [text_in_plan(node, one) for one in wanted.tolist()]
+                else:
+                    texts = texts_at(self._spark, self._recipe, source, path, wanted)
+                listed += zip(names_of(self._spark, source, path, wanted), texts, strict=True)
+            name = "the program" if source is None else source.name
+            yield Shown(f"{_counted(count)} of {name}", listed, count - len(listed))
+
+
+def _counted(many: int) -> str:
+    return f"{many:,} row" if many == 1 else f"{many:,} rows"
+
+
+def _exactness(exact: bool) -> str:
+    return "exact" if exact else "superset"

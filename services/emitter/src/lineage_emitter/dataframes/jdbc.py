@@ -1,0 +1,104 @@
+"""Tables of databases that Spark reads by JDBC: what names their rows, and nothing that is secret."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from lineage_core.recipe.document import JDBC, TABLE_NAME, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RELATION = "org.apache.spark.sql.execution.datasources.jdbc.JDBCRelation"
+"""The class of relations that read a database."""
+_OPTIONS = {"customschema": "customSchema", "prefertimestampntz": "preferTimestampNTZ"}
+"""Options that change what is read, by the names that Spark keeps them under."""
+_URL = re.compile(r"(jdbc:(?:\w+:)+(?://)?)(?:[^@?;]*@)?([^@?;]*)(?:[?;][^@]*)?", re.DOTALL)
+_SCHEME = re.compile(r"(?:jdbc:)?\w*")
+
+_keys: dict[tuple[str, str], list[str]] = {}
+
+
+class UnnamedRowsError(Exception):
+    """Which rows of a database were read can't be said; the message says why."""
+
+
+def address(url: str) -> str:
+    """A database's URL without user, password and parameters; just its kind where these can't be told apart."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        kind = _SCHEME.match(url)
+        return kind[0] if kind else ""
+    return found[1] + found[2]
+
+
+def source(spark: SparkSession, relation: Any) -> Source:
+    """The source that a relation reads, with its primary key as the database tells it.
+
+    Raises:
+        UnnamedRowsError: which of its rows were read can't be said.
+    """
+    options = relation.jdbcOptions()
+    said = options.parameters()
+    chosen = any(part.whereClause() is not None for part in relation.parts())
+    if chosen and not said.contains("partitioncolumn"):
+        raise UnnamedRowsError("rows of a database that the program's own predicates choose")
+    if said.contains("sessioninitstatement"):
+        raise UnnamedRowsError("rows of a database after a statement of the program's own")
+    url, kind = str(options.url()), "query" if said.contains("query") else "dbtable"
+    table = str(said.apply(kind))
+    jvm: Any = spark._jvm
+    zone = str(jvm.java.util.TimeZone.getDefault().getID())
+    noted = {name: str(said.apply(key)) for key, name in _OPTIONS.items() if said.contains(key)}
+    return Source(
+        JDBC,
+        (),
+        str(relation.schema().json()),
+        options={
+            **noted,
+            "url": address(url),
+            kind: table,
+            # Drivers give times in the time zone of the Java that they run in.
+            "zone": zone,
+            "key": json.dumps(_key(spark, options, table)),
+        },
+        table=f"{address(url)}/{table}",
+    )
+
+
+def _key(spark: SparkSession, options: Any, table: str) -> list[str]:
+    """The columns of a table's primary key, in order; none where there is none, or it can't be asked for."""
+    if not TABLE_NAME.fullmatch(table):
+        return []
+    place = str(options.url()), table
+    if place not in _keys:
+        try:
+            _keys[place] = _asked(spark, options, table)
+        except Exception:
+            # Rows are named by all their columns then, which is no harm.
+            _keys[place] = []
+    return _keys[place]
+
+
+def _asked(spark: SparkSession, options: Any, table: str) -> list[str]:
+    jvm: Any = spark._jvm
+    dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(options.url())
+    connection = dialect.createConnectionFactory(options).apply(-1)
+    try:
+        columns = connection.prepareStatement(dialect.getSchemaQuery(table)).getMetaData()
+        names = (columns.getCatalogName(1), columns.getSchemaName(1))
+        about = connection.getMetaData()
+        rows = about.getPrimaryKeys(*(name or None for name in names), columns.getTableName(1))
+        found: dict[str, dict[int, str]] = {}
+        while rows.next():
+            owner = found.setdefault(str(rows.getString("TABLE_SCHEM")), {})
+            owner[rows.getShort("KEY_SEQ")] = str(rows.getString("COLUMN_NAME"))
+    finally:
+        connection.close()
+    if len(found) != 1:
+        # None, or tables of one name in several schemas.
+        return []
+    (key,) = found.values()
+    return [key[place] for place in sorted(key)]

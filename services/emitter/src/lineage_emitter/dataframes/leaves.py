@@ -1,0 +1,239 @@
+"""What a plan reads, as sources of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lineage_core.recipe.document import File, Source
+from lineage_core.recipe.plan import (
+    Attribute,
+    Column,
+    Literal,
+    Node,
+    OpaqueNode,
+    Project,
+    Scan,
+    Values,
+)
+from lineage_emitter.dataframes import catalog, delta, iceberg, jdbc, kept
+from lineage_emitter.dataframes.caches import cached_plan
+from lineage_emitter.dataframes.hive import UnreadableError
+from lineage_emitter.dataframes.jvm import frame_of, optimised
+from lineage_emitter.dataframes.local_rows import ROWS_MAX, kept_rows, literals
+from lineage_emitter.dataframes.plan_text import Relation, Tree
+
+READ_OPTIONS = {
+    "header", "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "comment", "encoding",
+    "charset", "multiLine", "mode", "nullValue", "nanValue", "emptyValue", "positiveInf", "negativeInf",
+    "dateFormat", "timestampFormat", "timestampNTZFormat", "locale", "lineSep", "wholetext",
+    "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "enforceSchema", "columnNameOfCorruptRecord",
+    "maxColumns", "maxCharsPerColumn", "unescapedQuoteHandling", "allowComments", "primitivesAsString",
+    "allowUnquotedFieldNames", "allowSingleQuotes", "allowNumericLeadingZeros", "dropFieldIfAllNull",
+    "allowBackslashEscapingAnyCharacter", "allowUnquotedControlChars", "allowNonNumericNumbers",
+    "prefersDecimal", "timeZone", "basePath", "mergeSchema", "datetimeRebaseMode", "int96RebaseMode",
+}  # fmt: skip
+"""Options that change what is read. No other is noted: some carry passwords."""
+
+MADE = "source"
+"""In a relation of a plan's text: the source that it is."""
+
+_LOWER = {one.lower(): one for one in READ_OPTIONS}
+
+_UNKNOWN = (delta.UnknownVersionError, jdbc.UnnamedRowsError)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What was asked of the tables that an action read, as far as others than the action itself wrote them.
+
+    ``versions``: see `delta`. ``listed``: see `catalog`. ``read``: see `iceberg`; None where it read none of its tables.
+    """
+
+    versions: delta.Versions
+    listed: catalog.Listed
+    read: iceberg.Read | None = None
+
+
+class Leaves:
+    """Notes leaves.
+
+    ``named``: the columns that some fields (``output``) of a leaf list. ``beneath``: notes a cached frame's plan
+    (Spark's object) and says its place. ``with_delta``: whether the session has Delta Lake.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        add: Callable[[Node], int],
+        named: Callable[..., tuple[Attribute, ...]],
+        beneath: Callable[[Any], tuple[int, tuple[Attribute, ...]]],
+        tables: Tables,
+        *,
+        with_delta: bool,
+    ) -> None:
+        self.sources: list[Source] = []
+        self.of_rdds: list[Source] = []
+        """Those that are kept rows of RDDs."""
+        self._spark = spark
+        self._add = add
+        self._named = named
+        self._beneath = beneath
+        self._tables = tables
+        self._with_delta = with_delta
+
+    def note(self, tree: Tree) -> int | None:
+        """Note a leaf; None where its class is not known."""
+        rule = getattr(self, f"_{tree.kind}", None)
+        return None if rule is None else rule(tree)
+
+    def _HiveTableRelation(self, tree: Tree) -> int:
+        return self._table(tree, self._named(tree, "dataCols", "partitionCols"))
+
+    def _table(self, tree: Tree, columns: tuple[Attribute, ...]) -> int:
+        """A table whose files are listed when an action runs."""
+        try:
+            source = catalog.source(self._spark, tree.java, self._tables.listed)
+        except (catalog.UnknownFilesError, UnreadableError) as problem:
+            return self._add(OpaqueNode(columns, "Table", str(problem), ()))
+        if tree.kind == "LogicalRelation":
+            read = file_source(tree.relation)
+            source = replace(read, paths=source.paths, files=source.files, table=source.table)
+        return self._scan(source, columns)
+
+    def _LogicalRelation(self, tree: Tree) -> int | None:
+        if tree.fields["catalogTable"] is not None and catalog.is_listed(tree.java):
+            return self._table(tree, self._named(tree))
+        try:
+            source = self._source_of(tree)
+        except delta.UnknownVersionError as problem:
+            return self._add(OpaqueNode(self._named(tree), "Delta table", str(problem), ()))
+        except jdbc.UnnamedRowsError as problem:
+            return self._add(OpaqueNode(self._named(tree), "JDBC", str(problem), ()))
+        if source is None:
+            return None
+        if tree.fields["catalogTable"] is not None:
+            source = replace(source, table=tree.fields["catalogTable"])
+        columns = self._named(tree)
+        if any(one.name == "_metadata" for one in columns):
+            return None
+        return self._scan(source, columns)
+
+    def _DataSourceV2Relation(self, tree: Tree) -> int | None:
+        columns, read = self._named(tree), self._tables.read
+        if read is None or not iceberg.is_table(tree.java):
+            return None
+        try:
+            source = iceberg.source(self._spark, tree.java, read)
+        except iceberg.UnknownSnapshotError as problem:
+            return self._add(OpaqueNode(columns, "Iceberg table", str(problem), ()))
+        names = {name for name, _ in source.columns()}
+        if any(one.name not in names for one in columns):
+            why = "columns that tell where a row stands"
+            return self._add(OpaqueNode(columns, "Iceberg table", why, ()))
+        return self._scan(source, columns)
+
+    def _scan(self, source: Source, columns: tuple[Attribute, ...]) -> int:
+        if source not in self.sources:
+            self.sources.append(source)
+        place = self.sources.index(source)
+        return self._add(Scan(columns, place, tuple(one.name for one in columns)))
+
+    def _source_of(self, tree: Tree) -> Source | None:
+        """The source that a relation is, made once each: a plan may read a table many times."""
+        relation = tree.relation
+        made: Source | Exception | None
+        if MADE not in relation:
+            try:
+                made = self._source(tree, relation)
+            except _UNKNOWN as problem:
+                made = problem
+            relation[MADE] = made
+        made = relation[MADE]
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def _source(self, tree: Tree, relation: Relation) -> Source | None:
+        if relation["class"] == jdbc.RELATION:
+            return jdbc.source(self._spark, tree.held.object(relation["kept"]))
+        if self._with_delta and relation.get("location", "").startswith(delta.PACKAGE):
+            kept = tree.held.object(relation["kept"])
+            return delta.source(self._spark, kept, self._tables.versions)
+        return file_source(relation) if "format" in relation else None
+
+    def _LocalRelation(self, tree: Tree) -> int | None:
+        node = tree.java
+        if node.data().size() > ROWS_MAX:
+            return None
+        frame = frame_of(self._spark, node)
+        types = tuple(field.dataType.simpleString() for field in frame.schema)
+        rows = [literals(row, types) for row in frame.collect()]
+        if None in rows:
+            return None
+        return self._values(tree, types, tuple(one for one in rows if one is not None))
+
+    def _LogicalRDD(self, tree: Tree) -> int | None:
+        """Rows of an RDD: those that the program itself has dealt out may be known, others may be kept in files."""
+        number = int(tree.java.rdd().id())
+        local = kept_rows(self._spark.sparkContext, number)
+        if local is not None:
+            return self._values(tree, *local)
+        rows = kept.kept_of(self._spark.sparkContext, number)
+        if rows is None:
+            return None
+        columns = self._named(tree)
+        try:
+            source = rows.source()
+        except kept.UnknownRowsError as problem:
+            return self._add(OpaqueNode(columns, "RDD", str(problem), ()))
+        if not source.files:
+            return self._add(Values(columns, ()))
+        if rows.node is not None:
+            self.of_rdds.append(source)
+        return self._scan(source, columns)
+
+    def _values(
+        self, tree: Tree, types: Sequence[str], rows: tuple[tuple[Literal, ...], ...]
+    ) -> int:
+        columns = tuple(
+            Attribute(one.id, one.name, kind)
+            for one, kind in zip(self._named(tree), types, strict=True)
+        )
+        return self._add(Values(columns, rows))
+
+    def _InMemoryRelation(self, tree: Tree) -> int | None:
+        """A cached frame: what it was made from."""
+        plan = cached_plan(tree.java)
+        if plan is None:
+            return None
+        if self._tables.read is not None:
+            try:
+                iceberg.check_cached(tree.java, plan)
+            except iceberg.UnknownSnapshotError as problem:
+                return self._add(OpaqueNode(self._named(tree), "Cached frame", str(problem), ()))
+        below, inner = self._beneath(optimised(self._spark, plan))
+        columns = self._named(tree)
+        if len(inner) != len(columns):
+            return None
+        return self._add(Project(columns, below, tuple(Column(one.id) for one in inner)))
+
+
+def file_source(relation: Relation) -> Source:
+    """The source that a relation of files is, with its files as they are now."""
+    return Source(
+        format=relation["format"].lower(),
+        paths=tuple(relation["paths"]),
+        schema=relation["schema"],
+        partitions=relation["partitions"],
+        options=_known(relation["options"]),
+        files=tuple(sorted((File(*one) for one in relation["files"]), key=lambda file: file.path)),
+    )
+
+
+def _known(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a reader's options that change what is read."""
+    return {_LOWER[key.lower()]: value for key, value in options.items() if key.lower() in _LOWER}

@@ -1,0 +1,65 @@
+"""The current time in a plan, which is a constant of the plan that ran, and that is often not the frame's own."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from lineage_core.recipe.plan import Column, Expression, Node, OpaqueExpression, Project
+from lineage_emitter.dataframes.jvm import analysed_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MOMENT = re.compile(
+    r"\b(now|current_timestamp|current_date|current_time|curdate|localtimestamp|unix_timestamp)\("
+)
+"""Functions that are the time at which Spark optimised the query."""
+
+OWN_PLAN = {"collect", "toPandas", "toArrow", "toLocalIterator", "rdd"}
+"""Actions that run the very plan of their frame; others have Spark plan it anew."""
+
+AS_IT_RAN = OWN_PLAN | {"tail", "foreach", "foreachPartition"}
+"""Actions that run the very plan of their frame, or that of another which has it as it ran."""
+
+_SEPARATOR = "\u0001"
+_NUMBER = re.compile(r"#(\d+)L?\b")
+_LAST_NUMBER = re.compile(r"#(\d+)L?$")
+
+
+def columns_of_moment(frame: DataFrame) -> frozenset[int]:
+    """The frame's columns that were made from the current time, just above all else that it does.
+
+    Raises:
+        ValueError: the current time stands elsewhere, where it may decide which rows there are.
+    """
+    text = analysed_text(frame)
+    if not MOMENT.search(text):
+        return frozenset()
+    lists: list[list[str]] = []
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    while plan.getClass().getSimpleName() == "Project":
+        lists.append(plan.projectList().mkString(_SEPARATOR).split(_SEPARATOR))
+        plan = plan.child()
+    made: set[int] = set()
+    for listed in reversed(lists):
+        for expression in listed:
+            found = _LAST_NUMBER.search(expression)
+            read = {int(number) for number in _NUMBER.findall(expression)}
+            if found and (MOMENT.search(expression) or read & made):
+                made.add(int(found[1]))
+    seen = sum(len(MOMENT.findall(one)) for listed in lists for one in listed)
+    if seen != len(MOMENT.findall(text)):
+        raise ValueError("the time at which it ran decides on rows, and is not known afterwards")
+    return frozenset(made)
+
+
+def without(node: Node, unknown: frozenset[int], place: int) -> Project:
+    """A node above ``node`` (which stands at ``place``) where some columns are not known."""
+    values: list[Expression] = [
+        OpaqueExpression("current_timestamp", "the time at which it ran", (), one.type)
+        if one.id in unknown
+        else Column(one.id)
+        for one in node.columns
+    ]
+    return Project(node.columns, place, tuple(values))

@@ -1,0 +1,300 @@
+"""Notes what actions on DataFrames did, in a thread of its own: the program waits for none of it.
+
+An action's plan does not change any more, so its recipe may be made when the action has returned.
+Each noted action is a node of kind ``frame``, each source that it read one of kind ``frame-source``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lineage_core.contract.message import (
+    RECIPE_BYTES_MAX,
+    RecordFiles,
+    RecordSplit,
+    RecordSplits,
+    SinkFile,
+    SinkFiles,
+    Split,
+    Splits,
+)
+from lineage_core.recipe.document import LINES
+from lineage_core.recipe.plan import OpaqueNode
+from lineage_emitter import scope
+from lineage_emitter.dataframes.checksums import Checksums
+from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.failures import in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lineage_core.contract.message import Message
+    from lineage_core.recipe.document import Output, Recipe, Source
+    from lineage_emitter.session.nodes import Node
+    from lineage_emitter.session.session import Session
+
+logger = logging.getLogger(__name__)
+
+WAITING_MAX = 64
+"""Actions that wait to be noted: each holds its plan. Beyond, the program waits for the thread."""
+CLOSE_S = 120.0
+"""How long the end of an application waits for what is still to be noted."""
+LINK_EVERY_S = 1.0
+"""How often, at most, what was noted is made durable and linked while the program runs."""
+KEPT_TIMES = 1_000
+NOT_IN_TIME = f"its plan was not noted within {CLOSE_S:g} s of the end of capture"
+UNDER_WAY = "it was under way when capture ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An action that has returned.
+
+    ``recipe``: makes its recipe. ``node``: its name in the graph. ``operator``: the program's call.
+    """
+
+    node: str
+    operator: scope.Operator
+    recipe: Callable[[str], Recipe]
+
+
+class FrameNotes:
+    """Takes actions in the order in which they returned. Thread-safe."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._changed = threading.Condition()
+        """Guards what follows, and is notified of each change of it."""
+        self._under_way: dict[int, scope.Operator] = {}
+        """Actions that have not returned, by identity: programs may run some at once."""
+        self._too_late: list[scope.Operator] = []
+        """Actions that returned while capture ended."""
+        self._waiting: deque[Done] = deque()
+        self._taken = 0
+        self._noted_count = 0
+        self._closed = False
+        self._stopped = False
+        self._working = threading.Lock()
+        """Held while an action is being noted."""
+        self._thread: threading.Thread | None = None
+        self._sources: dict[object, Node] = {}
+        self._checksums = Checksums()
+        self.seconds: deque[float] = deque(maxlen=KEPT_TIMES)
+        """How long the latest took to note, each."""
+
+    @contextlib.contextmanager
+    def under_way(self, running: scope.Operator) -> Iterator[None]:
+        """The body runs an action. Where capture ends before it is noted, the verdict names it."""
+        with self._changed:
+            self._under_way[id(running)] = running
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way.pop(id(running), None)
+
+    def note(self, done: Done) -> None:
+        """Note an action soon; behind the end nothing is taken (see :meth:`close`)."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or len(self._waiting) < WAITING_MAX)
+            known = self._under_way.pop(id(done.operator), None)
+            if self._closed:
+                # Behind the end it was named as one under way.
+                self._too_late += [done.operator] if known is not None else []
+                return
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="lineage-frames", daemon=True
+                )
+                self._thread.start()
+            self._waiting.append(done)
+            self._taken += 1
+            self._changed.notify_all()
+
+    def settle(self, timeout_s: float = CLOSE_S) -> bool:
+        """Wait until all that has returned so far is noted; False: it took too long."""
+        if threading.current_thread() is self._thread:
+            return True
+        with self._changed:
+            goal = self._taken
+            in_time = self._changed.wait_for(lambda: self._noted_count >= goal, timeout_s)
+        if not in_time:
+            logger.warning("DataFrame work was not all noted within %s s", timeout_s)
+        return in_time
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """In the body actions return, and none is noted."""
+        with self._working:
+            yield
+
+    def close(self) -> None:
+        """Note what is left, and name what can't be noted in time; nothing more is taken."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self.settle(CLOSE_S)
+        with self._changed:
+            self._stopped = True
+            lost = [(done.operator, NOT_IN_TIME) for done in self._waiting]
+            others = [*self._too_late, *self._under_way.values()]
+            lost += [(running, UNDER_WAY) for running in others]
+            self._waiting.clear()
+            self._changed.notify_all()
+        for running, reason in lost:
+            with scope.resumed(running), contextlib.suppress(CaptureFailedError):
+                self._session.nodes.unknown(running.name, reason, ())
+
+    def _run(self) -> None:
+        linked_at, behind = 0.0, False
+        while True:
+            done = self._next(LINK_EVERY_S if behind else None)
+            if done is not None:
+                behind = True
+                with self._working, scope.resumed(done.operator), scope.suspended():
+                    began = time.perf_counter()
+                    self._note(done)
+                    self.seconds.append(time.perf_counter() - began)
+            with self._changed:
+                if done is not None and self._waiting and self._waiting[0] is done:
+                    self._waiting.popleft()
+                    self._noted_count += 1
+                    self._changed.notify_all()
+                if self._stopped:
+                    return
+                is_idle = not self._waiting
+            if behind and is_idle:
+                # Each is out of this process at once; the disk and the store see some together.
+                durably = time.monotonic() - linked_at >= LINK_EVERY_S
+                with contextlib.suppress(CaptureFailedError):
+                    self._session.commits.push(durably=durably)
+                if durably:
+                    linked_at, behind = time.monotonic(), False
+
+    def _next(self, timeout_s: float | None) -> Done | None:
+        """The action that is to be noted next, which goes on waiting until it is; None: time is up, or all is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._waiting) or self._stopped, timeout_s)
+            return self._waiting[0] if self._waiting else None
+
+    def _note(self, done: Done) -> None:
+        # Where it is to fail the job, the program's next action raises: see Session.check.
+        with contextlib.suppress(CaptureFailedError):
+            self._session.problems.guard("note a DataFrame", lambda: self._noted(done))
+
+    def _noted(self, done: Done) -> None:
+        what = done.operator.name
+        try:
+            recipe = done.recipe(done.operator.call_site)
+            text = recipe.to_json()
+            size = len(text.encode("utf-8", "surrogatepass"))
+            if size > RECIPE_BYTES_MAX:
+                raise ValueError(f"its recipe has {size:,} bytes")
+        except Exception as problem:
+            self._session.nodes.unknown(
+                what, f"its plan could not be noted: {in_words(problem)}", ()
+            )
+            return
+        with self._changed:
+            # The end has named it: it may have been written by now.
+            if self._stopped:
+                return
+        self._tell(done, recipe, text)
+
+    def _tell(self, done: Done, recipe: Recipe, text: str) -> None:
+        session, output = self._session, recipe.output
+        what = done.operator.name
+        parents = [self._source(done.node, source) for source in recipe.reads()]
+        words, blind = _opaque(recipe)
+        node = session.nodes.register_as(
+            done.node,
+            what,
+            "unknown" if blind else "frame",
+            what,
+            parents,
+            exact=not words,
+            reason=words,
+            path=output.path or output.table,
+            alias="write" if output.kind != "driver" else what.rpartition(".")[2],
+        )
+        session.api.recipe(node.name, text)
+        if output.files:
+            session.api.send(_written(session.app, node.name, output, self._checksums))
+        if blind:
+            session.nodes.unknown(what, words)
+
+    def _source(self, reader: str, source: Source) -> Node:
+        """The node of a source: one for all outputs that read the same, as it was."""
+        # What is read of the files is the recipe's; that they are the same files is the graph's.
+        key = source.format, source.paths, source.table, source.version, source.files
+        known = self._sources.get(key)
+        if known is None:
+            kept = self._session.kept.of(source)
+            name = source.format if kept is None else kept.what
+            known = self._session.nodes.register_as(
+                f"{reader}.{len(self._sources)}",
+                name,
+                "frame-source",
+                name,
+                [] if kept is None or kept.node is None else [kept.node],
+                path=source.name,
+                alias="read" if kept is None else "rows",
+            )
+            self._sources[key] = known
+            if source.files:
+                read = _read(self._session.app, known.name, source, self._checksums)
+                self._session.api.send(read)
+        return known
+
+
+def _opaque(recipe: Recipe) -> tuple[str, bool]:
+    """What the recipe can't say, in words, and whether no trace can go through it."""
+    blind = [f"{one.name}: {one.why}" for one in recipe.plan if isinstance(one, OpaqueNode)]
+    words = "; ".join(dict.fromkeys(blind or recipe.opaque()))[:500]
+    if blind:
+        return f"its rows can't be traced through {words}", True
+    return words and f"computed by what the recipe can't say: {words}", False
+
+
+def _written(app: str, node: str, output: Output, checksums: Checksums) -> Message:
+    """The files of an output; those of text are told apart, as their rows are lines."""
+    kind = SinkFiles if output.format in LINES else RecordFiles
+    files = tuple(
+        SinkFile(
+            partition=number,
+            path=file.path,
+            size=file.size,
+            mtime=file.mtime / 1000,
+            rows=file.rows,
+            checksum=checksums.of(file, output.format),
+        )
+        for number, file in enumerate(output.files)
+    )
+    return kind(app=app, node=node, path=output.path or "", files=files)
+
+
+def _read(app: str, node: str, source: Source, checksums: Checksums) -> Message:
+    """The files of a source, each as one split."""
+    if source.format in LINES:
+        return Splits(app=app, node=node, splits=tuple(_splits(Split, source, checksums)))
+    splits = tuple(_splits(RecordSplit, source, checksums))
+    return RecordSplits(app=app, node=node, whole=False, splits=splits)
+
+
+def _splits(kind: type[Any], source: Source, checksums: Checksums) -> Iterable[Any]:
+    for number, file in enumerate(source.files):
+        yield kind(
+            partition=number,
+            path=file.path,
+            start=0,
+            length=file.size,
+            file_size=file.size,
+            mtime=file.mtime / 1000,
+            checksum=checksums.of(file, source.format),
+        )

@@ -1,0 +1,199 @@
+"""What an action on a DataFrame gives or writes, and where to: known before the action runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from lineage_core.recipe.document import DELTA, HIVE_TEXT, ICEBERG, File, Output
+from lineage_emitter.dataframes import delta, hive, iceberg
+from lineage_emitter.dataframes.files import Folder, Listing, added
+from lineage_emitter.dataframes.jvm import explicit_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SAID = "_lineage_said"
+"""Attribute of a writer: what the program has told it."""
+FORMATS = ("parquet", "orc", "csv", "json", "text", "xml")
+"""Methods of DataFrameWriter that are formats of files."""
+READABLE_OPTIONS = frozenset(
+    {
+        "header", "sep", "delimiter", "quote", "escape", "chartoescapequoteescaping", "escapequotes",
+        "quoteall", "encoding", "charset", "linesep", "nullvalue", "emptyvalue", "dateformat",
+        "timestampformat", "timestampntzformat", "compression", "codec", "locale", "multiline",
+        "ignoreleadingwhitespace", "ignoretrailingwhitespace", "wholetext", "timezone",
+        "ignorenullfields", "rowtag", "roottag",
+    }
+)  # fmt: skip
+"""Options that say how to read a file; others may be secrets and are not noted."""
+_FIRST_ROWS = {"first": 1, "isEmpty": 1, "head": 1, "show": 20}
+"""How many rows an action gives at most, where it is not told."""
+
+
+@dataclass(slots=True)
+class Said:
+    """What a program has told a writer so far."""
+
+    format: str = ""
+    options: dict[str, str] = field(default_factory=dict)
+    path: str = ""
+    table: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an action's rows go. ``folder``: of a write to files, with what lay there ``before``."""
+
+    kind: Literal["driver", "files", "table"]
+    action: str
+    path: str | None = None
+    table: str | None = None
+    format: str | None = None
+    limit: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    folder: Folder | None = None
+    before: Listing = field(default_factory=dict)
+    log: delta.Log | None = None
+    snapshots: iceberg.Log | None = None
+    columns: tuple[str, ...] = ()
+    """Of a table that is there, in order."""
+
+    def output(self) -> Output:
+        """The output as it is now, after the action: with the files that it has written, but for those of Iceberg's tables.
+
+        Raises:
+            OSError, py4j.protocol.Py4JError: they can't be listed.
+        """
+        files, version = self._written()
+        output = Output(
+            kind=self.kind,
+            action=self.action,
+            path=self.path,
+            table=self.table,
+            format=self.format,
+            limit=self.limit,
+            options=dict(self.options),
+            files=files,
+            version=version,
+        )
+        return output if self.snapshots is None else self.snapshots.output(output)
+
+    def with_files(self, output: Output) -> Output:
+        """The output with its files."""
+        return output if self.snapshots is None else replace(output, files=self.snapshots.files())
+
+    def _written(self) -> tuple[tuple[File, ...], str | None]:
+        """The files that were written, and the version of a table that they made."""
+        if self.folder is None:
+            return (), None
+        if self.log is not None:
+            written = self.log.written()
+            return ((), None) if written is None else (written[1], str(written[0]))
+        found = added(self.before, self.folder.files())
+        return tuple(
+            File(path=path, size=facts.size, mtime=facts.mtime_ms) for path, facts in found.items()
+        ), None
+
+
+def to_driver(
+    action: str, method: Callable[..., Any], frame: Any, given: Any, named: Any
+) -> Target:
+    """An action that gives rows, or a figure about them, to the program."""
+    name = action.rpartition(".")[2]
+    limit = None
+    if name in {"take", "tail", "head", "first", "show", "isEmpty"}:
+        arguments = list(inspect.signature(method).bind(frame, *given, **named).arguments.values())
+        limit = arguments[1] if arguments[1:] else None
+        if type(limit) is not int:
+            limit = _FIRST_ROWS.get(name)
+    return Target("driver", action, limit=limit)
+
+
+def to_files(spark: SparkSession, action: str, path: str, said: Said) -> Target:
+    """A write below a path."""
+    if said.format.lower() == ICEBERG and iceberg.is_used(None):
+        return Target("table", action, path=path, snapshots=iceberg.Log(spark, path))
+    folder = Folder(spark.sparkContext, path)
+    return Target(
+        "files",
+        action,
+        path=folder.path,
+        options=said.options,
+        folder=folder,
+        **_before(spark, folder, said.format),
+    )
+
+
+def _before(
+    spark: SparkSession, folder: Folder, format: str | None, *, is_new: bool = False
+) -> dict[str, Any]:
+    """What is in the folder now, as a target keeps it."""
+    if (format or "").lower() == DELTA:
+        return {"log": delta.Log(spark.sparkContext, folder, is_new=is_new), "format": DELTA}
+    return {"before": {} if is_new else folder.files(), "format": format}
+
+
+def to_table(spark: SparkSession, action: str, table: str, said: Said) -> Target:
+    """A write to a table: with its files where it is one of Spark's own catalog.
+
+    Of a table that is not there yet the files are looked for afterwards: see :func:`located`.
+    """
+    if iceberg.is_used(explicit_settings(spark)):
+        log = iceberg.Log(spark, table)
+        if log.columns is not None:
+            return Target("table", action, table=table, columns=log.columns, snapshots=log)
+    target = Target("table", action, table=table, format=said.format or None, options=said.options)
+    return located(spark, target)
+
+
+def fitting(target: Target, columns: Sequence[str]) -> Target:
+    """The target, without its files' format where these hold columns of a frame under other names.
+
+    ``insertInto`` goes by the order of columns, ``saveAsTable`` by their names; so do formats of files.
+    """
+    by_name = target.action.endswith("saveAsTable") and target.format != HIVE_TEXT
+    same = [one.lower() for one in columns] == [one.lower() for one in target.columns]
+    if same or by_name or not target.columns:
+        return target
+    if target.snapshots is not None:
+        target.snapshots.format = None
+    return replace(target, format=None)
+
+
+def located(spark: SparkSession, target: Target, *, is_new: bool = False) -> Target:
+    """The target with its table's folder, where there is such a table and it has one.
+
+    ``is_new``: what is in the folder is all of this write.
+    """
+    assert target.table is not None
+    if is_new and iceberg.is_used(explicit_settings(spark)):
+        log = iceberg.Log(spark, target.table)
+        if log.columns is not None:
+            return replace(target, snapshots=log.begun_anew(), options={})
+    state = spark._jsparkSession.sessionState()
+    try:
+        # Of the session's own catalog names have two parts.
+        own = target.table.removeprefix("spark_catalog.")
+        name = state.sqlParser().parseTableIdentifier(own)
+        if not state.catalog().tableExists(name):
+            return target
+        known = state.catalog().getTableMetadata(name)
+        folder = Folder(spark.sparkContext, known.location().toString())
+    except Exception:
+        # A table of another catalog, say: it may have no files at all.
+        return target
+    provider = known.provider()
+    named = target.format or (provider.get() if provider.isDefined() else None)
+    if named == "hive":
+        named, options = hive.file_format(spark, known)
+        target = replace(target, options={**target.options, **options})
+    return replace(
+        target,
+        columns=tuple(known.schema().fieldNames()),
+        path=folder.path,
+        folder=folder,
+        **_before(spark, folder, named, is_new=is_new),
+    )

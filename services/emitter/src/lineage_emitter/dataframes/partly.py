@@ -1,0 +1,42 @@
+"""Whether an action may have read just some rows of a leaf, which leaves no sign of which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lineage_core.recipe.document import TO_RDD, Output
+from lineage_core.recipe.plan import (
+    Aggregate,
+    Limit,
+    Node,
+    PythonRows,
+    Sort,
+    Window,
+    inputs_of,
+)
+
+LATER = {"", TO_RDD, "DataFrame.toLocalIterator", "DataFrame.foreachPartition"}
+"""Actions that read rows when they have returned, or as many as the program's function asks for; none at all."""
+
+
+def partly_read(plan: Sequence[Node], place: int, output: Output) -> bool:
+    """Whether rows of the node at ``place`` may be left unread.
+
+    What groups or sorts reads all of its input before it gives a row, and so does a subquery for one value; other
+    nodes read as far as those above them ask. An action that gives some rows is planned anew: all may differ then.
+    """
+    if output.limit is not None or output.action in LATER:
+        return True
+    users = [at for at, node in enumerate(plan) if place in inputs_of(node)]
+    return any(
+        _stops(plan[at]) or (not _reads_all(plan[at]) and partly_read(plan, at, output))
+        for at in users
+    )
+
+
+def _stops(node: Node) -> bool:
+    return isinstance(node, Limit) or (isinstance(node, PythonRows) and not node.keys)
+
+
+def _reads_all(node: Node) -> bool:
+    return isinstance(node, Aggregate | Sort | Window | PythonRows)

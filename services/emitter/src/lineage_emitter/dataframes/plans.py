@@ -1,0 +1,173 @@
+"""A frame's plan as a recipe.
+
+The optimised plan is noted: subqueries are joins there, views are unfolded, functions that stand for others
+are replaced, and the current time is a constant. What only makes the run quicker is left out (runtime
+filters, limits ahead of a shuffle, hints, the number of partitions): it changes no result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lineage_core.recipe.document import Output, Recipe
+from lineage_core.recipe.functions import signed
+from lineage_core.recipe.plan import Attribute, OpaqueNode, Scan
+from lineage_emitter.dataframes import catalog, delta, iceberg, kept
+from lineage_emitter.dataframes.code import Functions
+from lineage_emitter.dataframes.jvm import (
+    default_setting,
+    explicit_settings,
+    optimised_plainly,
+    optimised_plan,
+    reads_delta,
+)
+from lineage_emitter.dataframes.leaves import Leaves, Tables
+from lineage_emitter.dataframes.moment import OWN_PLAN, columns_of_moment, without
+from lineage_emitter.dataframes.nodes import Nodes
+from lineage_emitter.dataframes.partly import partly_read
+from lineage_emitter.dataframes.plan_text import Tree, read_plan
+from lineage_emitter.dataframes.pruning import pruned
+from lineage_emitter.dataframes.types import ddl
+
+SETTINGS = (
+    "spark.sql.ansi.enabled",
+    "spark.sql.caseSensitive",
+    "spark.sql.decimalOperations.allowPrecisionLoss",
+    "spark.sql.mapKeyDedupPolicy",
+    "spark.sql.session.timeZone",
+    "spark.sql.timestampType",
+    "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.json.enableExactStringParsing",
+    "spark.sql.json.enablePartialResults",
+    "spark.sql.legacy.json.allowEmptyString.enabled",
+    "spark.sql.legacy.sizeOfNull",
+    "spark.sql.legacy.castComplexTypesToString.enabled",
+    "spark.sql.legacy.statisticalAggregate",
+    "spark.sql.legacy.literal.pickMinimumPrecision",
+    "spark.sql.parquet.binaryAsString",
+    "spark.sql.parquet.int96AsTimestamp",
+    "spark.sql.columnNameOfCorruptRecord",
+    "spark.sql.sources.partitionColumnTypeInference.enabled",
+)
+"""Settings that change what a plan or a file means."""
+
+PYTHON_SETTINGS = (
+    "spark.sql.execution.arrow.maxRecordsPerBatch",
+    "spark.sql.execution.arrow.useLargeVarTypes",
+    "spark.sql.execution.pandas.convertToArrowArraySafely",
+    "spark.sql.execution.pandas.structHandlingMode",
+    "spark.sql.execution.pyspark.binaryAsBytes",
+    "spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled",
+    "spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName",
+    "spark.sql.legacy.execution.pythonUDF.pandas.conversion.enabled",
+)
+"""Settings that change what Python functions are given, or what becomes of their values."""
+
+
+def recipe_of(
+    frame: DataFrame,
+    output: Output | None = None,
+    site: str = "",
+    settings: Mapping[str, str] | None = None,
+    tables: Tables | None = None,
+) -> Recipe:
+    """The recipe of the rows that ``frame`` gives.
+
+    It runs no Spark job, and may be called on another thread after the action: a plan never changes.
+    The session's settings may, so ``settings`` are those that were set before it (None: those of now), and ``tables`` says what
+    was asked of tables (None: as they are now).
+
+    Raises:
+        ValueError: the current time decides on rows.
+    """
+    spark = frame.sparkSession
+    explicit = explicit_settings(spark) if settings is None else settings
+    of_delta = delta.is_used(explicit) and reads_delta(frame)
+    if tables is None:
+        read = iceberg.read_now(frame) if iceberg.is_used(explicit) else None
+        versions = delta.latest(frame) if of_delta else {}
+        tables = Tables(versions, catalog.listed(frame), read)
+    anew = of_delta or tables.read is not None
+    action = "collect" if output is None else output.action.rpartition(".")[2]
+    own_plan = action in OWN_PLAN and not anew
+    unknown = frozenset[int]() if own_plan else columns_of_moment(frame)
+    if tables.read is not None:
+        plan = iceberg.optimised(spark, tables.read.plan)
+    else:
+        plan = optimised_plainly(frame) if anew else optimised_plan(frame)
+    return _recipe_of_plan(spark, plan, output or Output(), site, explicit, tables, unknown)
+
+
+def _recipe_of_plan(
+    spark: SparkSession,
+    plan: Any,
+    output: Output,
+    site: str,
+    explicit: Mapping[str, str],
+    tables: Tables,
+    unknown: frozenset[int],
+) -> Recipe:
+    """The recipe of the rows of an optimised plan (Spark's object), of which some columns are not known."""
+    types: dict[int, str] = {}
+    columns = json.loads(plan.schema().json())["fields"]
+    functions = Functions.asked_for()
+    nodes = Nodes(types, functions)
+
+    def beneath(inner: Any) -> tuple[int, tuple[Attribute, ...]]:
+        tree, found = read_plan(inner)
+        types.update((number, ddl(kind)) for number, kind in found.items())
+        place = nodes.note(tree)
+        return place, nodes.plan[place].columns
+
+    def named(tree: Tree, *fields: str) -> tuple[Attribute, ...]:
+        listed = [one for field in fields or ("output",) for one in tree.trees(field)]
+        return tuple(nodes.attribute(one) for one in listed)
+
+    leaves = Leaves(spark, nodes.add, named, beneath, tables, with_delta=delta.is_used(explicit))
+    nodes.leaf = leaves.note
+    beneath(plan)
+    for place, node in enumerate(nodes.plan):
+        of_rdd = isinstance(node, Scan) and leaves.sources[node.source] in leaves.of_rdds
+        if of_rdd and partly_read(nodes.plan, place, output):
+            nodes.plan[place] = OpaqueNode(node.columns, "RDD", kept.NOT_READ, ())
+    last = nodes.plan[-1]
+    typed = tuple(
+        Attribute(one.id, one.name, ddl(field["type"]))
+        for one, field in zip(last.columns, columns, strict=True)
+    )
+    nodes.plan[-1] = replace(last, columns=typed)
+    if unknown:
+        nodes.add(without(nodes.plan[-1], unknown, len(nodes.plan) - 1))
+    names = (*SETTINGS, *(PYTHON_SETTINGS if functions.noted else ()))
+    recipe = Recipe(
+        spark=spark.version,
+        settings=_settings(spark, explicit, names),
+        sources=tuple(leaves.sources),
+        plan=tuple(pruned(nodes.plan)),
+        output=output,
+        site=site,
+        functions=tuple(functions.noted),
+    )
+    return recipe if functions.key is None or not functions.noted else signed(recipe, functions.key)
+
+
+def _settings(
+    spark: SparkSession, explicit: Mapping[str, str], names: Iterable[str]
+) -> dict[str, str]:
+    """The settings' values, the defaults of this Spark where none is set."""
+    known = {name: explicit.get(name) or _default(spark, name) for name in names}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+_defaults: dict[str, str | None] = {}
+
+
+def _default(spark: SparkSession, name: str) -> str | None:
+    if name not in _defaults:
+        _defaults[name] = default_setting(spark, name)
+    return _defaults[name]

@@ -1,0 +1,105 @@
+"""Links and stores in the driver's process, in the background, while the program goes on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lineage_emitter.settings import Settings
+
+if TYPE_CHECKING:
+    from lineage_store.sqlite.ingest import Progress
+
+logger = logging.getLogger(__name__)
+
+
+def _load_libraries() -> None:
+    """Load what the ingest needs while the program starts, not after its first action."""
+    import pyarrow.compute  # noqa: F401
+
+    import lineage_store.sqlite.ingest
+    import lineage_store.sqlite.store  # noqa: F401
+
+
+class BackgroundLinker:
+    """Runs the embedded ingest whenever it is woken; one at a time."""
+
+    def __init__(self, settings: Settings, spool_app_folder: Path) -> None:
+        self._settings = settings
+        self._folder = spool_app_folder
+        self._wake = threading.Event()
+        self._closing = False
+        self._thread: threading.Thread | None = None
+        if settings.links_here:
+            # Now: when the program's main thread has ended, none can be started any more.
+            self._thread = threading.Thread(target=self._run, name="lineage-linker", daemon=True)
+            self._thread.start()
+
+    def wake(self) -> None:
+        """Link what has been committed since."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Link what is left and stop.
+
+        Raises:
+            Exception: what the last pass raised; the spool keeps what is not linked.
+        """
+        self._closing = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._settings.links_here:
+            self._pass()
+
+    def tell(self) -> None:
+        """Tell OpenLineage of the application, where somebody is to be told; it never raises."""
+        if not (self._settings.links_here and self._settings.tells_openlineage):
+            return
+        app = self._folder.name
+        try:
+            from lineage_openlineage.telling import tell
+            from lineage_store.sqlite.store import SqliteStore
+
+            with SqliteStore(self._settings.store_file()) as store:
+                if tell(store, app, self._settings) is None:
+                    logger.warning("OpenLineage was not told of %s: it is not all linked", app)
+        except Exception as problem:
+            logger.warning(
+                "OpenLineage was not told of %s: %s; `lineage openlineage %s` tells it",
+                app,
+                problem,
+                app,
+            )
+
+    def catch_up(self, progress: Progress | None = None) -> None:
+        """Link all that is in the spool now, here; what the thread links is waited for.
+
+        Raises:
+            StoreError: the store can't be written.
+            OSError: the spool can't be read.
+        """
+        self._pass(progress)
+
+    def _run(self) -> None:
+        try:
+            _load_libraries()
+            while not self._closing:
+                self._wake.wait()
+                self._wake.clear()
+                if not self._closing:
+                    self._pass()
+        except Exception:
+            logger.exception("linking stopped; `lineage link` goes on from here")
+
+    def _pass(self, progress: Progress | None = None) -> None:
+        from lineage_store.sqlite.ingest import ingest
+        from lineage_store.sqlite.store import SqliteStore
+
+        store = SqliteStore(self._settings.store_file())
+        try:
+            ingest(store, self._folder, progress=progress)
+        finally:
+            store.close()

@@ -1,0 +1,1 @@
+"""Captured RDDs on the driver: PySpark's methods over operators, sources and actions."""

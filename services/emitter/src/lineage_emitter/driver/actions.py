@@ -1,0 +1,138 @@
+"""Sinks: what reached the user or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark import RDD
+from pyspark.serializers import NoOpSerializer
+
+from lineage_emitter import scope
+from lineage_emitter.driver import driver_sinks
+from lineage_emitter.driver.pairs import errors_of_the_driver
+from lineage_emitter.pyspark_parts import _load_from_socket
+from lineage_emitter.worker.operators import Absorb, Borrow, Collect, Lend, SaveText, Take
+
+if TYPE_CHECKING:
+    from lineage_emitter.driver.captured import CapturedRDD
+    from lineage_emitter.session.nodes import Node
+
+
+@contextmanager
+def under_way(
+    rdd: CapturedRDD, name: str, sink: Node, partitions: Sequence[int] | None = None
+) -> Iterator[None]:
+    """The body runs PySpark's own action, which computes all partitions or some."""
+
+    def computed() -> Iterable[int]:
+        return range(rdd.getNumPartitions()) if partitions is None else partitions
+
+    writes = name.startswith("save")
+    recorded = rdd.session.recorded(writes=writes)
+    with rdd.session.jobs.action(name, sink, computed), recorded, scope.suspended():
+        yield
+
+
+def collect(rdd: CapturedRDD, partitions: Sequence[int] | None = None) -> list[Any]:
+    """``collect``; just some partitions where ``partitions`` are given."""
+    if rdd.checkpointed_locally and partitions is None:
+        return driver_sinks.collect(rdd)
+    sink = rdd.session.nodes.register("sink", "collect", [rdd.node], alias="collect")
+    collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
+    with under_way(rdd, "collect", sink, partitions), errors_of_the_driver(rdd):
+        if partitions is None:
+            return RDD.collect(collected)
+        return _from_partitions(collected, partitions)
+
+
+def collect_with_job_group(rdd: CapturedRDD, *arguments: Any) -> list[Any]:
+    """``collectWithJobGroup``: as ``collect``."""
+    name = "collectWithJobGroup"
+    sink = rdd.session.nodes.register("sink", name, [rdd.node], alias=name)
+    collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
+    with under_way(rdd, name, sink), errors_of_the_driver(rdd):
+        return RDD.collectWithJobGroup(collected, *arguments)
+
+
+def foreach(rdd: CapturedRDD, function: Callable[[Any], Any]) -> None:
+    """``foreach``."""
+    sink = rdd.session.nodes.register("sink", "foreach", [rdd.node], alias="foreach")
+    collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
+    with under_way(rdd, "foreach", sink):
+        RDD.foreach(collected, function)
+
+
+def foreach_partition(rdd: CapturedRDD, function: Callable[[Iterable[Any]], Any]) -> None:
+    """``foreachPartition``."""
+    name = "foreachPartition"
+    sink = rdd.session.nodes.register("sink", name, [rdd.node], alias=name)
+    lent = rdd.pipe_function(Lend(sink.detail), True, sink).ending(rdd.ctx.serializer)
+    with under_way(rdd, name, sink):
+        RDD.foreachPartition(lent, Borrow(function))
+
+
+def absorb(
+    rdd: CapturedRDD, name: str, method: Callable[..., Any], /, *arguments: Any, **named: Any
+) -> Any:
+    """An action whose one result depends on every record."""
+    sink = rdd.session.nodes.register("sink", name, [rdd.node], alias=name)
+    absorbed = rdd.pipe_function(Absorb(sink.name), True, sink).ending(rdd.ctx.serializer)
+    with under_way(rdd, name, sink):
+        return method(absorbed, *arguments, **named)
+
+
+def _from_partitions(rdd: CapturedRDD, partitions: Sequence[int]) -> list[Any]:
+    """The records of some partitions, as PySpark's ``runJob`` fetches them."""
+    sc = rdd.ctx
+    assert sc._jvm is not None
+    socket = sc._jvm.PythonRDD.runJob(sc._jsc.sc(), rdd._jrdd, list(partitions))
+    return list(_load_from_socket(socket, sc.serializer))
+
+
+def save_text(rdd: CapturedRDD, path: str, codec: str | None) -> None:
+    """``saveAsTextFile``."""
+    sink = rdd.session.nodes.register(
+        "sink", "saveAsTextFile", [rdd.node], alias="write", path=path
+    )
+    keyed = rdd.pipe_function(SaveText(sink.name), False, sink).ending(NoOpSerializer())
+    with under_way(rdd, "saveAsTextFile", sink):
+        jvm = rdd.ctx._jvm
+        assert jvm is not None
+        lines = keyed._jrdd.map(jvm.BytesToString())
+        if codec:
+            lines.saveAsTextFile(path, getattr(jvm, "java.lang.Class").forName(codec))
+        else:
+            lines.saveAsTextFile(path)
+        rdd.session.files.note_sink(sink, path)
+
+
+def take(rdd: CapturedRDD, num: int) -> list[Any]:
+    """``take`` and ``first``: PySpark's rounds over ever more partitions."""
+    session, sc = rdd.session, rdd.ctx
+    sink = session.nodes.register("sink", "take", [rdd.node], alias="take")
+    items: list[Any] = []
+    rounds: list[list[int]] = []
+    total = rdd.getNumPartitions()
+    scanned = 0
+    with session.jobs.action("take", sink, lambda: [p for ps in rounds for p in ps], limit=num):
+        while len(items) < num and scanned < total:
+            partitions = list(range(scanned, min(scanned + _tries(items, num, scanned), total)))
+            taken = rdd.pipe_function(Take(sink.detail, num - len(items)), True, sink)
+            taken.ending(sc.serializer)
+            with scope.suspended():
+                items += _from_partitions(taken, partitions)
+            rounds.append(partitions)
+            scanned += len(partitions)
+    return items[:num]
+
+
+def _tries(items: list[Any], num: int, scanned: int) -> int:
+    """PySpark's guess how many more partitions hold what is missing."""
+    if not scanned:
+        return 1
+    if not items:
+        return scanned * 4
+    guess = int(1.5 * num * scanned / len(items)) - scanned
+    return min(max(guess, 1), scanned * 4)

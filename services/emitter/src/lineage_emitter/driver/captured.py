@@ -1,0 +1,281 @@
+"""What all captured RDDs are: PySpark RDDs whose functions go into captured chains.
+
+Capture sits at PySpark's primitives. Here are those that others are made of (pipelining of functions, what the JVM
+is given); operators are functions of modules of their own (:mod:`lineage_emitter.driver.shuffles` and others), which need no
+more than this. :mod:`lineage_emitter.driver.rdd` puts it all together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from pyspark import RDD
+from pyspark.serializers import NoOpSerializer
+
+from lineage_emitter import scope
+from lineage_emitter.driver.fitness import can_run, uncaptured
+from lineage_emitter.driver.java_records import JavaRecords, end_of_lineage, is_inside
+from lineage_emitter.driver.partition_rule import one_record_rule
+from lineage_emitter.program.recipes import Recipe, Source
+from lineage_emitter.pyspark_parts import PipelinedRDD, is_rdd_api
+from lineage_emitter.worker.operators import Chain, EndsIn, OneRecord, Opaque, Plainly, Read
+from lineage_emitter.worker.recorders import PREFIX_REASON
+from lineage_emitter.worker.spaces import EACH_RUN, Spaces
+from lineage_emitter.worker.stamps import TracedSerializer
+
+if TYPE_CHECKING:
+    from lineage_emitter.program.numbering import Numbered
+    from lineage_emitter.session.nodes import Node
+    from lineage_emitter.session.session import Session
+
+T = TypeVar("T")
+
+
+class CapturedRDD(RDD[Any]):
+    """An RDD whose functions go into captured chains."""
+
+    session: Session
+    node: Node
+    spaces: Spaces
+    _given_java: Any
+    batched: int
+    """Records a batch where PySpark's own RDD would move whole batches (0: unknown). A later
+    repartition deals out batches, so it must find the same ones."""
+    recipe: Recipe | None = None
+    """How it was made; None for what PySpark and capture make for themselves."""
+    twin: RDD[Any] | None = None
+    """The same without capture, where executors turned out not to be able to run captured functions."""
+    numbered: Numbered | None = None
+    """Its records as :meth:`getLineage` numbered them."""
+    batching: int | None = None
+    """As :func:`lineage_emitter.worker.batches.batching`; None: as the context's serializer."""
+    checkpointed_locally = False
+
+    # -- other captured RDDs -------------------------------------------------------------------
+
+    def piped(self, prev: RDD[Any], function: Any, preserves: bool, node: Node) -> PipedRDD:
+        """A captured RDD of this one's session: ``prev``, captured or not, with one more function."""
+        raise NotImplementedError
+
+    def wrapped(
+        self,
+        plain: RDD[Any],
+        node: Node,
+        spaces: Spaces,
+        *,
+        batched: int = 0,
+        deserializer: Any = None,
+    ) -> CapturedRDD:
+        """A captured RDD of this one's session over the JVM side of a plain one."""
+        raise NotImplementedError
+
+    def adopt(self, other: RDD[Any]) -> CapturedRDD:
+        """A captured RDD of this one's session for any.
+
+        Raises:
+            UnsupportedOperatorError: its records have no lineage, and settings say to refuse.
+        """
+        if isinstance(other, CapturedRDD) and other.session is self.session:
+            return other
+        node = unknown_source(self.session, other)
+        return self.wrapped(other, node, node.name)
+
+    def of_source(self, plain: RDD[Any], spaces: Spaces) -> Self:
+        """This RDD, known to hold the rows of a source where ``spaces`` names one."""
+        if isinstance(spaces, str):
+            node = spaces.removesuffix(EACH_RUN)
+            self.recipe = Source(node, plain, lasting=spaces == node)
+            self.session.records[node] = self.recipe
+        return self
+
+    @property
+    def named_by_node(self) -> bool:
+        """Whether its records are items of its own node."""
+        return isinstance(self.spaces, str)
+
+    # -- primitives ----------------------------------------------------------------------------
+
+    @property
+    def _jrdd(self) -> Any:
+        """The Java RDD; what the program gets of it is :class:`JavaRecords`."""
+        if scope.is_suspended() or (is_inside(1) and not self.session.executors.unfit):
+            return self._java()
+        return JavaRecords(self, self._java()) if can_run(self.session) else uncaptured(self)._jrdd
+
+    @_jrdd.setter
+    def _jrdd(self, jrdd: Any) -> None:
+        self._given_java = jrdd
+
+    def _java(self) -> Any:
+        return self._given_java
+
+    def pipe_function(self, function: Any, preserves: bool, node: Node) -> PipedRDD:
+        """This RDD with one more function, which begins a segment where it is the first."""
+        return self.piped(self, function, preserves, node)
+
+    def mapPartitionsWithIndex(
+        self,
+        f: Callable[[int, Iterable[Any]], Iterable[Any]],
+        preservesPartitioning: bool = False,
+    ) -> RDD[Any]:
+        """Every narrow operator of PySpark ends here."""
+        if scope.is_suspended():
+            return super().mapPartitionsWithIndex(Plainly(f), preservesPartitioning)
+        with scope.operator("mapPartitionsWithIndex"):
+            if scope.works_by_record():
+                node = self.session.nodes.register("operator", _innermost("map"), [self.node])
+                return self.pipe_function(node.detail.behind(f), preservesPartitioning, node)
+            return self._whole_partitions(f, preservesPartitioning)
+
+    def _whole_partitions(
+        self, function: Callable[[int, Iterable[Any]], Iterable[Any]], preserves: bool
+    ) -> PipedRDD:
+        rule = one_record_rule(function)
+        if rule.holds:
+            node = self.session.nodes.register(
+                "operator", "mapPartitions", [self.node], description=rule.reason
+            )
+            runs = OneRecord(
+                function,
+                is_declared=rule.is_declared,
+                still_holds=lambda written: one_record_rule(written).holds,
+            )
+            return self.pipe_function(node.detail.behind(runs), preserves, node)
+        reason = f"{PREFIX_REASON} ({rule.reason})"
+        node = self.session.nodes.register(
+            "operator", "mapPartitions", [self.node], exact=False, reason=reason
+        )
+        return self.pipe_function(node.detail.behind(Opaque(function)), preserves, node)
+
+    # -- what PySpark asks of an RDD -------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """As a cache: records keep their names."""
+        self.session.files.pin(self.node)
+        RDD.checkpoint(self)
+
+    def localCheckpoint(self) -> None:
+        """As a cache: records keep their names."""
+        self.session.files.pin(self.node)
+        self.checkpointed_locally = isinstance(self, PipelinedRDD)
+        RDD.localCheckpoint(self)
+
+    def _reserialize(self, serializer: Any = None) -> Any:
+        """Plain PySpark reads streams with names through their own deserializer."""
+        if not scope.is_suspended() and scope.outermost() is None:
+            if not can_run(self.session):
+                return uncaptured(self)._reserialize(serializer)
+            end_of_lineage(self, "RDD._pickled")
+        with scope.suspended():
+            return RDD._reserialize(self, serializer)
+
+    def _to_java_object_rdd(self) -> Any:
+        """PySpark hands the records to a library in the JVM (MLlib)."""
+        if not scope.is_suspended() and scope.outermost() is None:
+            caller = scope.called_from_pyspark() or "RDD._to_java_object_rdd"
+            if not can_run(self.session):
+                return uncaptured(self)._to_java_object_rdd()
+            end_of_lineage(self, caller)
+        with scope.suspended():
+            return RDD._to_java_object_rdd(self)
+
+
+class PipedRDD(CapturedRDD, PipelinedRDD[Any, Any]):
+    """A captured RDD that PySpark pipelines."""
+
+    def __init__(
+        self, prev: RDD[Any], func: Any, preserves: bool, session: Session, node: Node
+    ) -> None:
+        self.session, self.node, self.spaces, self.batched = session, node, None, 0
+        pipelined = isinstance(prev, PipelinedRDD) and prev._is_pipelinable()
+        if isinstance(prev, CapturedRDD) and not pipelined:
+            read: Any = Read(session.config, node.name, prev.spaces)
+            func = Chain(prev.node.detail.around(read) if prev.named_by_node else read, func)
+        PipelinedRDD.__init__(self, prev, func, preserves)
+        if isinstance(prev, PipelinedRDD) and pipelined:
+            self.func = Chain(prev.func, func)
+        self._jrdd_deserializer = TracedSerializer(self.ctx._unbatched_serializer)
+
+    def _java(self) -> Any:
+        if self._jrdd_val is not None or not isinstance(self._jrdd_deserializer, TracedSerializer):
+            return PipelinedRDD._jrdd.fget(self)  # type: ignore[attr-defined]
+        function = self.func
+        self.func = EndsIn(self.node.name, function)
+        try:
+            return PipelinedRDD._jrdd.fget(self)  # type: ignore[attr-defined]
+        finally:
+            self.func = function
+
+    def ending(self, serializer: Any) -> Self:
+        """This RDD, whose function ends the segment itself, written by ``serializer``."""
+        self.end_segment()
+        if isinstance(serializer, NoOpSerializer):
+            self._bypass_serializer = True
+        self._jrdd_deserializer = serializer
+        return self
+
+    def end_segment(self) -> None:
+        """The segment ends with this RDD's function: its node names the task."""
+        self.func = EndsIn(self.node.name, self.func)
+
+
+def nodes_of(session: Session, rdds: Iterable[Any]) -> list[Node]:
+    """The nodes of those that are captured RDDs."""
+    return [rdd.node for rdd in rdds if isinstance(rdd, CapturedRDD) and rdd.session is session]
+
+
+def unknown_source(session: Session, rdd: RDD[Any]) -> Node:
+    """The node of an RDD that is not captured: its records are an unknown source.
+
+    Raises:
+        UnsupportedOperatorError: settings say to refuse.
+    """
+    session.nodes.refuse(
+        "an RDD without lineage as input",
+        "its records have no lineage",
+        "make it from a captured source (textFile, parallelize)",
+    )
+    node = session.nodes.register(
+        "unknown", "unknown", exact=False, reason="its records have no lineage"
+    )
+    above = _unknown_above(rdd)
+    if above is not None:
+        session.nodes.link(above, node)
+    return node
+
+
+def _unknown_above(rdd: RDD[Any]) -> Node | None:
+    """The node of the refused operator that a plain RDD was made by, if it still shows."""
+    at: Any = rdd
+    while at is not None:
+        node: Node | None = getattr(at, "lineage_unknown", None)
+        if node is not None:
+            return node
+        at = getattr(at, "prev", None)
+    return None
+
+
+def _innermost(default: str) -> str:
+    """The record-by-record operator that PySpark makes of a whole-partition function now."""
+    running = scope.by_record_operator()
+    return running.name if running is not None else default
+
+
+def is_stock_call(rdd: CapturedRDD, name: str) -> bool:
+    """Whether the call is not the user's on a captured RDD: PySpark's own, or suspended."""
+    if scope.is_suspended():
+        return True
+    if scope.outermost() is None:
+        caller = scope.called_from_pyspark(3)
+        if caller and not is_rdd_api(caller):
+            what = f"{caller} ({name})"
+            rdd.session.nodes.unknown(what, "PySpark reads the RDD by itself", [rdd.node])
+            return True
+    return False
+
+
+def stock_call(method: Callable[..., T], rdd: CapturedRDD, /, *arguments: Any, **named: Any) -> T:
+    """PySpark's own operator, without lineage from here on."""
+    with scope.suspended():
+        return method(rdd, *arguments, **named)

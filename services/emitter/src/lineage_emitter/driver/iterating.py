@@ -1,0 +1,86 @@
+"""``toLocalIterator``: its items are the records that reached the user, however early it is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark import RDD
+from pyspark.serializers import Serializer
+
+from lineage_emitter import scope
+from lineage_emitter.driver.driver_sinks import DriverSink
+from lineage_emitter.driver.pairs import errors_of_the_driver
+from lineage_emitter.driver.shuffles import named
+from lineage_emitter.worker.batches import is_bare
+from lineage_emitter.worker.spaces import space_of_split
+from lineage_emitter.worker.stamps import Pieces
+
+if TYPE_CHECKING:
+    from lineage_emitter.driver.captured import CapturedRDD
+
+NAME = "toLocalIterator"
+
+
+def iterate(rdd: CapturedRDD, prefetch: bool) -> Iterator[Any]:
+    """PySpark's own iterator over the RDD's own streams."""
+    given = Given(rdd if is_bare(rdd) else named(rdd))
+    streams: RDD[Any] = RDD(given.rdd._jrdd, rdd.ctx, given)
+    return given.records(streams.toLocalIterator(prefetch))
+
+
+class Given(Serializer):
+    """Reads partition by partition on the driver, and counts what the user took."""
+
+    def __init__(self, rdd: CapturedRDD) -> None:
+        self.rdd = rdd
+        self.count = 0
+        self._streams: list[tuple[int, Pieces]] = []
+        self._sink = rdd.session.nodes.register("sink", NAME, [rdd.node], alias=NAME)
+        self._filled = DriverSink(rdd.session, self._sink)
+        self._call_site = scope.call_site()
+        rdd.session.jobs.open_ends.append(self.tell)
+
+    def load_stream(self, stream: Any) -> Iterable[Any]:
+        """The next partition's records; those of the ones before have all been given."""
+        records: Any = self.rdd._jrdd_deserializer.load_stream(stream)
+        if self.rdd.spaces is None:
+            pieces = records.pieces
+        else:
+            pieces = Pieces()
+            pieces.add(0, space_of_split(self.rdd.spaces, len(self._streams)), 0)
+        self._streams.append((self.count, pieces))
+        return records  # type: ignore[no-any-return]
+
+    def records(self, records: Iterator[Any]) -> Iterator[Any]:
+        """The records, counted as they are given."""
+        session = self.rdd.session
+        try:
+            with errors_of_the_driver(self.rdd):
+                for record in self._filled.given(records):
+                    self.count += 1
+                    yield record
+        except GeneratorExit:
+            self.tell()
+            raise
+        except Exception as problem:
+            session.jobs.note_failure(NAME, self._sink, problem)
+            raise
+        self.tell()
+        session.commits.drain()
+
+    def tell(self) -> None:
+        """Tell what has been given; once, and not behind the end of the session."""
+        session = self.rdd.session
+        if self.tell in session.jobs.open_ends:
+            session.jobs.open_ends.remove(self.tell)
+            pieces = self._pieces()
+            session.jobs.tell(lambda: self._filled.finish(pieces, range(self.count)))
+            session.jobs.note_later(NAME, self._sink, self._call_site)
+
+    def _pieces(self) -> Pieces:
+        found = Pieces()
+        for start, pieces in self._streams:
+            for piece in zip(pieces.starts, pieces.spaces, pieces.bases, strict=True):
+                found.add(start + piece[0], *piece[1:])
+        return found

@@ -1,0 +1,68 @@
+"""Methods of SparkContext that take RDDs, with lineage. Each takes PySpark's own arguments after the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pyspark import RDD
+
+from lineage_emitter import scope
+from lineage_emitter.driver import shuffles
+from lineage_emitter.driver.actions import under_way
+from lineage_emitter.driver.fitness import can_run, uncaptured
+from lineage_emitter.driver.rdd import LineageRDD, adopt
+from lineage_emitter.driver.sources import stock
+from lineage_emitter.program.recipes import Call, note
+from lineage_emitter.session.session import Session
+from lineage_emitter.worker.operators import Borrow, Lend
+
+
+def run_job(
+    session: Session,
+    /,
+    rdd: RDD[Any],
+    partitionFunc: Callable[[Iterable[Any]], Iterable[Any]],
+    partitions: Sequence[int] | None = None,
+    allowLocal: bool = False,
+) -> list[Any]:
+    """``SparkContext.runJob``: each record that the function takes is an item of the sink."""
+    if not can_run(session):
+        return list(
+            stock("runJob")(session.sc, uncaptured(rdd), partitionFunc, partitions, allowLocal)
+        )
+    with scope.operator("runJob"):
+        captured = adopt(rdd, session)
+        sink = session.nodes.register("sink", "runJob", [captured.node], alias="runJob")
+        if isinstance(partitions, Iterable):
+            partitions = list(partitions)
+        several = partitions is not None and len(set(partitions)) < len(partitions)
+        lend = Lend(sink.detail, each_run=several)
+        lent = captured.pipe_function(lend, True, sink).ending(session.sc.serializer)
+        with under_way(captured, "runJob", sink, partitions):
+            run = stock("runJob")
+            found = run(session.sc, lent, Borrow(partitionFunc), partitions, allowLocal)
+            return list(found)
+
+
+def union(session: Session, /, rdds: Sequence[RDD[Any]]) -> RDD[Any]:
+    """A captured ``SparkContext.union``."""
+    if session.executors.unfit:
+        return stock("union")(session.sc, uncaptured(list(rdds)))  # type: ignore[no-any-return]
+    with scope.operator("union"):
+        captured = [adopt(rdd, session) for rdd in rdds]
+        united = captured[0] if len(captured) == 1 else shuffles.union(captured)
+    note(united, Call("union", _unite, (list(rdds),)))
+    return united
+
+
+def _unite(rdds: list[RDD[Any]]) -> RDD[Any]:
+    captured = [rdd for rdd in rdds if isinstance(rdd, LineageRDD)]
+    if captured:
+        return union(captured[0].session, rdds)
+    with scope.suspended():
+        return rdds[0].ctx.union(rdds)
+
+
+OF_RDDS: dict[str, Callable[..., Any]] = {"union": union, "runJob": run_job}
+"""Methods of SparkContext that take RDDs."""

@@ -1,0 +1,43 @@
+"""Saves of plain RDDs in a program that chooses by a LineageContext what is captured: it left them out.
+
+So they are no writes that nobody saw. Under ``lineage run`` everything is to be captured, and this is not installed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark import RDD, SparkContext
+
+from lineage_emitter.driver.saving import SAVES
+
+if TYPE_CHECKING:
+    from lineage_emitter.session.session import Session
+
+_installed = False
+
+
+def install(session_of: Callable[[SparkContext], Session | None]) -> None:
+    """Let saves of PySpark's own RDDs count as seen, from now on; a second call changes nothing."""
+    global _installed  # noqa: PLW0603 - PySpark's classes are the process's, too
+    if _installed or hasattr(SparkContext.textFile, "lineage_stock"):
+        return
+    _installed = True
+    for name in ("saveAsTextFile", *SAVES):
+        setattr(RDD, name, _seen(getattr(RDD, name), session_of))
+
+
+def _seen(
+    stock: Callable[..., Any], session_of: Callable[[SparkContext], Session | None]
+) -> Callable[..., Any]:
+    @functools.wraps(stock)
+    def method(self: RDD[Any], *given: Any, **named: Any) -> Any:
+        session = session_of(self.ctx)
+        if session is None:
+            return stock(self, *given, **named)
+        with session.recorded():
+            return stock(self, *given, **named)
+
+    return method

@@ -1,0 +1,249 @@
+"""Captured RDDs: PySpark RDDs in every respect, whose operators also note lineage.
+
+Public operators are PySpark's own compositions of the primitives that are captured (:mod:`lineage_emitter.driver.captured`),
+recognised by name where a whole-partition function works record by record. What a method does for itself stands in
+one of the classes that :class:`LineageRDD` is put together from; the rest is in the tables below.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from pyspark import RDD
+
+from lineage_emitter import scope
+from lineage_emitter.driver import actions, saving
+from lineage_emitter.driver.between_partitions import BetweenPartitions
+from lineage_emitter.driver.captured import (
+    PipedRDD,
+    is_stock_call,
+    nodes_of,
+    stock_call,
+    unknown_source,
+)
+from lineage_emitter.driver.fitness import where_it_can_run
+from lineage_emitter.driver.to_frame import RowSteps
+from lineage_emitter.driver.with_actions import WithActions
+from lineage_emitter.driver.within_partitions import WithinPartitions
+from lineage_emitter.program.recipes import noted
+from lineage_emitter.program.tracing import TracedItems, lineage_of
+from lineage_emitter.program.waiting import LINKED_S
+from lineage_emitter.pyspark_parts import PipelinedRDD
+from lineage_emitter.session.nodes import Node
+from lineage_emitter.session.session import Session
+from lineage_emitter.worker.by_record import Map
+from lineage_emitter.worker.operators import Read
+from lineage_emitter.worker.spaces import Spaces
+
+MAKES_FRAMES = "pyspark.sql.session._create_dataframe"
+"""What ``toDF`` and ``createDataFrame`` come to: it maps the RDD first of all."""
+
+
+class LineageRDD(WithinPartitions, BetweenPartitions, WithActions):
+    """An RDD whose operators note lineage. Made by sources, unions and repartitions."""
+
+    @classmethod
+    def wrap(
+        cls,
+        rdd: RDD[Any],
+        session: Session,
+        node: Node,
+        spaces: Spaces,
+        *,
+        batched: int = 0,
+        deserializer: Any = None,
+    ) -> LineageRDD:
+        """A captured RDD over the JVM side of a plain one.
+
+        A plain RDD that PySpark would pipeline stays pipelined: its function goes on in front.
+        """
+        if isinstance(rdd, PipelinedRDD) and rdd._is_pipelinable() and spaces is not None:
+            read = node.detail.around(Read(session.config, node.name, spaces))
+            renamed = session.nodes.register("operator", "named", [node])
+            piped = LineagePipelinedRDD(rdd, read, True, session, renamed)
+            return piped.of_source(rdd, spaces)
+        found = cls(rdd._jrdd, rdd.ctx, deserializer or rdd._jrdd_deserializer)
+        found.partitioner = rdd.partitioner
+        found.session, found.node, found.spaces, found.batched = session, node, spaces, batched
+        return found.of_source(rdd, spaces)
+
+    def piped(
+        self, prev: RDD[Any], function: Any, preserves: bool, node: Node
+    ) -> LineagePipelinedRDD:
+        """See :meth:`CapturedRDD.piped`."""
+        return LineagePipelinedRDD(prev, function, preserves, self.session, node)
+
+    def wrapped(
+        self,
+        plain: RDD[Any],
+        node: Node,
+        spaces: Spaces,
+        *,
+        batched: int = 0,
+        deserializer: Any = None,
+    ) -> LineageRDD:
+        """See :meth:`CapturedRDD.wrapped`."""
+        return LineageRDD.wrap(
+            plain, self.session, node, spaces, batched=batched, deserializer=deserializer
+        )
+
+    def map(self, f: Callable[[Any], Any], preservesPartitioning: bool = False) -> RDD[Any]:
+        """PySpark's own, with one call less a record; a first step where it makes a DataFrame."""
+        if not scope.is_suspended() and scope.called_from_pyspark() == MAKES_FRAMES:
+            return FrameInput(self, Map(f), preservesPartitioning, self.session, self.node)
+        return self._by_record("map", Map, f, preservesPartitioning)
+
+    def getLineage(self, *, timeout_s: float = LINKED_S) -> TracedItems:
+        """Where the records of this RDD came from and went to, as Titian's ``getLineage``.
+
+        The first call runs the RDD once, to number its records, and keeps them on the disks of
+        the executors; what Spark holds already (shuffles, caches) is not computed again. Of a
+        source nothing is run. ``timeout_s``: how long a question waits for the store where the
+        lineage goes over Kafka.
+
+        Raises:
+            TracingError: capture has ended.
+            NotLinkedError: the store did not have the lineage in time.
+        """
+        return lineage_of(self, timeout_s)
+
+
+class LineagePipelinedRDD(LineageRDD, PipedRDD):
+    """A captured RDD that PySpark pipelines."""
+
+
+class FrameInput(RowSteps, LineagePipelinedRDD):
+    """Rows on their way into a DataFrame."""
+
+
+def adopt(rdd: RDD[Any], session: Session) -> LineageRDD:
+    """A captured RDD for one that is not: its records are an unknown source.
+
+    Raises:
+        UnsupportedOperatorError: settings say to refuse.
+    """
+    if isinstance(rdd, LineageRDD) and rdd.session is session:
+        return rdd
+    node = unknown_source(session, rdd)
+    return LineageRDD.wrap(rdd, session, node, node.name)
+
+
+BY_RECORD = ("flatMapValues", "keyBy", "keys", "values", "sample", "sampleByKey", "randomSplit",
+             "zipWithUniqueId")  # fmt: skip
+COMPOSED = ("reduceByKey", "foldByKey", "aggregateByKey", "groupBy", "distinct", "sortBy",
+            "repartition", "mapPartitions", "mapPartitionsWithSplit", "first", "isEmpty",
+            "collectAsMap", "countByKey", "mean", "variance", "stdev", "sampleVariance",
+            "sampleStdev", "__add__")  # fmt: skip
+OF_TWO = ("cogroup", "groupWith", "intersection", "subtract")
+"""Composed, of this RDD and others."""
+ABSORBING = ("count", "reduce", "fold", "aggregate", "treeReduce", "treeAggregate", "sum", "stats",
+             "histogram", "countByValue", "countApprox", "sumApprox", "meanApprox",
+             "countApproxDistinct", "reduceByKeyLocally")  # fmt: skip
+"""Actions with one result, which depends on every record."""
+UNTOUCHED = frozenset(
+    ("id", "context", "name", "setName", "getNumPartitions", "getStorageLevel", "toDebugString",
+     "isCheckpointed", "isLocallyCheckpointed", "getCheckpointFile", "cache", "persist",
+     "unpersist", "checkpoint", "localCheckpoint", "getResourceProfile", "cleanShuffleDependencies", "withResources")
+)  # fmt: skip
+
+
+def _method(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """PySpark's own method, or ``run(rdd, method, ...)`` where the user calls it on a captured RDD."""
+
+    @functools.wraps(getattr(RDD, name))
+    def method(self: LineageRDD, /, *arguments: Any, **named: Any) -> Any:
+        # looked up now: a SparkSession gives RDD.toDF its body when it is made
+        stock = getattr(RDD, name)
+        if is_stock_call(self, name):
+            return stock_call(stock, self, *arguments, **named)
+        return run(self, stock, *arguments, **named)
+
+    return method
+
+
+def _recognised(name: str, by_record: bool | None) -> Callable[..., Any]:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        with scope.operator(name, by_record):
+            return stock(rdd, *arguments, **named)
+
+    return _method(name, run)
+
+
+def _of_two(name: str) -> Callable[..., Any]:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        def captured(argument: Any) -> Any:
+            return adopt(argument, rdd.session) if isinstance(argument, RDD) else argument
+
+        with scope.operator(name):
+            others = {key: captured(argument) for key, argument in named.items()}
+            return stock(rdd, *map(captured, arguments), **others)
+
+    return _method(name, run)
+
+
+def _absorbing(name: str) -> Callable[..., Any]:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        with scope.operator(name):
+            return actions.absorb(rdd, name, stock, *arguments, **named)
+
+    return _method(name, run)
+
+
+def _saving(name: str) -> Callable[..., Any]:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
+        with scope.operator(name):
+            saving.save(rdd, name, stock, *arguments, **named)
+
+    return _method(name, run)
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def run(rdd: LineageRDD, stock: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        node = rdd.session.nodes.refuse(
+            f"RDD.{name}",
+            "this version does not capture it",
+            "compose it of captured operators, or set "
+            "spark.lineage.unsupported=continue to go on without lineage from here",
+            nodes_of(rdd.session, (rdd, *arguments, *named.values())),
+        )
+        result = stock_call(stock, rdd, *arguments, **named)
+        if node is not None and isinstance(result, RDD):
+            result.lineage_unknown = node  # type: ignore[attr-defined]
+        return result
+
+    method = _method(name, run)
+    method.refused = True  # type: ignore[attr-defined]
+    return method
+
+
+def _own(name: str) -> Any:
+    """What captured RDDs have of their own by a name; None: what all RDDs have."""
+    found = inspect.getattr_static(LineageRDD, name, None)
+    return None if found is inspect.getattr_static(RDD, name, None) else found
+
+
+def _install() -> None:
+    for name in BY_RECORD:
+        setattr(LineageRDD, name, _recognised(name, True))
+    for name in COMPOSED:
+        setattr(LineageRDD, name, _recognised(name, None))
+    for name in OF_TWO:
+        setattr(LineageRDD, name, _of_two(name))
+    for name in ABSORBING:
+        setattr(LineageRDD, name, _absorbing(name))
+    for name in saving.SAVES:
+        setattr(LineageRDD, name, _saving(name))
+    public = [name for name in dir(RDD) if not name.startswith("_")]
+    for name in public:
+        if _own(name) is None and name not in UNTOUCHED and callable(getattr(RDD, name)):
+            setattr(LineageRDD, name, _refused(name))
+    for name in (*public, "__add__"):
+        method = _own(name)
+        if inspect.isfunction(method):
+            setattr(LineageRDD, name, where_it_can_run(name, noted(name, method)))
+
+
+_install()

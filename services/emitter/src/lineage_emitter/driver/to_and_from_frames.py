@@ -1,0 +1,124 @@
+"""Between RDDs and DataFrames; streams are unknown.
+
+``toDF`` and ``createDataFrame`` are in :mod:`lineage_emitter.driver.to_frame`, what ``DataFrame.rdd`` gives in
+:mod:`lineage_emitter.driver.frame_records`.
+What DataFrames do by themselves is noted by recipes: see :mod:`lineage_emitter.dataframes`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark import RDD
+
+from lineage_core.recipe.document import TO_RDD
+from lineage_emitter import scope
+from lineage_emitter.dataframes import hooks
+from lineage_emitter.dataframes.in_program import is_of_an_answer
+from lineage_emitter.dataframes.kept import NOT_KEPT
+from lineage_emitter.driver.captured import nodes_of
+from lineage_emitter.pyspark_parts import frame_class
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from lineage_emitter.session.session import Session
+
+_KEPT = "_lineage_rdd"
+READER_SOURCES = ("load", "csv", "json", "parquet", "orc", "text", "jdbc", "table", "xml")
+
+
+def notice_dataframes(active_session: Callable[[], Session | None]) -> None:
+    """Notice DataFrame work; streams, and RDDs that become DataFrames, are noted as unknown."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.readwriter import DataFrameReader
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    hooks.install(active_session)
+    for owner, label, names in (
+        (DataFrameReader, "DataFrameReader", READER_SOURCES),
+        (DataStreamWriter, "DataStreamWriter", ("start", "toTable")),
+        (SparkSession, "SparkSession", ("createDataFrame", "table")),
+    ):
+        for name in names:
+            stock = owner.__dict__.get(name)
+            if stock is not None:
+                setattr(owner, name, _noticing(stock, f"{label}.{name}", active_session))
+    frame = frame_class()
+    frame.rdd = _rdd(frame.__dict__["rdd"], active_session)
+
+
+def notice_streams(session_of: Callable[[SparkContext], Session | None]) -> None:
+    """Note every stream of RDDs as unknown."""
+    from pyspark.streaming import StreamingContext
+
+    stock = StreamingContext.start
+
+    @functools.wraps(stock)
+    def start(self: StreamingContext) -> None:
+        session = session_of(self.sparkContext)
+        if session is not None:
+            session.nodes.unknown(
+                "StreamingContext.start", "this version does not capture streams", ()
+            )
+        with contextlib.nullcontext() if session is None else session.recorded(lasting=True):
+            stock(self)
+
+    StreamingContext.start = start  # type: ignore[method-assign]
+
+
+def _noticing(stock: Any, what: str, active_session: Callable[[], Session | None]) -> Any:
+    @functools.wraps(stock)
+    def method(self: Any, *arguments: Any, **named: Any) -> Any:
+        # Whatever such a method calls in turn is suspended, so this is the outermost one: the
+        # user's, or of a part of PySpark that works on DataFrames (pandas on Spark).
+        session = None if scope.is_suspended() else active_session()
+        if session is None:
+            with scope.suspended():
+                return stock(self, *arguments, **named)
+        given = (*arguments, *named.values())
+        if what.endswith("createDataFrame") and nodes_of(session, given):
+            return stock(self, *arguments, **named)
+        streams = what.startswith("DataStreamWriter")
+        if streams:
+            session.nodes.unknown(what, "this version does not capture streams", ())
+        elif any(isinstance(one, RDD) for one in given):
+            session.nodes.unknown(what, NOT_KEPT, nodes_of(session, given))
+        try:
+            with session.recorded(writes=streams, lasting=True), scope.suspended():
+                return stock(self, *arguments, **named)
+        finally:
+            session.jobs.note_lazy()
+
+    return method
+
+
+def _rdd(stock: Any, active_session: Callable[[], Session | None]) -> property:
+    """``DataFrame.rdd``: one captured RDD over PySpark's own, which it keeps, too."""
+
+    # A cached property since 4.0.
+    @functools.wraps(getattr(stock, "func", None) or stock.fget)
+    def rdd(self: Any) -> Any:
+        plainly = scope.is_suspended() or is_of_an_answer(self)
+        session = None if plainly else active_session()
+        caller = scope.called_from_pyspark()
+        if session is None or caller:
+            with scope.suspended():
+                plain = stock.__get__(self)
+            if session is not None:
+                session.jobs.note_lazy()
+                session.nodes.unknown(TO_RDD, "PySpark reads the rows by itself", ())
+            return plain
+        kept = self.__dict__.get(_KEPT)
+        if kept is None or kept.session is not session:
+            # What RDDs need is loaded by programs that use them.
+            from lineage_emitter.driver.frame_records import frame_rows
+
+            kept = self.__dict__[_KEPT] = frame_rows(session, self, stock.__get__)
+        session.jobs.note_lazy()
+        return kept
+
+    return property(rdd)

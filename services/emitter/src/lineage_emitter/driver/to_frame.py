@@ -1,0 +1,90 @@
+"""``toDF`` and ``createDataFrame``: a captured RDD hands its records to a DataFrame.
+
+PySpark maps the RDD to rows in a few steps, perhaps looks at some records for their types, and
+hands the rows to the JVM, which reads them when an action on the DataFrame does, if ever, and
+however often. So each run's rows are items of their own, and their tasks' commits count whenever
+they come. The rows are kept (:mod:`lineage_emitter.worker.keeping`), so that recipes of the DataFrame can name them;
+where they can't be, what the DataFrame does with them is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark import RDD
+from pyspark.serializers import AutoBatchedSerializer, CPickleSerializer
+from pyspark.sql.types import StructType
+
+from lineage_emitter import scope
+from lineage_emitter.dataframes import kept
+from lineage_emitter.dataframes.kept import NOT_KEPT, KeptRows, keeping_of
+from lineage_emitter.driver.captured import PipedRDD
+from lineage_emitter.errors import UnkeptError
+from lineage_emitter.session.nodes import Node
+from lineage_emitter.worker.by_record import Map
+from lineage_emitter.worker.keeping import Keep
+from lineage_emitter.worker.operators import Collect
+
+
+class RowSteps(PipedRDD):
+    """Rows on their way into a DataFrame. PySpark's own looks at them stay out of the graph."""
+
+    struct: StructType | None = None
+    """The rows' type, at the last step."""
+
+    def map(self, f: Callable[[Any], Any], preservesPartitioning: bool = False) -> RDD[Any]:
+        """One more step; the last one puts rows into the form that their type has within Spark."""
+        step = type(self)(self, Map(f), preservesPartitioning, self.session, self.node)
+        of = getattr(f, "__self__", None)
+        step.struct = of if isinstance(of, StructType) else None
+        return step
+
+    def _to_java_object_rdd(self) -> Any:
+        """The last step: each row that the JVM takes is an item of the sink."""
+        session = self.session
+        with scope.operator("toDF"):
+            sink = session.nodes.register("sink", "toDF", [self.node], alias="toDF")
+            take: Collect = Collect(sink.detail, each_run=True)
+            unkept = ""
+            try:
+                rows = self._kept(sink)
+            except UnkeptError as problem:
+                unkept = f"{NOT_KEPT}: {problem}"
+            else:
+                take = Keep(sink.detail, rows.keeping)
+                session.kept.keep(rows)
+                kept.begin(rows)
+            taken = self.pipe_function(take, True, sink)
+            taken.ending(AutoBatchedSerializer(CPickleSerializer()))
+            session.jobs.begin_lazy("toDF", sink)
+            with scope.suspended():
+                handed = RDD._to_java_object_rdd(taken)
+        if unkept:
+            session.nodes.unknown("DataFrame", unkept, [sink])
+        return handed
+
+    def _kept(self, sink: Node) -> KeptRows:
+        """The rows, which are to be kept.
+
+        Raises:
+            UnkeptError: they are not.
+        """
+        if self.struct is None:
+            raise UnkeptError("their type is not known")
+        partitions = self.getNumPartitions()
+        keeping = keeping_of(self.session, sink.name, self.struct, partitions)
+        return KeptRows(sink, sink.name, keeping, partitions)
+
+
+def _plainly(name: str) -> Callable[..., Any]:
+    def method(self: RowSteps, *arguments: Any, **named: Any) -> Any:
+        with scope.suspended():
+            return getattr(RDD, name)(self, *arguments, **named)
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("first", "take", "sample", "reduce"):
+    setattr(RowSteps, _name, _plainly(_name))

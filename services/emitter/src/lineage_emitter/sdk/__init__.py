@@ -1,0 +1,1 @@
+"""The API by which any program or engine tells its lineage."""

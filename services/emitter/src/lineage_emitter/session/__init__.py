@@ -1,0 +1,1 @@
+"""Capture of one SparkContext: its parts, and its beginning and end."""

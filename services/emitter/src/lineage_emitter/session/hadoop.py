@@ -1,0 +1,210 @@
+"""What the driver asks Spark's JVM about files: the splits of a source, the files of a sink."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import is_instance_of
+
+from lineage_core.contract.graph import Unit
+from lineage_core.contract.message import RecordSplit, RecordSplits, SinkFile, Split, Splits
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from lineage_core.contract.graph import SplitRecord
+
+_PART = re.compile(r"part-(?:[a-z]-)?(\d+)")
+_OLD_RDD, _NEW_RDD = "org.apache.spark.rdd.HadoopRDD", "org.apache.spark.rdd.NewHadoopRDD"
+_OLD, _NEW = "org.apache.hadoop.mapred", "org.apache.hadoop.mapreduce.lib.input"
+_FOLDERS_IN = ("mapreduce.input.fileinputformat.inputdir", "mapred.input.dir")
+_FOLDERS_OUT = ("mapreduce.output.fileoutputformat.outputdir", "mapred.output.dir")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileSource:
+    """A source that reads files through Hadoop.
+
+    ``jrdd``: the Java RDD. ``unit``: what a record is of its file. ``record_bytes``: the length of
+    each where all are equally long, else 0.
+    """
+
+    jrdd: Any
+    unit: Unit = "line"
+    record_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A range of a file that a partition reads; ``row``: its place among those of the partition."""
+
+    partition: int
+    row: int
+    path: Any
+    start: int
+    length: int
+
+
+def splits_of(
+    sc: SparkContext, app: str, node: str, source: FileSource
+) -> Splits | RecordSplits | None:
+    """Files and byte ranges of the partitions of a source.
+
+    None where partitions are no ranges of files, or records can't be told apart by file: the
+    source is a table, say, or a partition holds records of several files.
+
+    Raises:
+        py4j.protocol.Py4JError: the files can't be looked at.
+    """
+    pieces = list(_pieces(sc, source.jrdd.rdd()))
+    if source.unit != "file" and len({piece.partition for piece in pieces}) < len(pieces):
+        return None
+    states = _States(sc)
+    if source.unit == "line":
+        return Splits(app=app, node=node, splits=tuple(_text(piece, states) for piece in pieces))
+    splits = tuple(_records(piece, states, source.record_bytes) for piece in pieces)
+    if not splits:
+        return None
+    return RecordSplits(app=app, node=node, whole=source.unit == "file", splits=splits)
+
+
+def pinned(sc: SparkContext, source: FileSource) -> FileSource:
+    """The same source, whose Java RDD reads the files itself."""
+    return replace(source, jrdd=_reading(sc, source.jrdd.rdd()).toJavaRDD())
+
+
+def _reading(sc: SparkContext, rdd: Any) -> Any:
+    """The RDD that reads: Spark maps what Hadoop reads, partition by partition."""
+    while not any(is_instance_of(sc._gateway, rdd, name) for name in (_OLD_RDD, _NEW_RDD)):
+        rdd = rdd.dependencies().apply(0).rdd()
+    return rdd
+
+
+def _pieces(sc: SparkContext, rdd: Any) -> Iterator[_Piece]:
+    def is_a(one: Any, name: str) -> bool:
+        return bool(is_instance_of(sc._gateway, one, name))
+
+    rdd = _reading(sc, rdd)
+    new = is_a(rdd, _NEW_RDD)
+    for index, partition in enumerate(rdd.partitions()):
+        split = (partition.serializableHadoopSplit() if new else partition.inputSplit()).value()
+        if is_a(split, f"{_NEW}.CombineFileSplit"):
+            ranges = zip(split.getPaths(), split.getStartOffsets(), split.getLengths(), strict=True)
+            for row, (path, start, length) in enumerate(ranges):
+                yield _Piece(index, row, path, start, length)
+        elif is_a(split, f"{_OLD}.FileSplit") or is_a(split, f"{_NEW}.FileSplit"):
+            yield _Piece(index, 0, split.getPath(), split.getStart(), split.getLength())
+
+
+class _States:
+    """Sizes and times of files, each asked for once."""
+
+    def __init__(self, sc: SparkContext) -> None:
+        self._configuration = sc._jsc.hadoopConfiguration()
+        self._known: dict[str, dict[str, Any]] = {}
+
+    def of(self, path: Any) -> dict[str, Any]:
+        """``path`` as text, ``file_size`` in bytes, ``mtime`` in unix seconds."""
+        name = path.toString()
+        if name not in self._known:
+            status = path.getFileSystem(self._configuration).getFileStatus(path)
+            mtime = status.getModificationTime() / 1000
+            self._known[name] = {"path": name, "file_size": status.getLen(), "mtime": mtime}
+        return self._known[name]
+
+
+def _text(piece: _Piece, states: _States) -> Split:
+    state = states.of(piece.path)
+    return Split(
+        partition=piece.partition,
+        start=piece.start,
+        length=piece.length,
+        compressed=is_compressed(state["path"]),
+        **state,
+    )
+
+
+def _records(piece: _Piece, states: _States, record_bytes: int) -> RecordSplit:
+    return RecordSplit(
+        partition=piece.partition,
+        row=piece.row,
+        start=piece.start,
+        length=piece.length,
+        first=piece.start // record_bytes if record_bytes else None,
+        **states.of(piece.path),
+    )
+
+
+def is_compressed(path: str) -> bool:
+    """Whether Hadoop would read the file through a codec, by its extension."""
+    return path.endswith((".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate"))
+
+
+def reads_files(sc: SparkContext, input_format: str) -> bool:
+    """Whether an ``InputFormat`` is one of files.
+
+    These give the same records in the same order each time that a split is read; a table need not.
+    """
+    assert sc._jvm is not None
+    loader = sc._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    found = loader.loadClass(input_format)
+    return any(
+        loader.loadClass(f"{package}.FileInputFormat").isAssignableFrom(found)
+        for package in (_OLD, _NEW)
+    )
+
+
+def folder_in(conf: Mapping[str, str] | None) -> str | None:
+    """The folder that a Hadoop configuration says to read."""
+    return _first(conf, _FOLDERS_IN)
+
+
+def folder_out(conf: Mapping[str, str] | None) -> str | None:
+    """The folder that a Hadoop configuration says to write."""
+    return _first(conf, _FOLDERS_OUT)
+
+
+def _first(conf: Mapping[str, str] | None, keys: tuple[str, ...]) -> str | None:
+    return next((conf[key] for key in keys if key in conf), None) if conf else None
+
+
+def sink_files(sc: SparkContext, folder: str) -> list[SinkFile]:
+    """The part files that Spark committed under ``folder``."""
+    assert sc._jvm is not None
+    path = sc._jvm.org.apache.hadoop.fs.Path(folder)
+    file_system = path.getFileSystem(sc._jsc.hadoopConfiguration())
+    files: list[SinkFile] = []
+    if not file_system.exists(path):
+        # An output format may write elsewhere.
+        return files
+    for status in file_system.listStatus(path):
+        part = _PART.match(status.getPath().getName())
+        if part is not None and status.isFile():
+            files.append(
+                SinkFile(
+                    partition=int(part[1]),
+                    path=status.getPath().toString(),
+                    size=status.getLen(),
+                    mtime=status.getModificationTime() / 1000,
+                )
+            )
+    return sorted(files, key=lambda file: file.partition)
+
+
+def changed_file(sc: SparkContext, splits: Iterable[SplitRecord]) -> str | None:
+    """The first file of some splits that is not any more as it was when it was read; None: all are."""
+    assert sc._jvm is not None
+    configuration = sc._jsc.hadoopConfiguration()
+    for name, split in {split.path: split for split in splits}.items():
+        path = sc._jvm.org.apache.hadoop.fs.Path(name)
+        file_system = path.getFileSystem(configuration)
+        if not file_system.exists(path):
+            return name
+        status = file_system.getFileStatus(path)
+        state = (status.getLen(), status.getModificationTime() / 1000)
+        if state != (split.file_size, split.mtime):
+            return name
+    return None

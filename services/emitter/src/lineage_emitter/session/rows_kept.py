@@ -1,0 +1,33 @@
+"""The rows that a session keeps for DataFrames: each as :class:`lineage_emitter.dataframes.kept.KeptRows`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lineage_core.recipe.document import Source
+    from lineage_emitter.dataframes.kept import Fact, KeptRows
+
+
+class RowsKept:
+    """Rows that DataFrames are made of, by name; those of a sink by its own."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, KeptRows] = {}
+
+    def keep(self, rows: KeptRows) -> None:
+        """Hear what tasks say of rows that are kept."""
+        self._by_name[rows.name] = rows
+
+    def of(self, source: Source) -> KeptRows | None:
+        """The kept rows that a recipe's source is; None: it is another one."""
+        return next((one for one in self._by_name.values() if one.path == source.name), None)
+
+    def ran(self, name: str, partition: int, fact: Fact) -> None:
+        """A task has read a partition; ``fact``: what its end marker says of the rows."""
+        self._by_name[name].ran(partition, fact)
+
+    def close(self) -> None:
+        """Remove what no recipe names."""
+        for rows in self._by_name.values():
+            rows.close()
