@@ -43,7 +43,7 @@ def start_spark(
         else:
             settings |= {**QUIET, "spark.sql.warehouse.dir": str(folder)}
             if master.startswith("local"):
-                settings |= dict.fromkeys(LOCAL, "127.0.0.1")
+                settings |= LOCAL
             sandbox = starting.prepare(master, roots)
         if sandbox is not None:
             settings |= sandbox.settings()
@@ -107,5 +107,10 @@ QUIET = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-LOCAL = ("spark.driver.bindAddress", "spark.driver.host")
-"""Settings by which a Spark of this machine listens to this machine alone."""
+LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # Its ports give rows and take Java's objects: other users reach them. Spark makes a secret for each start.
+    "spark.authenticate": "true",
+}
+"""Settings by which a Spark of this machine listens to itself alone."""
