@@ -31,9 +31,9 @@ from benchmarks.tpc import SETTINGS, queries
 from benchmarks.workloads.cities import orders_by_city
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.spark.own_spark import start_spark
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_emitter import autorun
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.sqlite.store import SqliteStore
 
@@ -112,12 +112,12 @@ class Jobs:
         lineage = self.home / job / "lineage"
         store = SqliteStore(lineage / "lineage.db")
         try:
-            asker = Asker(store, RowReader(lineage / "index"))
+            asker = QueryEngine(store, RowReader(lineage / "index"))
             return [asker.ask(question).to_json() for question in self.questions]
         finally:
             store.close()
 
-    def _questions(self, job: str, way: Direction) -> list[Question]:
+    def _questions(self, job: str, way: Direction) -> list[TraceQuery]:
         """Rows of the output, or the lines of the input that a trace of these names."""
         rows = sample_rows(self.home / job / "out", self.setup["rows"])
         places = [place for place, _ in rows]
@@ -130,7 +130,7 @@ class Jobs:
                 for item in source["items"]
             }
             places = random.Random(SEED).sample(sorted(lines), min(len(lines), len(rows)))
-        return [Question(way, (place,), limit=LIMIT) for place in places]
+        return [TraceQuery(way, (place,), limit=LIMIT) for place in places]
 
     def check(self, name: str) -> Mapping[str, Any]:
         job, _, way = name.partition(": ")
@@ -197,7 +197,7 @@ class Frames:
     def run(self, name: str) -> None:
         recipe, row = self.kept[name]
         if row is not None:
-            self.traced = trace_back(self.spark, recipe, [row], there=True)
+            self.traced = trace_backward(self.spark, recipe, [row], there=True)
 
     def check(self, name: str) -> Mapping[str, Any]:
         if self.kept[name][1] is None:

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.pairs import RunError, Setup
 from benchmarks.witnesses import Lines, OutputRow
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.port import GraphStore
 
@@ -30,10 +30,10 @@ def witness_counts(
     """
     places = sample_rows(output, setup.workload.asked)
     expected = setup.workload.witnesses(setup.source, [row for _, row in places])
-    asker = Asker(store, RowReader(index))
+    asker = QueryEngine(store, RowReader(index))
     found, exact = [], []
     for place, _ in places:
-        question = Question(Direction.BACKWARD, (place,), app=app, texts=False)
+        question = TraceQuery(Direction.BACKWARD, (place,), app=app, texts=False)
         answer = asker.ask(question).to_json()
         found.append(_lines_in(answer))
         exact.append(bool(answer["exact"]))

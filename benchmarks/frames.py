@@ -119,14 +119,14 @@ def _traced(
     folder: Path,
     rows_max: int,
 ) -> dict[str, Any]:
-    from lineage_dataframes.trace.backward import trace_back
+    from lineage_dataframes.trace.backward import trace_backward
 
     reasons: list[str] = []
     found: dict[str, Any] = {"traces": [], "witnesses": []}
     places = sorted({n * (len(output) - 1) // max(1, rows_max - 1) for n in range(rows_max)})
     for place in places:
         row = tuple(output[place])
-        traced, taken = _timed(lambda row=row: trace_back(spark, recipe, [row], there=True))
+        traced, taken = _timed(lambda row=row: trace_backward(spark, recipe, [row], there=True))
         found["traces"].append(taken)
         found["witnesses"].append(traced.count)
         reasons += traced.reasons

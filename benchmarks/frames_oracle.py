@@ -18,7 +18,7 @@ from lineage_core.recipe.plan import Join, Node, Scan, inputs_of
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.sources.views import FILE, ROW, plain_name, view_name
 from lineage_dataframes.sources.witnesses import Witnesses
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.session import trace_session
 from lineage_emitter.dataframes.plans import recipe_of
 
@@ -79,7 +79,7 @@ def rebuilt_apart(
         plan.append(replace(node, source=len(sources)))
         sources.append(recipe.sources[node.source])
     apart = replace(recipe, sources=tuple(sources), plan=tuple(plan))
-    found = trace_back(spark, apart, [row], there=True)
+    found = trace_backward(spark, apart, [row], there=True)
     assert set(found.locations()) == set(witnesses.locations())
     session = trace_session(spark, apart)
     for place in range(len(sources)):
@@ -169,7 +169,7 @@ def check_rows(
     assert same_rows(output, rebuilt(spark, recipe))
     traced = []
     for place in range(len(output)) if rows is None else rows:
-        witnesses = trace_back(spark, recipe, [output[place]])
+        witnesses = trace_backward(spark, recipe, [output[place]])
         tables.only(spark, witnesses, folder / str(place))
         again = spark.sql(query).collect()
         assert any(same(tuple(output[place]), tuple(row)) for row in again), (output[place], again)

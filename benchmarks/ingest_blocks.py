@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from lineage_core.codec.csv_codec import encode_csv
-from lineage_core.codec.record_batch import compress, pack_frame
+from lineage_core.codec.record_batch import compress, pack_record_batch
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
 from lineage_core.contract.block_header import header_of
@@ -278,7 +278,7 @@ class Spool:
                 csv = encode_csv(block)
                 self.csv_bytes += len(csv)
                 self.runs += len(block.in_first)
-                stream.write(pack_frame(header_of(block).to_json(), compress(csv)))
+                stream.write(pack_record_batch(header_of(block).to_json(), compress(csv)))
                 count += 1
         self.bytes += path.stat().st_size
         commit = Commit(

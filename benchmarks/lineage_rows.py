@@ -20,7 +20,7 @@ from lineage_core.contract.region import Region
 from lineage_core.contract.verdict import Verdict, judge
 from lineage_core.tracing.trace_result import Direction, TraceResult
 from lineage_core.tracing.tracer import Tracer
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore
@@ -139,8 +139,8 @@ def _texts(
     store: GraphStore, app: str, index: Path, rows: Sequence[tuple[str, int]]
 ) -> dict[str, Any]:
     """Times of traces with the text of each witness."""
-    fresh = _milliseconds(lambda: _ask(Asker(store, RowReader(index)), app, rows[0]))
-    asker = Asker(store, RowReader(index))
+    fresh = _milliseconds(lambda: _ask(QueryEngine(store, RowReader(index)), app, rows[0]))
+    asker = QueryEngine(store, RowReader(index))
     return {
         "texts_first_ms": round(fresh, 2),
         "texts": percentiles([_milliseconds(partial(_ask, asker, app, r)) for r in rows]),
@@ -173,8 +173,8 @@ def _back(tracer: Tracer, row: tuple[str, int]) -> TraceResult:
     return tracer.trace(Direction.BACKWARD, {space: Region.from_positions([position])})
 
 
-def _ask(asker: Asker, app: str, row: tuple[str, int]) -> object:
-    return asker.ask(Question(Direction.BACKWARD, (f"{row[0]}#{row[1]}",), app=app))
+def _ask(asker: QueryEngine, app: str, row: tuple[str, int]) -> object:
+    return asker.ask(TraceQuery(Direction.BACKWARD, (f"{row[0]}#{row[1]}",), app=app))
 
 
 def _milliseconds(work: Callable[[], object]) -> float:

@@ -34,7 +34,7 @@ from lineage.stack import supervisor
 from lineage.stack.ports import free_ports
 from lineage.stack.redis_server import Redis as RedisServer
 from lineage_core.codec.csv_codec import encode_csv
-from lineage_core.codec.record_batch import compress, pack_frame, read_frames
+from lineage_core.codec.record_batch import compress, pack_record_batch, read_record_batches
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.block_header import header_of
 from lineage_core.contract.dead_letter import Place
@@ -82,7 +82,7 @@ def spooled(folder: Path, options: argparse.Namespace) -> list[bytes]:
         message = parse_message(line)
         if isinstance(message, Commit):
             content = (folder / "blocks" / message.file).read_bytes()
-            frames = read_frames(io.BytesIO(content))
+            frames = read_record_batches(io.BytesIO(content))
             values += [content[frame.offset : frame.stop] for frame in frames]
             values.append(line)
         elif message.type == "end":
@@ -107,7 +107,9 @@ def shuffled(size: int) -> list[bytes]:
             in_space, out, ins, outs = columns
             block_id = BlockId(node, task, attempt, 0)
             block = FlowBlock(block_id, Relation.ROWS, in_space, out, ins, outs, app=APP)
-            values.append(pack_frame(header_of(block).to_json(), compress(encode_csv(block))))
+            values.append(
+                pack_record_batch(header_of(block).to_json(), compress(encode_csv(block)))
+            )
             commit = Commit(app=APP, node=node, partition=task, attempt=attempt, blocks=1)
             values.append(dump_message(commit).encode())
     return values

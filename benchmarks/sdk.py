@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.codec import one_core
 from lineage_core.codec.csv_codec import BlockHeader, decode_csv
-from lineage_core.codec.record_batch import decompress, read_frames
+from lineage_core.codec.record_batch import decompress, read_record_batches
 from lineage_core.contract.block import FlowBlock
 from lineage_emitter import LineageApi
 
@@ -176,7 +176,7 @@ def _measured(folder: Path, tell: Callable[[LineageApi], None], tasks: int) -> _
 
 def _blocks_in(file: Path) -> Iterator[FlowBlock]:
     with file.open("rb") as stream:
-        for frame in read_frames(stream):
+        for frame in read_record_batches(stream):
             yield decode_csv(decompress(frame.payload), BlockHeader.from_json(frame.header))
 
 

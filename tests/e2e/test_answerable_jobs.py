@@ -16,7 +16,7 @@ from lineage.main import app as command
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.trace.answerable import refusals
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_emitter import LineageContext
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE
@@ -78,10 +78,10 @@ def test_what_recipes_tell_is_what_traces_do(
         assert [one.partition(" ")[0] for one, _ in refused] == [operator] * bool(operator), name
         if operator:
             with pytest.raises(RefusedError) as problem:
-                trace_back(spark, recipe, [given[name][0]])
+                trace_backward(spark, recipe, [given[name][0]])
             assert str(problem.value) == refused[0][1]
         else:
-            assert trace_back(spark, recipe, [given[name][0]]).count
+            assert trace_backward(spark, recipe, [given[name][0]]).count
     code, verdict = verify(tmp_path, app)
     assert (code, verdict["received"], verdict["answerable"]) == (1, True, False)
     assert [one["operator"] for one in verdict["refusals"]] == [

@@ -23,7 +23,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import RowError
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS
 from lineage_query.answers import Answer
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_store.sqlite.store import SqliteStore
 from tests.support import jvm
 from tests.support.job_runs import CLI, run_captured, run_program, stored, write_job
@@ -72,7 +72,7 @@ def test_what_a_session_warms_up_by_ends_where_it_is_asked(
             return SparkSession(spark_context)
 
     class Long(StoredAccess):
-        def ask(self, question: Question) -> Answer:
+        def ask(self, question: TraceQuery) -> Answer:
             assert self._spark is not None
             with self._spark() as spark:
                 begun.set()
@@ -83,7 +83,7 @@ def test_what_a_session_warms_up_by_ends_where_it_is_asked(
             raise AssertionError("it came to its end")
 
     monkeypatch.setattr(process, "StoredAccess", Long)
-    question = Question(Direction.BACKWARD, ("out#0",))
+    question = TraceQuery(Direction.BACKWARD, ("out#0",))
     monkeypatch.setattr(process, "likely", lambda _: iter([question]))
     SqliteStore(tmp_path / "lineage.db").close()
     server = Server(f"sqlite:///{tmp_path / 'lineage.db'}", 0, Here())
@@ -117,10 +117,10 @@ def test_questions_share_a_session_that_ends_by_itself(
         return found
 
     with stored(tmp_path) as own:
-        back = own.ask(Question(Direction.BACKWARD, (str(output) + "#0",))).to_json()
-        forward = own.ask(Question(Direction.FORWARD, (str(tmp_path / line),))).to_json()
+        back = own.ask(TraceQuery(Direction.BACKWARD, (str(output) + "#0",))).to_json()
+        forward = own.ask(TraceQuery(Direction.FORWARD, (str(tmp_path / line),))).to_json()
         with pytest.raises(RowError) as refused:
-            own.ask(Question(Direction.BACKWARD, (f"{output}#9",)))
+            own.ask(TraceQuery(Direction.BACKWARD, (f"{output}#9",)))
     assert command("back", row) == (0, {**back, "from": [row]}, "")
     (session,) = sessions()
     java = psutil.Process(session["pid"]).children(recursive=True)
@@ -176,7 +176,7 @@ def test_a_run_leaves_a_session_that_is_warm_when_it_is_asked(
     assert "Oslo" not in log.read_text()
     (output,) = (tmp_path / "out").glob("part-*")
     with stored(tmp_path) as own:
-        back = own.ask(Question(Direction.BACKWARD, (f"{output}#0",))).to_json()
+        back = own.ask(TraceQuery(Direction.BACKWARD, (f"{output}#0",))).to_json()
     assert (
         json.loads(command("back", f"out/{output.name}#0", "--json"))["sources"] == back["sources"]
     )

@@ -11,7 +11,7 @@ from pyspark import RDD, SparkContext
 
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged
@@ -82,9 +82,9 @@ def test_rows_that_a_task_died_on_are_named(
         assert lc.textFile(str(source), 2).count() == 6
     with open_store(url) as store:
         crashes = [node.node for node in store.graph(lc.app).nodes() if node.op == "crash"]
-        asker = Asker(store, RowReader(tmp_path / "index"))
+        asker = QueryEngine(store, RowReader(tmp_path / "index"))
         answers = [
-            asker.ask(Question(Direction.BACKWARD, (f"{node}#0#0",), app=lc.app))
+            asker.ask(TraceQuery(Direction.BACKWARD, (f"{node}#0#0",), app=lc.app))
             for node in crashes
         ]
     found = [[item.text for group in one.groups for item in group.items] for one in answers]

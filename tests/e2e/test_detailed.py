@@ -16,7 +16,7 @@ from lineage_emitter import LineageContext
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.worker.join_by_key import KEY_REASON
 from lineage_query.answers import Answer
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged, lineage, run_captured, verify, write_job
@@ -43,8 +43,8 @@ def asked(
     folder: Path, app: str, place: str, to: str = "", direction: Direction = Direction.BACKWARD
 ) -> Answer:
     with open_store(f"sqlite:///{folder / STORE}") as store:
-        asker = Asker(store, RowReader(folder / "index"))
-        return asker.ask(Question(direction, (place,), app=app, until=to or None))
+        asker = QueryEngine(store, RowReader(folder / "index"))
+        return asker.ask(TraceQuery(direction, (place,), app=app, until=to or None))
 
 
 def shown(answer: Answer) -> list[str | None]:

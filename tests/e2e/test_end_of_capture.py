@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from lineage_core.contract.verdict import Verdict
 from lineage_emitter import LineageContext
-from lineage_emitter.dataframes import hooks, noting, plan_text, plans
+from lineage_emitter.dataframes import hooks, plan_text, plans, recorder
 from tests.support.job_runs import applications, judged, run_captured, write_job
 
 pytestmark = pytest.mark.e2e
@@ -121,7 +121,7 @@ def test_what_is_not_recorded_in_time_is_named(
 ) -> None:
     stuck = Gate(plans.recipe_of)
     monkeypatch.setattr(plans, "recipe_of", stuck)
-    monkeypatch.setattr(noting, "CLOSE_S", 0.1)
+    monkeypatch.setattr(recorder, "CLOSE_S", 0.1)
     context = capture()
     assert context.parallelize([1], 1).collect() == [1]
     assert spark.range(3).count() == 3
@@ -131,7 +131,7 @@ def test_what_is_not_recorded_in_time_is_named(
     assert not verdict.complete
     (reason,) = verdict.unknown
     assert reason.startswith("DataFrame.count at test_end_of_capture.py:")
-    assert noting.NOT_IN_TIME in reason
+    assert recorder.NOT_IN_TIME in reason
 
 
 def test_an_action_that_returns_while_capture_ends_is_named(
@@ -148,7 +148,7 @@ def test_an_action_that_returns_while_capture_ends_is_named(
     other.join(WAIT_S)
     verdict = judged(tmp_path, context.app)
     assert not verdict.complete
-    assert any(noting.UNDER_WAY in one for one in verdict.unknown), verdict.reasons
+    assert any(recorder.UNDER_WAY in one for one in verdict.unknown), verdict.reasons
 
 
 def looked_at(spark: SparkSession, folder: Path) -> None:

@@ -16,7 +16,7 @@ from lineage_core.recipe.document import Recipe
 from lineage_emitter import LineageContext
 from lineage_emitter.dataframes import plans
 from lineage_emitter.errors import CaptureFailedError
-from lineage_query.noted import NotedRowError
+from lineage_query.recipe_rows import RecipeRowError
 from lineage_store.url import open_store
 from tests.support.job_runs import (
     STORE,
@@ -177,7 +177,7 @@ def test_rows_of_frames_are_never_answered_by_looking_up(ran: Path) -> None:
         (f"{ran / 'in.txt'}:1", True),
         ("collect#0#0", False),
     ):
-        with pytest.raises(NotedRowError, match="traced by a query over the recipe") as refused:
+        with pytest.raises(RecipeRowError, match="traced by a query over the recipe") as refused:
             traced_items(ran, app, place, forward=forward)
         assert (refused.value.app, refused.value.place) == (app, place)
         assert set(refused.value.nodes) <= {node["node"] for node in graph(ran)["nodes"]}

@@ -25,7 +25,7 @@ from lineage_emitter import LineageContext
 from lineage_emitter.dataframes.naming import naming_columns
 from lineage_emitter.errors import ChoiceError, TracingError
 from lineage_query.answers import Answer
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, ask, judged
@@ -364,7 +364,7 @@ def test_where_no_spark_is_the_answer_ends_and_says_how_to_go_on(
         app = lc.app
     place = f"{tmp_path}/out/part-00000:1"
     with open_store(f"sqlite:///{tmp_path / STORE}") as store:
-        answer = Asker(store, RowReader()).ask(Question(Direction.BACKWARD, (place,)))
+        answer = QueryEngine(store, RowReader()).ask(TraceQuery(Direction.BACKWARD, (place,)))
         (frame,) = [node for node in store.graph(app).nodes() if node.kind == "frame"]
         recipe = Recipe.from_json(store.graph(app).recipe(frame.node) or "")
     (group,) = answer.groups

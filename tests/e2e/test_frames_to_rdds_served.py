@@ -23,7 +23,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import NotComputedError
 from lineage_emitter import LineageContext
 from lineage_query.answers import Answer
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.exports import Exported, Options
 from tests.support.api_server import readers, serving
 from tests.support.job_runs import STORE
@@ -113,7 +113,7 @@ def lines_of(answer: Answer, name: str) -> set[int]:
 
 
 def ask(access: Access, place: str, **more: Any) -> Answer:
-    return access.ask(Question(Direction.BACKWARD, (place,), **more))
+    return access.ask(TraceQuery(Direction.BACKWARD, (place,), **more))
 
 
 def got(answer: httpx.Response, status: int = 200) -> Any:
@@ -213,7 +213,7 @@ def exported(
     url: str, place: str, name: str, folder: Path, *, way: bool = False
 ) -> tuple[Exported, bytes]:
     file = folder / "exported"
-    question = Question(Direction.BACKWARD, (place,))
+    question = TraceQuery(Direction.BACKWARD, (place,))
     with open_access(url) as access:
         told = access.export(question, name, lambda: file.open("wb"), Options(way))
     return told, file.read_bytes()

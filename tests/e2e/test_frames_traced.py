@@ -23,18 +23,18 @@ from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Aggregate, Call, Literal
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError
-from lineage_dataframes.trace.vetting import vet
+from lineage_dataframes.trace.allowed import check_recipe_allowed
 from lineage_query.answers import Answer, Group
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.exports import ExportError, Options
 from lineage_query.finding import NotFoundError
-from lineage_query.noted import NotedRowError
+from lineage_query.recipe_rows import RecipeRowError
 from lineage_query.rows.reader import RowReader
 from lineage_query_api import trace_ids
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import TraceRequest
-from lineage_query_api.one_spark import OneSpark
 from lineage_query_api.settings import read_settings
+from lineage_query_api.spark_session_holder import SparkSessionHolder
 from tests.support.api_server import readers, serving
 from tests.support.job_runs import CLI, STORE, lineage, run_captured, run_program, stored, write_job
 
@@ -94,11 +94,11 @@ def file_of(ran: Path, folder: str, like: str = "part-*") -> str:
 
 
 def back(access: StoredAccess, place: str) -> Answer:
-    return access.ask(Question(Direction.BACKWARD, (place,)))
+    return access.ask(TraceQuery(Direction.BACKWARD, (place,)))
 
 
 def forward(access: StoredAccess, place: str) -> Answer:
-    return access.ask(Question(Direction.FORWARD, (place,)))
+    return access.ask(TraceQuery(Direction.FORWARD, (place,)))
 
 
 def places(ran: Path, groups: tuple[Group, ...]) -> list[str | None]:
@@ -173,7 +173,7 @@ def test_forward_shows_what_the_files_hold_or_that_it_is_unknown(
 
 
 def test_by_condition(ran: Path, access: StoredAccess) -> None:
-    question = Question(Direction.BACKWARD, (str(ran / "out"),))
+    question = TraceQuery(Direction.BACKWARD, (str(ran / "out"),))
     answer = access.ask_where(question, "total > 4")
     assert (answer.start[0].count, len(answer.groups[0].items)) == (2, 3)
     assert (answer.exact, answer.groups[0].count) == (True, 3)
@@ -182,12 +182,12 @@ def test_by_condition(ran: Path, access: StoredAccess) -> None:
     with pytest.raises(RefusedError, match="nonsense"):
         access.ask_where(question, "nonsense > 4")
     with pytest.raises(NotFoundError, match="no DataFrame's output"):
-        access.ask_where(Question(Direction.BACKWARD, ("elsewhere",)), "true")
+        access.ask_where(TraceQuery(Direction.BACKWARD, ("elsewhere",)), "true")
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet", "arrow"])
 def test_exported(name: str, ran: Path, access: StoredAccess, tmp_path: Path) -> None:
-    question = Question(Direction.BACKWARD, (f"{file_of(ran, 'out')}#1",))
+    question = TraceQuery(Direction.BACKWARD, (f"{file_of(ran, 'out')}#1",))
     file = tmp_path / "rows"
     told = access.export(question, name, lambda: file.open("wb"), Options(way=True))
     if name == "csv":
@@ -211,7 +211,7 @@ def test_exported(name: str, ran: Path, access: StoredAccess, tmp_path: Path) ->
 def test_exports_of_derivations_are_refused(
     ran: Path, access: StoredAccess, tmp_path: Path
 ) -> None:
-    question = Question(Direction.BACKWARD, (f"{ran / 'out'}#city=Oslo",))
+    question = TraceQuery(Direction.BACKWARD, (f"{ran / 'out'}#city=Oslo",))
     with pytest.raises(ExportError, match="give one of csv, arrow, parquet"):
         access.export(question, "prov", lambda: (tmp_path / "rows").open("wb"), Options())
 
@@ -253,7 +253,7 @@ def test_ends_and_steps(ran: Path, access: StoredAccess) -> None:
     answer = forward(access, f"{file_of(ran, 'out')}#1")
     assert "nothing lies after it" in answer.warnings[0]
     with pytest.raises(TraceError, match="--step"):
-        access.ask(Question(Direction.BACKWARD, (f"{file_of(ran, 'out')}#1",), steps=1))
+        access.ask(TraceQuery(Direction.BACKWARD, (f"{file_of(ran, 'out')}#1",), steps=1))
     with pytest.raises(RowError, match="has no row 9"):
         back(access, f"{file_of(ran, 'out')}#9")
 
@@ -266,7 +266,7 @@ def test_rows_that_the_program_made(ran: Path, access: StoredAccess) -> None:
 
 
 def test_what_has_no_lineage_says_so(ran: Path, access: StoredAccess) -> None:
-    with pytest.raises(NotedRowError, match="it has no lineage"):
+    with pytest.raises(RecipeRowError, match="it has no lineage"):
         back(access, f"{file_of(ran, 'joined')}#0")
     answer = forward(access, str(ran / "other.txt") + ":1")
     assert not answer.exact
@@ -408,7 +408,7 @@ def test_files_outside_of_the_roots_are_not_traced(
 
 
 def test_a_query_over_its_time_is_cancelled(access: StoredAccess) -> None:
-    spark = OneSpark(read_settings(spark_master="local[1]", api_query_s=1))
+    spark = SparkSessionHolder(read_settings(spark_master="local[1]", api_query_s=1))
     with pytest.raises(ProblemError) as refused:
         spark.run(lambda session: session.range(10**15).selectExpr("sum(id % 7)").collect())
     assert refused.value.status == 504
@@ -421,7 +421,7 @@ def test_a_recipe_that_does_more_than_compute_is_refused(ran: Path, access: Stor
     text = graph.recipe("0")
     assert text is not None
     recipe = Recipe.from_json(text)
-    vet(recipe, RowReader())
+    check_recipe_allowed(recipe, RowReader())
     reach = Call("reflect", (Literal("java.lang.Runtime", "string"),))
     source = recipe.sources[0]
     aggregate = next(one for one in recipe.plan if isinstance(one, Aggregate))
@@ -434,12 +434,12 @@ def test_a_recipe_that_does_more_than_compute_is_refused(ran: Path, access: Stor
     ):
         plan = (*recipe.plan[:place], wrong, *recipe.plan[place + 1 :])
         with pytest.raises(RefusedError, match="the recipe"):
-            vet(replace(recipe, plan=plan), RowReader())
+            check_recipe_allowed(replace(recipe, plan=plan), RowReader())
     several = replace(source, files=(replace(source.files[0], path=f"{ran}/{{in,../out}}.csv"),))
     class_of = replace(source, options={"fs.file.impl": "Evil"})
     for one in (several, class_of):
         with pytest.raises(RefusedError):
-            vet(replace(recipe, sources=(one,)), RowReader())
+            check_recipe_allowed(replace(recipe, sources=(one,)), RowReader())
 
 
 def test_from_the_command_line(ran: Path) -> None:

@@ -19,7 +19,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext, LineageRDD, TracedItems
 from lineage_emitter.errors import ChoiceError, TracingError
 from lineage_emitter.worker.spaces import EACH_RUN
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.places import LocationError
 from lineage_query.rows.reader import RowReader
 from lineage_store.url import open_store
@@ -218,8 +218,8 @@ def test_rows_that_a_file_names_are_traced_as_by_the_command(program: Program) -
             place = f"{part}:{number}"
             rows = program.lc.getLineage(place).goBackAll()
             with open_store(f"sqlite:///{program.folder / STORE}") as store:
-                asker = Asker(store, RowReader())
-                answer = asker.ask(Question(Direction.BACKWARD, (place,), app=program.lc.app))
+                asker = QueryEngine(store, RowReader())
+                answer = asker.ask(TraceQuery(Direction.BACKWARD, (place,), app=program.lc.app))
             expected = [item.address for group in answer.groups for item in group.items]
             assert [item.address for item in rows.collect()] == expected
     orders = str(program.folder / "orders.txt")

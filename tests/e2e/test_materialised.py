@@ -15,7 +15,7 @@ from lineage.access import StoredAccess
 from lineage.materialising import Made, materialise
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.verdicts import verdict_of
 from tests.support.job_runs import CLI, STORE, lineage, run_captured, run_program, stored, write_job
 
@@ -93,8 +93,8 @@ def test_each_row_has_the_sources_that_the_query_finds(
 ) -> None:
     assert verdict_of(access.store, made.app).complete
     for place in rows_of(ran):
-        looked_up = access.ask(Question(Direction.BACKWARD, (place,)))
-        queried = access.ask(Question(Direction.BACKWARD, (place,), app=job_of(made)))
+        looked_up = access.ask(TraceQuery(Direction.BACKWARD, (place,)))
+        queried = access.ask(TraceQuery(Direction.BACKWARD, (place,), app=job_of(made)))
         assert (looked_up.app, queried.app) == (made.app, job_of(made))
         lines = [(where, None) for where, _ in told(queried)]
         assert [(where, None) for where, _ in told(looked_up)] == lines, place
@@ -104,8 +104,8 @@ def test_each_row_has_the_sources_that_the_query_finds(
 def test_forward_reaches_all_outputs(ran: Path, access: StoredAccess, made: Made) -> None:
     for line in (3, 5):
         place = f"{ran / 'in.csv'}:{line}"
-        looked_up = access.ask(Question(Direction.FORWARD, (place,)))
-        queried = access.ask(Question(Direction.FORWARD, (place,), app=job_of(made)))
+        looked_up = access.ask(TraceQuery(Direction.FORWARD, (place,)))
+        queried = access.ask(TraceQuery(Direction.FORWARD, (place,), app=job_of(made)))
         assert any(
             "made of it can't be told: rows are chosen by Rand" in one for one in queried.reasons
         )
@@ -118,7 +118,7 @@ def test_forward_reaches_all_outputs(ran: Path, access: StoredAccess, made: Made
 
 def test_rows_of_parquet_are_shown(ran: Path, access: StoredAccess, made: Made) -> None:
     (out,) = (ran / "out").glob("*.parquet")
-    (group,) = access.ask(Question(Direction.BACKWARD, (f"{out}#1",))).start
+    (group,) = access.ask(TraceQuery(Direction.BACKWARD, (f"{out}#1",))).start
     assert [json.loads(item.text or "") for item in group.items] == [
         pq.read_table(out).to_pylist()[1]
     ]
@@ -138,7 +138,7 @@ def test_it_is_done_once_and_again_when_asked(ran: Path, access: StoredAccess, m
     once = materialise(access.store, url, job_of(made), [f"{ran / 'out'}"], again=True)
     assert (once.app, once.nodes, once.refused) == (made.app, ["0"], {})
     assert verdict_of(access.store, made.app).complete
-    assert len(told(access.ask(Question(Direction.BACKWARD, (f"{out}#1",))))) == 2
+    assert len(told(access.ask(TraceQuery(Direction.BACKWARD, (f"{out}#1",))))) == 2
     with pytest.raises(TraceError, match="no DataFrame's output called elsewhere"):
         materialise(access.store, url, job_of(made), ["elsewhere"], again=True)
     assert made.app in access.store.application_ids()

@@ -22,8 +22,8 @@ from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.errors import RowError
 from lineage_emitter import LineageContext
 from lineage_query.answers import Answer
-from lineage_query.engine import Question
-from lineage_query_api.one_spark import OneSpark
+from lineage_query.engine import TraceQuery
+from lineage_query_api.spark_session_holder import SparkSessionHolder
 from lineage_store.copying import copy_application
 from lineage_store.url import open_store
 from tests.support.api_server import serving
@@ -57,11 +57,11 @@ class Ran:
 
     def back(self, place: str, **more: Any) -> Answer:
         with self.access() as access:
-            return access.ask(Question(Direction.BACKWARD, (place,), **more))
+            return access.ask(TraceQuery(Direction.BACKWARD, (place,), **more))
 
     def forward(self, place: str, **more: Any) -> Answer:
         with self.access() as access:
-            return access.ask(Question(Direction.FORWARD, (place,), **more))
+            return access.ask(TraceQuery(Direction.FORWARD, (place,), **more))
 
     def file(self, output: str) -> Path:
         (found,) = part_files(self.folder / output)
@@ -114,7 +114,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise TraceError("Spark is asked for")
 
     monkeypatch.setattr(frame_traces, "spark_session", refuse)
-    monkeypatch.setattr(OneSpark, "run", refuse)
+    monkeypatch.setattr(SparkSessionHolder, "run", refuse)
 
 
 def locations(answer: Answer) -> list[tuple[str, str]]:
@@ -170,7 +170,7 @@ def test_by_place_and_by_value_no_spark_is_started(
             accesses.append(ServedAccess(address))
             for asked in accesses:
                 for place, numbers in BACK.items():
-                    question = Question(Direction.BACKWARD, (place_in(whole, place),))
+                    question = TraceQuery(Direction.BACKWARD, (place_in(whole, place),))
                     answer = asked.ask(question)
                     assert [one for _, one in locations(answer)] == [
                         one for _, one in lines(whole, *numbers)
@@ -178,7 +178,7 @@ def test_by_place_and_by_value_no_spark_is_started(
                     assert (answer.exact, answer.complete, answer.warnings) == (True, True, ())
                     assert answer.start[0].count >= 1
                 for place, reached in FORWARD.items():
-                    answer = asked.ask(Question(Direction.FORWARD, (place_in(whole, place),)))
+                    answer = asked.ask(TraceQuery(Direction.FORWARD, (place_in(whole, place),)))
                     assert {one for _, one in locations(answer)} == {
                         place_in(whole, one) for one in reached
                     }, place

@@ -18,8 +18,8 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError, RowError
 from lineage_emitter import LineageContext, frame_lineage
 from lineage_query.answers import Answer
-from lineage_query.engine import Question
-from lineage_query_api.one_spark import OneSpark
+from lineage_query.engine import TraceQuery
+from lineage_query_api.spark_session_holder import SparkSessionHolder
 from tests.support.api_server import serving
 from tests.support.job_runs import STORE, part_files, stored
 
@@ -65,7 +65,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("Spark is started")
 
     monkeypatch.setattr(frame_traces, "spark_session", refuse)
-    monkeypatch.setattr(OneSpark, "run", refuse)
+    monkeypatch.setattr(SparkSessionHolder, "run", refuse)
 
 
 def apps_of(access: StoredAccess) -> list[str]:
@@ -75,12 +75,12 @@ def apps_of(access: StoredAccess) -> list[str]:
 
 def back(folder: Path, place: str, **more: Any) -> Answer:
     with stored(folder) as access:
-        return access.ask(Question(Direction.BACKWARD, (place,), **more))
+        return access.ask(TraceQuery(Direction.BACKWARD, (place,), **more))
 
 
 def forward(folder: Path, place: str, **more: Any) -> Answer:
     with stored(folder) as access:
-        return access.ask(Question(Direction.FORWARD, (place,), **more))
+        return access.ask(TraceQuery(Direction.FORWARD, (place,), **more))
 
 
 def locations(answer: Answer) -> list[str | None]:
@@ -103,10 +103,10 @@ def test_changed_sources_are_refused_before_spark_starts(ran: Path, no_spark: No
         app, _ = apps_of(access)
         source.write_text("\n".join(["Bonn,7.0", *LINES]) + "\n")
         asked = [
-            Question(Direction.BACKWARD, (f"{out}#1",)),
-            Question(Direction.BACKWARD, (f"{ran / 'out'}#city=Oslo",)),
-            Question(Direction.FORWARD, (f"{source}#city=Oslo",)),
-            Question(Direction.FORWARD, (f"{source}:2",)),
+            TraceQuery(Direction.BACKWARD, (f"{out}#1",)),
+            TraceQuery(Direction.BACKWARD, (f"{ran / 'out'}#city=Oslo",)),
+            TraceQuery(Direction.FORWARD, (f"{source}#city=Oslo",)),
+            TraceQuery(Direction.FORWARD, (f"{source}:2",)),
         ]
         for question in asked:
             with pytest.raises(ChangedSourceError) as refused:
@@ -117,7 +117,7 @@ def test_changed_sources_are_refused_before_spark_starts(ran: Path, no_spark: No
             assert f"{app} (" in said
             assert "--as-now" in said
         with pytest.raises(ChangedSourceError, match=r"in\.csv was written since"):
-            access.ask_where(Question(Direction.BACKWARD, (str(ran / "out"),)), "city = 'Oslo'")
+            access.ask_where(TraceQuery(Direction.BACKWARD, (str(ran / "out"),)), "city = 'Oslo'")
         source.unlink()
         with pytest.raises(
             ChangedSourceError, match=r"in\.csv is gone; .* read it; run the job again"

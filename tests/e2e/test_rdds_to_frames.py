@@ -22,7 +22,7 @@ from lineage.materialising import materialise
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
 from lineage_query.answers import Answer
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, ask, judged
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.e2e
 
 Capture = Callable[..., LineageContext]
 
-Traced = list[tuple[tuple[Any, ...], set[int]]]
+Trace = list[tuple[tuple[Any, ...], set[int]]]
 """Rows, each with the lines of in.txt that it is made of."""
 
 
@@ -89,7 +89,7 @@ class Job:
     records: Callable[[RDD[str]], RDD[Any]]
     columns: list[str]
     frame: Callable[[DataFrame, DataFrame], DataFrame]
-    same: Callable[[], Traced]
+    same: Callable[[], Trace]
     lands: bool = False
 
 
@@ -97,43 +97,43 @@ def pairs(rdd: RDD[str]) -> RDD[Any]:
     return rdd.map(lambda line: (line[0], int(line[2:])))
 
 
-def each_line() -> Traced:
+def each_line() -> Trace:
     return [(line, {number}) for number, line in enumerate(LINES, 1)]
 
 
-def grouped(rows: Traced, key: Callable[[tuple[Any, ...]], Any]) -> dict[Any, Traced]:
-    found: dict[Any, Traced] = {}
+def grouped(rows: Trace, key: Callable[[tuple[Any, ...]], Any]) -> dict[Any, Trace]:
+    found: dict[Any, Trace] = {}
     for row, of in rows:
         found.setdefault(key(row), []).append((row, of))
     return found
 
 
-def together(rows: Traced) -> set[int]:
+def together(rows: Trace) -> set[int]:
     return {line for _, of in rows for line in of}
 
 
-def totals() -> Traced:
+def totals() -> Trace:
     rows = [one for one in each_line() if one[0][1] > 2 and one[0][0] in LANDS]
     by_land = grouped(rows, lambda row: LANDS[row[0]])
     return [((land, sum(r[1] for r, _ in of)), together(of)) for land, of in by_land.items()]
 
 
-def summed() -> Traced:
+def summed() -> Trace:
     by_key = grouped(each_line(), lambda row: row[0])
     return [((key, sum(r[1] for r, _ in of)), together(of)) for key, of in by_key.items()]
 
 
-def repeated() -> Traced:
+def repeated() -> Trace:
     return [((key, at), {number}) for (key, n), (number,) in each_line() for at in range(n % 3)]
 
 
-def compared() -> Traced:
+def compared() -> Trace:
     rows = summed()
     most = max(row[1] for row, _ in rows)
     return [((*row, most), together(rows)) for row, _ in rows]
 
 
-def paired() -> Traced:
+def paired() -> Trace:
     return [((key, total, total), of) for (key, total), of in summed()]
 
 
@@ -372,7 +372,7 @@ def test_where_no_spark_is_the_answer_ends_and_says_how_to_go_on(
         frame.groupBy("key").count().coalesce(1).write.parquet(str(tmp_path / "out"))
         app = lc.app
     with open_store(f"sqlite:///{tmp_path / STORE}") as store:
-        answer = Asker(store, RowReader()).ask(Question(Direction.FORWARD, (f"{read}:2",)))
+        answer = QueryEngine(store, RowReader()).ask(TraceQuery(Direction.FORWARD, (f"{read}:2",)))
         made = materialise(store, f"sqlite:///{tmp_path / STORE}", app)
     (warning,) = answer.warnings
     found = re.search(rf"lineage forward '(\S+)' --app {app}", warning)

@@ -20,7 +20,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import RefusedError, RowError
 from lineage_emitter import LineageContext
 from lineage_query.answers import Answer
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.exports import ExportError, Options
 from lineage_store.copying import copy_application
 from lineage_store.url import open_store
@@ -104,12 +104,12 @@ def sinks(folder: Path, answer: Answer) -> set[tuple[str, str]]:
     return set(named)
 
 
-def forward(folder: Path, place: str, **more: Any) -> Question:
-    return Question(Direction.FORWARD, (f"{folder / place}",), **more)
+def forward(folder: Path, place: str, **more: Any) -> TraceQuery:
+    return TraceQuery(Direction.FORWARD, (f"{folder / place}",), **more)
 
 
-def back(folder: Path, place: str, **more: Any) -> Question:
-    return Question(Direction.BACKWARD, (f"{folder / place}",), **more)
+def back(folder: Path, place: str, **more: Any) -> TraceQuery:
+    return TraceQuery(Direction.BACKWARD, (f"{folder / place}",), **more)
 
 
 def of_rome(apps: dict[str, str]) -> set[tuple[str, str]]:

@@ -16,7 +16,7 @@ from lineage_core.contract.graph import FlowGraph
 from lineage_core.contract.message import Commit
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, contents, judged, traced, traced_each, traced_items
@@ -353,9 +353,9 @@ def test_records_that_stand_in_no_text_file_have_texts_in_detailed_mode(
         app = lc.app
     assert judged(tmp_path, app).reasons == ()
     with open_store(f"sqlite:///{tmp_path / STORE}") as store:
-        asker = Asker(store, RowReader())
+        asker = QueryEngine(store, RowReader())
         for place, text in ((f"{out}/part-00000#41", "(41, 'row 41"), ("count#0#0", "/files/1', ")):
-            answer = asker.ask(Question(Direction.BACKWARD, (place,), app=app))
+            answer = asker.ask(TraceQuery(Direction.BACKWARD, (place,), app=app))
             (item,) = answer.groups[0].items
             assert text in str(item.text)
             if "#41" in place:

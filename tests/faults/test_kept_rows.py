@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lineage.access import open_access
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from tests.support.job_runs import STORE, applications, lineage, run_captured, verify, write_job
 
 pytestmark = pytest.mark.faults
@@ -62,13 +62,13 @@ def test_what_failing_attempts_have_kept_is_not_traced(
     keys = pq.read_table(file)["key"].to_pylist()
     with open_access(f"sqlite:///{tmp_path / STORE}") as access:
         for at, key in enumerate(keys):
-            answer = access.ask(Question(Direction.BACKWARD, (f"{file}#{at}",)))
+            answer = access.ask(TraceQuery(Direction.BACKWARD, (f"{file}#{at}",)))
             places = [item.location or "" for group in answer.groups for item in group.items]
             found = {
                 int(one[1]) for place in places if (one := re.search(r"in\.txt:(\d+)$", place))
             }
             assert found == {n + 1 for n in range(90) if f"k{n % 3}" == key}
-        answer = access.ask(Question(Direction.FORWARD, (f"{tmp_path}/in.txt:41",)))
+        answer = access.ask(TraceQuery(Direction.FORWARD, (f"{tmp_path}/in.txt:41",)))
         (item,) = answer.groups[-1].items
         total = sum(n for n in range(90) if n % 3 == 1)
         assert json.loads(item.text or "") == {"key": "k1", "sum(n)": total}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.url import open_store
 from tests.faults.test_recomputation import LOGGING, QUIET, environment
@@ -113,7 +113,7 @@ def test_rows_are_from_what_was_read_and_go_to_who_read_them(folder: Path) -> No
     assert verdict["superset"] == {}
     went: defaultdict[str, set[str]] = defaultdict(set)
     with open_store(f"sqlite:///{folder / STORE}") as store:
-        asker = Asker(store, RowReader(folder / ".lineage" / "index"))
+        asker = QueryEngine(store, RowReader(folder / ".lineage" / "index"))
         for part in sorted((folder / "out").glob("*/part-*")):
             for number, text in enumerate(part.read_text().splitlines(), start=1):
                 row = f"{part.parent.name}/{part.name}:{number}"
@@ -121,9 +121,9 @@ def test_rows_are_from_what_was_read_and_go_to_who_read_them(folder: Path) -> No
                 lines = {f"{folder.name}/in.txt:{line}" for line in numbers}
                 for line in lines:
                     went[line].add(row)
-                question = Question(Direction.BACKWARD, (f"{part}:{number}",), texts=False)
+                question = TraceQuery(Direction.BACKWARD, (f"{part}:{number}",), texts=False)
                 held_against(asker.ask(question).to_json(), "sources", lines)
         assert len(went) == LINES
         for line, to in went.items():
-            question = Question(Direction.FORWARD, (str(folder.parent / line),), texts=False)
+            question = TraceQuery(Direction.FORWARD, (str(folder.parent / line),), texts=False)
             held_against(asker.ask(question).to_json(), "sinks", to)

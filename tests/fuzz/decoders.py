@@ -19,9 +19,14 @@ import numpy as np
 
 from lineage_core.codec.columns import unpack_block
 from lineage_core.codec.csv_codec import decode_csv
-from lineage_core.codec.edge_message import StoredBlock, parse_edge_frame
+from lineage_core.codec.edge_message import StoredBlock, parse_edge_record
 from lineage_core.codec.packing import unpack_edge
-from lineage_core.codec.record_batch import compress, decompress, pack_frame, read_frames
+from lineage_core.codec.record_batch import (
+    compress,
+    decompress,
+    pack_record_batch,
+    read_record_batches,
+)
 from lineage_core.contract.address import parse_position, parse_space, split_address
 from lineage_core.contract.block_header import BlockHeader
 from lineage_core.contract.dead_letter import parse_place, read_dead_record
@@ -32,13 +37,13 @@ from lineage_core.errors import ContractError, LineageError
 from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.functions import is_signed
 from lineage_core.recipe.plan import Call, Column, Filter, Limit, Node, Union
-from lineage_dataframes.rewrite.alike import alike
+from lineage_dataframes.rewrite.common_subplans import find_common_subplans
 from lineage_dataframes.rewrite.grouping import grouping_of
-from lineage_dataframes.rewrite.orders import unsteady_columns
+from lineage_dataframes.rewrite.orders import nondeterministic_columns
+from lineage_dataframes.trace.allowed import check_text
 from lineage_dataframes.trace.answerable import refusals
-from lineage_dataframes.trace.vetting import check_text
 from lineage_linker.errors import UnusableRecordError
-from lineage_linker.events import BlockFrame, prepare_block, read_event
+from lineage_linker.events import BlockRecord, prepare_block, read_event
 from lineage_linker.keys import parse_block
 from lineage_linker.sides import read_mark, unpack_waiting
 from lineage_query.rows.kept_sums import KeptSums
@@ -46,7 +51,7 @@ from lineage_query.rows.places import parse_location, parse_valued
 from lineage_query.rows.reader import RowReader
 from lineage_store.recipes import packed_body, recipe_in
 from lineage_store.run_notes import read_notes
-from lineage_store.spool.reader import Damage, decode, frames_of, read_lines
+from lineage_store.spool.reader import Damage, decode, read_lines, record_batches_of
 from tests.fuzz import samples
 from tests.fuzz.fuzzing import Target
 from tests.fuzz.mutating import (
@@ -84,7 +89,7 @@ def _mutated_object(draw: random.Random, text: bytes | str, other: bytes | str) 
 
 def _reframed(draw: random.Random, given: Sequence[bytes], *, compressed: bool) -> bytes:
     """A frame whose header or content was changed, and whose checksum is right again."""
-    one, other = (next(read_frames(io.BytesIO(raw))) for raw in _two(draw, given))
+    one, other = (next(read_record_batches(io.BytesIO(raw))) for raw in _two(draw, given))
     header, payload = one.header, one.payload
     if draw.random() < 0.6:
         header = _mutated_object(draw, header, other.header)
@@ -94,7 +99,7 @@ def _reframed(draw: random.Random, given: Sequence[bytes], *, compressed: bool) 
             payload = compress(mutated_bytes(draw, *map(decompress, parts)))
         else:
             payload = mutated_bytes(draw, *parts)
-    return pack_frame(header[: 1 << 20], payload)
+    return pack_record_batch(header[: 1 << 20], payload)
 
 
 def _mostly(draw: random.Random, aimed: Callable[[], bytes], given: Sequence[bytes]) -> bytes:
@@ -111,7 +116,7 @@ def _csv(draw: random.Random) -> None:
 def _spool_file(draw: random.Random) -> None:
     given = samples.frames()
     content = _mostly(draw, lambda: _reframed(draw, given, compressed=True), given)
-    for frame in read_frames(io.BytesIO(content)):
+    for frame in read_record_batches(io.BytesIO(content)):
         decode(frame, samples.APP, lambda node: node == "1")
 
 
@@ -135,14 +140,14 @@ def _event(draw: random.Random) -> None:
     given = samples.frames()[:-1]
     value = _mostly(draw, lambda: _reframed(draw, given, compressed=True), given)
     event = read_event(value)
-    if isinstance(event, BlockFrame):
+    if isinstance(event, BlockRecord):
         prepare_block(event, lambda node: node == "1")
 
 
 def _edge_message(draw: random.Random) -> None:
     given = samples.edge_messages()
     value = _mostly(draw, lambda: _reframed(draw, given, compressed=False), given)
-    found = parse_edge_frame(value)
+    found = parse_edge_record(value)
     if isinstance(found, StoredBlock):
         unpack_block(found.data)
         return
@@ -338,7 +343,7 @@ def _run_notes(draw: random.Random) -> None:
 def _frames_file(draw: random.Random) -> None:
     path = _Lazily.get().folder / "blocks.lmf"
     path.write_bytes(_blindly(draw, samples.frames()))
-    for frame in frames_of(path):
+    for frame in record_batches_of(path):
         assert isinstance(frame, Damage) or frame.stop > frame.offset
 
 
@@ -374,7 +379,7 @@ def _plan(draw: random.Random) -> None:
     recipe = _deep(draw) if draw.random() < 0.005 else _readable(draw)
     refusals(recipe, "")
     # What a trace takes from a recipe besides.
-    for taken in (alike, grouping_of, unsteady_columns, check_text):
+    for taken in (find_common_subplans, grouping_of, nondeterministic_columns, check_text):
         # Whether a nested type is one, only Spark can tell.
         if taken is not check_text or not _NESTED.search(recipe.to_json()):
             with suppress(LineageError):

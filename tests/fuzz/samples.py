@@ -22,7 +22,7 @@ from lineage_core.codec.edge_message import (
     stored_block,
 )
 from lineage_core.codec.packing import pack_edge, prepare
-from lineage_core.codec.record_batch import compress, pack_frame
+from lineage_core.codec.record_batch import compress, pack_record_batch
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.block_header import header_of
 from lineage_core.contract.graph import EdgeBatch
@@ -88,7 +88,7 @@ def headers_and_rows() -> tuple[tuple[bytes, bytes], ...]:
 @cache
 def frames() -> tuple[bytes, ...]:
     """Block files as a task leaves them."""
-    packed = [pack_frame(header, compress(rows)) for header, rows in headers_and_rows()]
+    packed = [pack_record_batch(header, compress(rows)) for header, rows in headers_and_rows()]
     return (*packed, b"".join(packed))
 
 

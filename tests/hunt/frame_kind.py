@@ -25,7 +25,7 @@ from pyspark.sql import functions as f
 from benchmarks.frames_oracle import carried
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.witnesses import Witnesses as Found
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 from tests.hunt.claims import Claim, Finding
 from tests.hunt.hunting import Kind
 from tests.hunt.spark_kinds import spark
@@ -212,7 +212,7 @@ def held(session: SparkSession, query: Query, home: Path) -> Finding:
     for row in tables.traced.collect()[:ROWS_TRACED]:
         key = tuple(tuple(one) if isinstance(one, list) else one for one in row)
         try:
-            found = trace_back(session, recipe, [tuple(row)])
+            found = trace_backward(session, recipe, [tuple(row)])
         except RefusedError as problem:
             finding.note = f"refused: {problem}"[:200]
             continue

@@ -12,7 +12,7 @@ from typing import Protocol
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from tests.hunt.claims import Claim, Finding
 from tests.hunt.loads import APPENDED, Loads, Place, Written, named, place_of
 
@@ -24,7 +24,7 @@ NOTHING = ("no row", "nothing")
 class Asked(Protocol):
     """Who answers: a store, or a server."""
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: TraceQuery) -> Answer:
         """Where rows come from, or where they went."""
 
 
@@ -91,7 +91,7 @@ class Answers:
         """Ask, and hold the answer. ``is_changed``: files that the answer needs are not what they were."""
         said = f"{direction.value} {place}"
         try:
-            answer = self.asked.ask(Question(direction, (place,), limit=LISTED))
+            answer = self.asked.ask(TraceQuery(direction, (place,), limit=LISTED))
         except LineageError as problem:
             self.finding.note = f"{said}: {problem}"[:200]
             claims_nothing = any(word in str(problem) for word in NOTHING)

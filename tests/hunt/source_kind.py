@@ -21,7 +21,7 @@ import httpx
 from hypothesis import strategies as st
 
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore
@@ -66,7 +66,7 @@ class Run:
     source: Path
     store: GraphStore
     client: httpx.Client
-    asker: Asker
+    asker: QueryEngine
     index: Path
     traces: list[str] = field(default_factory=list)
 
@@ -126,11 +126,11 @@ def _by_program(run: Run) -> Shown:
 
 def _by_command(run: Run) -> Shown:
     """A command: another process, with the indexes of the one before."""
-    return _answer(Asker(run.store, RowReader(run.index)), run.app)
+    return _answer(QueryEngine(run.store, RowReader(run.index)), run.app)
 
 
-def _answer(asker: Asker, app: str) -> Shown:
-    answer = asker.ask(Question(Direction.BACKWARD, (QUESTION,), app=app)).to_json()
+def _answer(asker: QueryEngine, app: str) -> Shown:
+    answer = asker.ask(TraceQuery(Direction.BACKWARD, (QUESTION,), app=app)).to_json()
     return list(_shown(answer["sources"], warned=answer["changed"]))
 
 
@@ -246,7 +246,7 @@ def asking(folder: Path) -> Iterator[Callable[[Asked], Finding]]:
             (home / "in.txt").write_text(TEXT, newline="")
             stored = store_run(url, home, app, summed=True)
             index = home / "index"
-            asker = Asker(store, RowReader(index))
+            asker = QueryEngine(store, RowReader(index))
             finding = held(Run(app, stored.source, store, client, asker, index), asked)
             return finding.harmed_by(Counter(f"source: {change}" for change, _ in asked.turns))
 

@@ -61,7 +61,7 @@ BEFORE = (
 """Operators before the last keys are given: some number their rows anew in each attempt."""
 BY_KEY = (("reduceByKey", "larger", 3), ("groupByKey", "", 3), ("partitionBy", "", 3))
 Running = Callable[[Attempt], Finding]
-Opened = Callable[[Path], AbstractContextManager[Running]]
+ApplicationSnapshot = Callable[[Path], AbstractContextManager[Running]]
 
 
 def _source(name: str) -> st.SearchStrategy[Source]:
@@ -162,7 +162,7 @@ def _packages() -> str:
     return os.pathsep.join(dict.fromkeys([str(ROOT), *filter(None, told)]))
 
 
-def opened(master: str) -> Opened:
+def opened(master: str) -> ApplicationSnapshot:
     """What tries attempts on a master."""
 
     @contextmanager

@@ -21,7 +21,7 @@ from lineage_dataframes.sources.changed import literal_path
 from lineage_dataframes.sources.locations import locations
 from lineage_dataframes.sources.unknown import UNKNOWN
 from lineage_dataframes.sources.witnesses import Witnesses
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward
 from lineage_emitter.dataframes.plans import recipe_of
 from tests.support.frame_tables import ORDERS, QUERIES
@@ -51,7 +51,7 @@ def traced(
     spark: SparkSession, tables: ParquetTables, query: str, row: tuple[object, ...]
 ) -> Witnesses:
     tables.views(spark)
-    return trace_back(spark, carried(spark.sql(query)), [row])
+    return trace_backward(spark, carried(spark.sql(query)), [row])
 
 
 def test_just_the_rows_of_the_group(spark: SparkSession, tables: ParquetTables) -> None:
@@ -117,9 +117,9 @@ def test_a_condition_names_output_rows(spark: SparkSession, tables: ParquetTable
     recipe = carried(
         spark.sql("select city as `the city`, sum(amount) s from orders group by city")
     )
-    found = trace_back(spark, recipe, where="`the city` = 'Oslo' or s > 5")
+    found = trace_backward(spark, recipe, where="`the city` = 'Oslo' or s > 5")
     assert (ids(found, "orders"), found.matched, found.exact) == ([0, 2, 4, 6], 2, True)
-    assert trace_back(spark, recipe).count == 7
+    assert trace_backward(spark, recipe).count == 7
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_forward_is_the_other_way_round(
     frame = spark.sql(QUERIES[name])
     recipe = carried(frame)
     output = [tuple(row) for row in frame.collect()]
-    back = [trace_back(spark, recipe, [row]).rows for row in output]
+    back = [trace_backward(spark, recipe, [row]).rows for row in output]
     assert len(output) == len(set(output))
     read = {(file.path, row) for one in recipe.sources for file in one.files for row in range(2)}
     for path, row in sorted(read):
@@ -179,22 +179,22 @@ def test_what_can_not_be_computed_anew_is_wider_or_refused(
     shout = F.udf(lambda city: f"{city}!")
     shouted = orders.select("id", shout("city").alias("loud"), F.rand().alias("r"))
     row = next(row for row in shouted.collect() if row.id == 2)
-    found = trace_back(spark, carried(shouted), [row])
+    found = trace_backward(spark, carried(shouted), [row])
     assert (ids(found, "orders"), found.exact) == ([2], True)
     narrow = orders.select(shout("city").alias("loud"))
-    found = trace_back(spark, carried(narrow), [("Lima!",)])
+    found = trace_backward(spark, carried(narrow), [("Lima!",)])
     assert (found.count, found.matched, found.exact) == (7, 7, False)
     grouped = orders.groupBy(shout("city").alias("loud")).count()
-    found = trace_back(spark, carried(grouped), [("Lima!", 1)])
+    found = trace_backward(spark, carried(grouped), [("Lima!", 1)])
     assert (found.count, found.exact) == (7, False)
     with pytest.raises(RefusedError, match="can't be computed anew"):
-        trace_back(spark, carried(grouped.groupBy("count").count()), [(1, 1)])
+        trace_backward(spark, carried(grouped.groupBy("count").count()), [(1, 1)])
     recipe = carried(orders.sample(0.9, seed=1).groupBy().count())
     with pytest.raises(RefusedError, match="sample"):
-        trace_back(spark, recipe)
+        trace_backward(spark, recipe)
     recipe = carried(spark.createDataFrame(spark.sparkContext.parallelize([(1,)]), "a int"))
     with pytest.raises(RefusedError, match="RDD"):
-        trace_back(spark, recipe, [(1,)])
+        trace_backward(spark, recipe, [(1,)])
 
 
 def test_a_limit_within_that_cuts_between_equals_is_refused(
@@ -203,7 +203,7 @@ def test_a_limit_within_that_cuts_between_equals_is_refused(
     query = "select sum(amount) s from (select amount from orders order by city limit 3)"
     tables.views(spark)
     with pytest.raises(RefusedError, match="a limit within the plan"):
-        trace_back(spark, carried(spark.sql(query)))
+        trace_backward(spark, carried(spark.sql(query)))
 
 
 def test_a_window_that_numbers_equals_may_have_used_any_of_them(
@@ -249,7 +249,7 @@ def test_one_row_of_a_group_is_kept(spark: SparkSession, tables: ParquetTables) 
     orders = spark.table("orders")
     kept = orders.select("id", "city").dropDuplicates(["city"])
     row = next(row for row in kept.collect() if row.city == "Oslo")
-    found = trace_back(spark, carried(kept), [tuple(row)])
+    found = trace_backward(spark, carried(kept), [tuple(row)])
     assert (ids(found, "orders"), found.exact) == ([row.id], True)
     (path,) = {
         file.path for file in carried(kept).sources[0].files if file.path.endswith("part-0.parquet")
@@ -257,23 +257,23 @@ def test_one_row_of_a_group_is_kept(spark: SparkSession, tables: ParquetTables) 
     ahead = trace_forward(spark, carried(kept), {path: [2]})
     assert (ahead.rows, ahead.exact) == (((UNKNOWN, "Oslo"),), False)
     # By a condition it isn't known whether a row is in the output.
-    found = trace_back(spark, carried(kept), where="id = 2")
+    found = trace_backward(spark, carried(kept), where="id = 2")
     assert (ids(found, "orders"), found.exact) == ([2], False)
     counted = kept.agg(F.count("id"))
-    found = trace_back(spark, carried(counted), [(4,)])
+    found = trace_backward(spark, carried(counted), [(4,)])
     assert (ids(found, "orders"), found.exact) == ([0, 1, 2, 3, 4, 5, 6], False)
     alone = orders.where("id in (3, 4)").dropDuplicates(["city"]).agg(F.count("id"))
-    found = trace_back(spark, carried(alone), [(2,)])
+    found = trace_backward(spark, carried(alone), [(2,)])
     assert (ids(found, "orders"), found.exact) == ([3, 4], True)
     equal = orders.select("city", "amount").dropDuplicates(["city"])
-    found = trace_back(spark, carried(equal), [("Rome", Decimal("2.25"))])
+    found = trace_backward(spark, carried(equal), [("Rome", Decimal("2.25"))])
     assert (ids(found, "orders"), found.exact) == ([1, 5], False)
     anything = orders.agg(F.first("id").alias("id"))
     (row,) = anything.collect()
-    found = trace_back(spark, carried(anything), [tuple(row)])
+    found = trace_backward(spark, carried(anything), [tuple(row)])
     assert (ids(found, "orders"), found.exact) == ([row.id], True)
     nothing = orders.where("id > 99").agg(F.first("id").alias("id"))
-    assert trace_back(spark, carried(nothing), [(None,)]).count == 0
+    assert trace_backward(spark, carried(nothing), [(None,)]).count == 0
 
 
 def test_groups_by_numbers_that_hardly_differ_are_told_as_too_many(
@@ -317,7 +317,7 @@ def test_cached_frames_are_traced_to_what_they_were_made_from(
     try:
         both = cached.alias("a").join(cached.alias("b"), F.expr("a.s < b.s and a.city = 'Rome'"))
         frame = both.select("a.city", F.col("b.city").alias("more"))
-        found = trace_back(spark, carried(frame), [("Rome", "Lima")])
+        found = trace_backward(spark, carried(frame), [("Rome", "Lima")])
         assert ids(found, "orders") == [1, 4, 5]
     finally:
         cached.unpersist()
@@ -340,7 +340,7 @@ def test_formats(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     frame = read.load(str(tmp_path / "t")).groupBy("city").agg(F.sum("id").alias("s"))
     recipe = carried(frame)
     assert same_rows(frame.collect(), rebuilt(spark, recipe))
-    found = trace_back(spark, recipe, [("city 1", 12)])
+    found = trace_backward(spark, recipe, [("city 1", 12)])
     assert (found.count, found.exact) == (3, True)
     names = list(locations(spark, recipe, found))
     if kind in {"csv", "json"}:
@@ -387,7 +387,7 @@ def test_lines_are_those_of_the_file(
     frame = reader.load(str(path))
     name = frame.columns[-1]
     recipe = carried(frame.where(F.col(name) == "a").groupBy(name).count())
-    found = trace_back(spark, recipe, [("a", 2)])
+    found = trace_backward(spark, recipe, [("a", 2)])
     assert list(locations(spark, recipe, found)) == [f"{path}:{line}" for line in wanted]
 
 
@@ -396,7 +396,7 @@ def test_folders_whose_names_are_columns(spark: SparkSession, tmp_path: Path) ->
     made = spark.createDataFrame(rows, "id int, kind string")
     made.coalesce(1).write.partitionBy("kind").parquet(str(tmp_path / "t"))
     frame = spark.read.parquet(str(tmp_path / "t")).groupBy("kind").agg(F.max("id").alias("m"))
-    found = trace_back(spark, carried(frame), [("b", 5)])
+    found = trace_backward(spark, carried(frame), [("b", 5)])
     assert found.count == 3
     assert all("kind=b" in path for _, path in found.rows)
 
@@ -407,7 +407,7 @@ def test_files_whose_names_have_odd_signs(spark: SparkSession, tmp_path: Path) -
     (folder / "i n.csv").write_text("x,y\n1,2\n3,4\n")
     frame = spark.read.csv(literal_path(str(folder / "i n.csv")), header=True).where("x > 2")
     recipe = carried(frame)
-    found = trace_back(spark, recipe, [("3", "4")])
+    found = trace_backward(spark, recipe, [("3", "4")])
     assert list(locations(spark, recipe, found)) == [f"{folder / 'i n.csv'}:3"]
     assert trace_forward(spark, recipe, {f"file:{folder / 'i n.csv'}": [1]}).rows == (("3", "4"),)
 
@@ -420,7 +420,7 @@ def test_the_current_time_of_an_action_that_plans_anew(spark: SparkSession, tmp_
     recipe = Recipe.from_json(recipe_of(loaded.selectExpr("*", "date(at) day"), output).to_json())
     (row,) = loaded.selectExpr("*", "date(at) day").collect()
     later = (row[0], row[1] + timedelta(days=3), row[2] + timedelta(days=3))
-    assert trace_back(spark, recipe, [later]).count == 1
+    assert trace_backward(spark, recipe, [later]).count == 1
     with pytest.raises(ValueError, match="the time at which it ran decides on rows"):
         recipe_of(
             orders.where("current_date() > date '2020-01-01'").groupBy("city").count(), output
@@ -433,13 +433,13 @@ def test_a_changed_source_is_said(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_text("1\n2\n", encoding="utf-8")
     recipe = carried(spark.read.schema("id int").csv(str(path)))
-    assert trace_back(spark, recipe, [(2,)]).count == 1
+    assert trace_backward(spark, recipe, [(2,)]).count == 1
     os.utime(path, ns=(1, 1))
     with pytest.raises(ChangedSourceError, match="was written since the job ran"):
-        trace_back(spark, recipe, [(2,)])
+        trace_backward(spark, recipe, [(2,)])
     path.unlink()
     with pytest.raises(ChangedSourceError, match="is gone"):
-        trace_back(spark, recipe, [(2,)])
+        trace_backward(spark, recipe, [(2,)])
 
 
 def test_a_recipe_is_enough_for_another_session(
@@ -486,7 +486,7 @@ def test_an_order_by_sums_that_hardly_differ_is_refused(
     for name, reason in refused.items():
         recipe = carried(spark.sql(SUMS_IN_ORDER[name].format(n=1)))
         with pytest.raises(RefusedError, match=reason):
-            trace_back(spark, recipe)
+            trace_backward(spark, recipe)
     # Groups that are equal have one rank; stored numbers are the same in every run.
     apart = "select k, rank() over (order by s) r from (select k, sum(v) s from near where k > 'b' group by k)"
     assert check_rows(spark, tables, apart, tmp_path / "apart")

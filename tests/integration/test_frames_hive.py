@@ -14,7 +14,7 @@ from benchmarks.frames_oracle import rebuilt
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import RefusedError, RowError
 from lineage_dataframes.sources.locations import locations
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.rows import output_of, place_in, values_at
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, run_captured
@@ -93,7 +93,7 @@ class Ran:
     def traced(self, spark: SparkSession, name: str, where: str) -> list[str]:
         """Where the rows stand that some output rows were made from, below the folder."""
         recipe = self.recipes[name]
-        found = trace_back(spark, recipe, where=where)
+        found = trace_backward(spark, recipe, where=where)
         assert found.exact, found.reasons
         places = locations(spark, recipe, found)
         return sorted(one.removeprefix(f"{self.folder}/") for one in places)
@@ -177,7 +177,7 @@ CONDITIONS = {"odd d": "d > 0", "bytes": "a = 'ok'"}
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_hive_alone_knows_is_refused(name: str, ran: Ran, spark: SparkSession) -> None:
     with pytest.raises(RefusedError, match=REFUSED[name]):
-        trace_back(spark, ran.recipes[name], where=CONDITIONS.get(name, "true"))
+        trace_backward(spark, ran.recipes[name], where=CONDITIONS.get(name, "true"))
 
 
 def test_files_whose_columns_have_other_names_are_not_read_by_these(

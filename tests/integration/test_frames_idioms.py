@@ -21,7 +21,7 @@ from benchmarks.frames_oracle import carried, same
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.unknown import UNKNOWN
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward
 from lineage_dataframes.trace.rows import output_of, places_of
 from tests.oracle.budget import examples
@@ -70,7 +70,7 @@ def class_of(one: Idiom, given: Given, recipe: Recipe, row: Row) -> str:
         AssertionError: it is not what it says.
     """
     try:
-        found = trace_back(given.spark, recipe, [tuple(row)], there=True)
+        found = trace_backward(given.spark, recipe, [tuple(row)], there=True)
     except RefusedError as problem:
         return f"{REFUSED}: {problem}"
     rows, truth = found_in(found.rows.items()), one.truth(row)

@@ -15,7 +15,7 @@ from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sources.jdbc import check_tables
 from lineage_dataframes.sources.locations import locations
 from lineage_dataframes.sources.witnesses import Witnesses
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward
 from lineage_dataframes.trace.rows import rows_with, texts_at
 from lineage_emitter.dataframes.jdbc import address
@@ -98,7 +98,7 @@ def test_the_rows_that_are_named_give_each_row(
     recipe = carried(spark.sql(QUERIES[name]))
     assert same_rows(output, rebuilt(spark, recipe))
     for row in output[:2]:
-        found = trace_back(spark, recipe, [tuple(row)])
+        found = trace_backward(spark, recipe, [tuple(row)])
         assert found.exact
         assert found.warnings
         kept: dict[str, list[str]] = {"orders": ["false"], "places": ["false"]}
@@ -117,7 +117,7 @@ def test_the_rows_that_are_named_give_each_row(
 
 def test_rows_are_named_by_the_primary_key(database: Database, spark: SparkSession) -> None:
     recipe = carried(spark.sql(QUERIES["groups"]))
-    found = trace_back(spark, recipe, [("Oslo", 4.5, 2)])
+    found = trace_backward(spark, recipe, [("Oslo", 4.5, 2)])
     assert named(spark, recipe, found) == ["orders#ID=1", "orders#ID=3"]
     (source,) = recipe.sources
     ((_, path), ordinals) = next(iter(found.rows.items()))
@@ -125,7 +125,7 @@ def test_rows_are_named_by_the_primary_key(database: Database, spark: SparkSessi
     assert sorted(texts)[0].startswith('{"ID":1,"CITY":"Oslo","AMOUNT":1.50')
     assert found.warnings == (f"rows of {ORDERS} are as they are now",)
     recipe = carried(spark.sql("SELECT size FROM places"))
-    found = trace_back(spark, recipe, [(1,)])
+    found = trace_backward(spark, recipe, [(1,)])
     assert named(spark, recipe, found) == ["places#NAME=Rome,LAND=US"]
 
 
@@ -133,16 +133,16 @@ def test_rows_without_a_key_go_by_all_of_their_values(
     database: Database, spark: SparkSession
 ) -> None:
     recipe = carried(spark.table("log"))
-    found = trace_back(spark, recipe, [("Oslo", 1)])
+    found = trace_backward(spark, recipe, [("Oslo", 1)])
     assert named(spark, recipe, found) == ["log#CITY=Oslo,N=1"]
     assert "has no key: equal rows go by one name" in found.reasons[-1]
-    found = trace_back(spark, recipe, [(None, None)])
+    found = trace_backward(spark, recipe, [(None, None)])
     assert named(spark, recipe, found) == ["log#CITY=,N="]
     recipe = carried(table(spark, "(SELECT city, amount FROM orders) q"))
     with pytest.raises(RefusedError, match="no query of a recipe"):
         check_tables(recipe)
     check_tables(carried(table(spark, '"READER".orders')))
-    found = trace_back(spark, recipe, [("Lima", 5.1)])
+    found = trace_backward(spark, recipe, [("Lima", 5.1)])
     assert named(spark, recipe, found) == [
         "(SELECT city, amount FROM orders) q#CITY=Lima,AMOUNT=5.10"
     ]
@@ -151,24 +151,24 @@ def test_rows_without_a_key_go_by_all_of_their_values(
 def test_a_table_read_in_parts_is_one(database: Database, spark: SparkSession) -> None:
     parts = {"partitionColumn": "id", "lowerBound": "1", "upperBound": "4", "numPartitions": "2"}
     recipe = carried(table(spark, "orders", **parts).groupBy().count())
-    assert trace_back(spark, recipe, [(5,)]).count == 5
+    assert trace_backward(spark, recipe, [(5,)]).count == 5
 
 
 def test_rows_that_changed_are_said(database: Database, spark: SparkSession) -> None:
     recipe = carried(spark.sql(QUERIES["groups"]))
     database.run("UPDATE orders SET amount = 9 WHERE id = 3")
     with pytest.raises(ChangedSourceError, match="changed since: what it has now does not give"):
-        trace_back(spark, recipe, [("Oslo", 4.5, 2)])
+        trace_backward(spark, recipe, [("Oslo", 4.5, 2)])
     with pytest.raises(ChangedSourceError, match="changed since"):
-        trace_back(spark, recipe, [("Oslo", 4.5, 2)], there=True)
-    assert trace_back(spark, recipe, [("Rome", 2.25, 1)]).exact
-    found = trace_back(spark, recipe, where="city = 'Oslo'")
+        trace_backward(spark, recipe, [("Oslo", 4.5, 2)], there=True)
+    assert trace_backward(spark, recipe, [("Rome", 2.25, 1)]).exact
+    found = trace_backward(spark, recipe, where="city = 'Oslo'")
     assert found.reasons == (
         f"rows of {ORDERS} are as they are now, and not compared with what the job gave",
     )
     database.run("ALTER TABLE orders ADD COLUMN more INT")
     with pytest.raises(ChangedSourceError, match="other columns"):
-        trace_back(spark, recipe, [("Rome", 2.25, 1)])
+        trace_backward(spark, recipe, [("Rome", 2.25, 1)])
 
 
 def test_rows_are_traced_forward_by_their_key(database: Database, spark: SparkSession) -> None:
@@ -187,7 +187,7 @@ def test_a_database_that_compares_otherwise_is_refused(
     frame = spark.sql("SELECT id FROM orders WHERE city = 'Oslo'")
     assert len(frame.collect()) == 3
     with pytest.raises(RefusedError, match="chooses other rows than Spark"):
-        trace_back(spark, carried(frame), [(1,)])
+        trace_backward(spark, carried(frame), [(1,)])
 
 
 def test_nothing_secret_is_noted(database: Database, spark: SparkSession) -> None:
@@ -214,10 +214,10 @@ def test_the_environment_names_the_database(
     recipe = carried(spark.sql(QUERIES["groups"]))
     monkeypatch.setenv("LINEAGE_JDBC_URL", "jdbc:derby:memory:other")
     with pytest.raises(RefusedError, match="of another database"):
-        trace_back(spark, recipe, [("Rome", 2.25, 1)])
+        trace_backward(spark, recipe, [("Rome", 2.25, 1)])
     monkeypatch.delenv("LINEAGE_JDBC_URL")
     with pytest.raises(RefusedError, match="LINEAGE_JDBC_URL names it"):
-        trace_back(spark, recipe, [("Rome", 2.25, 1)])
+        trace_backward(spark, recipe, [("Rome", 2.25, 1)])
 
 
 def test_rows_that_the_program_chose_by_sql_are_refused(
@@ -226,4 +226,4 @@ def test_rows_that_the_program_chose_by_sql_are_refused(
     frame = spark.read.jdbc(URL, "orders", predicates=["id < 3", "id < 2"], properties=LOGIN)
     recipe = carried(frame)
     with pytest.raises(RefusedError, match="the program's own predicates"):
-        trace_back(spark, recipe, where="id = 1")
+        trace_backward(spark, recipe, where="id = 1")

@@ -14,7 +14,7 @@ from pyspark.sql.types import IntegerType
 from benchmarks.frames_oracle import carried, rebuilt, same_rows
 from lineage_core.recipe.plan import OpaqueNode
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_emitter.dataframes import local_rows
 
 pytestmark = pytest.mark.integration
@@ -56,7 +56,7 @@ def test_a_trace_names_them_by_their_place(spark: SparkSession) -> None:
         spark, [("Rome", "IT"), ("Oslo", "NO"), ("Bari", "IT")], "city string, land string"
     )
     joined = frame.alias("a").join(frame.alias("b"), "land").groupBy("land").count()
-    found = trace_back(spark, carried(joined), [("IT", 4)])
+    found = trace_backward(spark, carried(joined), [("IT", 4)])
     assert [rows.tolist() for rows in found.rows.values()] == [[0, 2], [0, 2]]
     assert found.exact
 
@@ -74,7 +74,7 @@ def test_many_rows_and_nested_ones_are_not_kept(
     recipe = carried(kept(spark, data, schema))
     assert isinstance(recipe.plan[-1], OpaqueNode)
     with pytest.raises(RefusedError, match="rows of an RDD"):
-        trace_back(spark, recipe)
+        trace_backward(spark, recipe)
 
 
 @pytest.mark.parametrize(("value", "kind"), [(1, "double"), (2**31, "int"), (-(2**31), "int")])

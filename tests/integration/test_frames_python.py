@@ -22,7 +22,7 @@ from lineage_core.recipe.functions import signed
 from lineage_core.recipe.plan import PythonRows
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.witnesses import Witnesses
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward
 from tests.support.versions import IN_35, not_in_35
 
@@ -170,14 +170,14 @@ def test_with_its_code_a_function_decides_below_an_aggregate(
     recipe = noted(asked(orders), monkeypatch)
     spark = orders.sparkSession
     for row in output[: 2 if kind == "plain" else 1]:
-        found = trace_back(spark, recipe, [row], key=key)
+        found = trace_backward(spark, recipe, [row], key=key)
         wanted = [n for n, city in enumerate(CITIES) if (city or "none").lower().startswith(row[0])]
         assert (ids(found), found.exact) == (wanted, True)
         # The program, run on these rows alone, gives the row.
         again = asked(orders.where(F.col("id").isin(ids(found))))
         assert [tuple(one) for one in again.collect()] == [row]
     with pytest.raises(RefusedError, match=r"can't be computed anew .*no key was given"):
-        trace_back(spark, recipe, [output[0]])
+        trace_backward(spark, recipe, [output[0]])
 
 
 def test_forward_by_code(orders: DataFrame, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,9 +199,9 @@ def test_a_function_that_gives_a_struct(
     both = F.udf(parted, "struct<odd: bigint, text: string>", useArrow=False)("id")
     frame = orders.groupBy(both["odd"].alias("odd")).agg(F.sum("id").alias("ids"))
     recipe = noted(frame, monkeypatch)
-    assert ids(trace_back(orders.sparkSession, recipe, [(1, 9)], key=key)) == [1, 3, 5]
+    assert ids(trace_backward(orders.sparkSession, recipe, [(1, 9)], key=key)) == [1, 3, 5]
     rows = noted(orders.select("id", both.alias("both")), monkeypatch)
-    assert ids(trace_back(orders.sparkSession, rows, [(3, (1, "xxx"))], key=key)) == [3]
+    assert ids(trace_backward(orders.sparkSession, rows, [(3, (1, "xxx"))], key=key)) == [3]
 
 
 def test_what_is_observed_of_rows_leaves_them_as_they_are(
@@ -211,7 +211,7 @@ def test_what_is_observed_of_rows_leaves_them_as_they_are(
     for frame in (observed, orders.observe(Observation(), F.max("id")).where("id > 2")):
         grouped = frame.groupBy("city").count()
         row = next(tuple(one) for one in grouped.collect() if one[0] == "Oslo")
-        found = trace_back(orders.sparkSession, noted(grouped, monkeypatch), [row])
+        found = trace_backward(orders.sparkSession, noted(grouped, monkeypatch), [row])
         assert (len(ids(found)), found.exact) == (row[1], True)
 
 
@@ -241,15 +241,15 @@ def test_code_is_run_by_its_key_and_unchanged_or_not_at_all(
         (resigned(moved), key, "imports pandas, which is not what it was"),
     ]
     for one, held, says in refused:
-        found = trace_back(spark, one, [row], key=held)
+        found = trace_backward(spark, one, [row], key=held)
         assert ids(found) == list(range(7))
         assert re.search(rf"code of odd is not run: .*{says}", "; ".join(found.reasons))
     assert not ran.exists()
     monkeypatch.setenv("LINEAGE_FUNCTIONS_KEY", KEY)
-    assert ids(trace_back(spark, resigned(function), [row])) == [1, 3, 5]
+    assert ids(trace_backward(spark, resigned(function), [row])) == [1, 3, 5]
     assert ran.exists()
     with pytest.raises(FunctionsKeyError, match="at least 16 bytes"):
-        trace_back(spark, recipe, [row], key="short")
+        trace_backward(spark, recipe, [row], key="short")
 
 
 def test_what_code_is_not_taken(
@@ -324,7 +324,7 @@ def test_rows_of_many_have_all_of_them_as_witnesses(name: str, orders: DataFrame
     row = tuple(frame.collect()[0])
     recipe = carried(frame)
     assert any(isinstance(node, PythonRows) for node in recipe.plan)
-    found = trace_back(spark, recipe, [row])
+    found = trace_backward(spark, recipe, [row])
     assert ids(found)[:5] == [0, 1, 2, 3, 4]
     # The other side of the cogroups has had all orders.
     assert set(ids(found)) == set(range(7 if name == "cogroups" else 5))
@@ -343,7 +343,7 @@ def test_rows_of_unknown_number_stand_where_rows_pass_one_by_one(orders: DataFra
     other = orders.select(F.col("id").alias("number"), F.col("weight").alias("heavy"))
     passed = made.where("weight > 1").join(other, F.expr("id = number")).orderBy("id").limit(2)
     row = tuple(passed.collect()[0])
-    found = trace_back(spark, carried(passed), [row])
+    found = trace_backward(spark, carried(passed), [row])
     # All orders below 5 through the function, and the very row on the other side.
     assert sorted(ids(found)) == [0, 1, 2, 2, 3, 4] or set(ids(found)) == {0, 1, 2, 3, 4}
     assert not found.exact
@@ -356,7 +356,7 @@ def test_rows_of_unknown_number_stand_where_rows_pass_one_by_one(orders: DataFra
         other.join(made, F.expr("id = number"), "left"),
     ):
         with pytest.raises(RefusedError, match=r"which rows some gave|can't be computed anew"):
-            trace_back(spark, carried(decided))
+            trace_backward(spark, carried(decided))
 
 
 def test_aggregates_and_windows_by_python_name_their_group(orders: DataFrame) -> None:
@@ -365,7 +365,7 @@ def test_aggregates_and_windows_by_python_name_their_group(orders: DataFrame) ->
     for function in (most,) if IN_35 else (most, job().total):
         frame = orders.groupBy("city").agg(function("weight").alias("m"))
         row = next(row for row in frame.collect() if row.city == "Rome")
-        found = trace_back(spark, carried(frame), [tuple(row)])
+        found = trace_backward(spark, carried(frame), [tuple(row)])
         assert (ids(found), found.exact) == ([1, 5], True)
         alone = orders.where(F.col("id").isin(ids(found))).groupBy("city")
         again = alone.agg(function("weight").alias("m")).collect()
@@ -373,15 +373,15 @@ def test_aggregates_and_windows_by_python_name_their_group(orders: DataFrame) ->
         by_city = Window.partitionBy("city")
         running = by_city.orderBy("id").rowsBetween(Window.unboundedPreceding, 0)
         whole = orders.select("id", function("weight").over(by_city).alias("m"))
-        found = trace_back(spark, carried(whole), [(2, None)])
+        found = trace_backward(spark, carried(whole), [(2, None)])
         assert (ids(found), found.exact) == ([0, 2, 6], True)
         frame = orders.select("id", function("weight").over(running).alias("m"))
-        found = trace_back(spark, carried(frame), [(2, None)])
+        found = trace_backward(spark, carried(frame), [(2, None)])
         assert set(ids(found)) >= {0, 2}
         assert set(ids(found)) <= {0, 2, 6}
     kept = orders.groupBy("city").agg(most("weight").alias("m")).where("m > 5")
     with pytest.raises(RefusedError, match="can't be computed anew"):
-        trace_back(spark, carried(kept.groupBy().count()))
+        trace_backward(spark, carried(kept.groupBy().count()))
 
 
 def test_calls_within_calls_and_what_is_imported(
@@ -400,9 +400,9 @@ def test_calls_within_calls_and_what_is_imported(
     assert [function.name for function in recipe.functions] == ["plus", "rated"]
     assert {"lineage_rates", "lineage_base"} <= set(recipe.functions[1].modules)
     (row,) = frame.where("k = 1").collect()
-    found = trace_back(spark, recipe, [tuple(row)], key=key)
+    found = trace_backward(spark, recipe, [tuple(row)], key=key)
     assert (ids(found), found.exact) == ([n for n in range(7) if (2 * n + 1) // 3 == 1], True)
     base.write_text("HALF = 2\n", encoding="utf-8")
-    found = trace_back(spark, recipe, [tuple(row)], key=key)
+    found = trace_backward(spark, recipe, [tuple(row)], key=key)
     assert ids(found) == list(range(7))
     assert "imports lineage_base, which is not what it was" in "; ".join(found.reasons)

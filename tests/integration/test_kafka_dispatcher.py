@@ -27,7 +27,7 @@ from lineage_emitter.dispatch.sending import send_all
 from lineage_emitter.errors import DeliveryError
 from lineage_emitter.settings import read_settings
 from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
-from lineage_store.spool.reader import frames_of
+from lineage_store.spool.reader import record_batches_of
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.drained import Drained, as_spool, drain
@@ -129,7 +129,7 @@ def expected(tmp_path: Path) -> dict[str, bytes]:
     application.whole()
     found = {}
     for path in application.spool.rglob("*.lmf"):
-        for frame in frames_of(path):
+        for frame in record_batches_of(path):
             header = BlockHeader.from_json(frame.header)  # type: ignore[union-attr]
             with path.open("rb") as file:
                 file.seek(frame.offset)  # type: ignore[union-attr]

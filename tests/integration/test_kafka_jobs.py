@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lineage.stack.ports import LOOPBACK, free_ports
-from lineage_core.codec.record_batch import read_frames
+from lineage_core.codec.record_batch import read_record_batches
 from lineage_core.contract.block_header import BlockHeader
 from lineage_core.contract.verdict import Verdict
 from lineage_kafka.topics import Topics
@@ -195,7 +195,7 @@ def test_the_same_output_and_lineage_as_through_the_spool(
 def task_of(value: bytes) -> tuple[str, int, int]:
     import io
 
-    (frame,) = read_frames(io.BytesIO(value))
+    (frame,) = read_record_batches(io.BytesIO(value))
     header = BlockHeader.from_json(frame.header)
     return header.task_node, header.block_id.partition, header.block_id.attempt
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lineage.stack.ports import free_ports
-from lineage_core.codec.record_batch import pack_frame, read_frames
+from lineage_core.codec.record_batch import pack_record_batch, read_record_batches
 from lineage_core.contract.dead_letter import read_dead_record
 from lineage_core.contract.message import DeadLetter, End, parse_message
 from lineage_kafka.topics import Topics
@@ -93,8 +93,8 @@ def test_records_that_are_none(pipeline: Pipeline, tmp_path: Path) -> None:
     job, expected = make_job("app-1", 3), MemoryLinker()
     expected.batch(job.values())
     frame = job.flow[0][1]
-    (found,) = read_frames(io.BytesIO(frame))
-    wrong_rows = pack_frame(found.header.replace(b'"rows":', b'"rows":1'), found.payload)
+    (found,) = read_record_batches(io.BytesIO(frame))
+    wrong_rows = pack_record_batch(found.header.replace(b'"rows":', b'"rows":1'), found.payload)
     bad = [
         b"",
         b"\x00" * 100,

@@ -24,11 +24,11 @@ from lineage_openlineage.sending import Endpoint, events_of, lines_of, send
 from lineage_openlineage.settings import OpenLineageSettings
 from lineage_store.copying import copy_application
 from lineage_store.neo4j.connection import read_address
+from lineage_store.neo4j.published_runs import CLAIM_S
 from lineage_store.neo4j.store import Neo4jStore
-from lineage_store.neo4j.told_runs import CLAIM_S
 from lineage_store.sqlite.store import SqliteStore
 from lineage_writer.metrics import Metrics
-from lineage_writer.telling import Teller
+from lineage_writer.publishing import Publisher
 from tests.support.servers import Neo4jUnderTest
 from tests.support.stored_lineage import store_run
 from tests.support.stores import empty_neo4j
@@ -173,8 +173,8 @@ def test_writers_tell_of_each_application_once(
     ):
         copy_application(sqlite, store, "app-1")
         store.write("running", [Begin(app="running", name="job", started_at=time.time())])
-        first = Teller(settings, lambda: store, Metrics())
-        second = Teller(settings, lambda: again, Metrics())
+        first = Publisher(settings, lambda: store, Metrics())
+        second = Publisher(settings, lambda: again, Metrics())
         backend.statuses = [400]
         first.look()
         assert store.told_runs().untold() == ["app-1"]
@@ -185,7 +185,7 @@ def test_writers_tell_of_each_application_once(
         assert again.told_runs().claim("app-1", time.time() + CLAIM_S + 1)
         again.told_runs().release("app-1")
         backend.requests.clear()
-        third = Teller(settings, lambda: again, Metrics())
+        third = Publisher(settings, lambda: again, Metrics())
         third.start()
         wait_until(lambda: not store.told_runs().untold(), "app-1 is told of")
         third.stop(60)

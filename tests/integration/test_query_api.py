@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.exports import FORMATS, export
 from lineage_query.rows.reader import RowReader
 from lineage_query_api import trace_ids
@@ -169,8 +169,8 @@ def test_a_trace_is_a_file(client: httpx.Client, folder: Path, name: str) -> Non
     assert f"lineage-app-1.{FORMATS[name].extension}" in found.headers["Content-Disposition"]
     url = f"sqlite:///{folder}/lineage.db"
     with open_store(url) as store:
-        question = Question(Direction.BACKWARD, ("write#0#1",), app="app-1")
-        traced = Asker(store, RowReader()).trace(question)
+        question = TraceQuery(Direction.BACKWARD, ("write#0#1",), app="app-1")
+        traced = QueryEngine(store, RowReader()).trace(question)
         expected = io.BytesIO()
         export(traced, name, expected)
     assert found.content == expected.getvalue()

@@ -22,7 +22,7 @@ from lineage_core.contract.block import BlockId
 from lineage_core.contract.message import Begin, Link, Message, Register
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.names import Names
 from lineage_query.record_flows import (
     TooManyFlowsError,
@@ -115,7 +115,9 @@ def all_flows(store: Neo4jStore, app_id: str = APP) -> RecordFlows:
 
 
 def traced_flows(store: Neo4jStore, place: str, direction: Direction) -> RecordFlows:
-    return flows_of_trace(Asker(store, RowReader()).trace(Question(direction, (place,), app=APP)))
+    return flows_of_trace(
+        QueryEngine(store, RowReader()).trace(TraceQuery(direction, (place,), app=APP))
+    )
 
 
 def brute_force(store: Neo4jStore, item: str, *, back: bool, app_id: str = APP) -> set[Flow]:
@@ -322,13 +324,13 @@ def test_a_word_count_on_spark(
     with open_store(sqlite_url) as embedded:
         copy_application(embedded, store, lc.app)
     view_of(store, lc.app).create(all_flows(store, lc.app))
-    asker = Asker(store, RowReader())
+    asker = QueryEngine(store, RowReader())
     traced = {True: 0, False: 0}
     for back, files in ((True, sorted(out.glob("part-*"))), (False, [source])):
         direction = Direction.BACKWARD if back else Direction.FORWARD
         for file in files:
             for line in range(1, len(file.read_text().splitlines()) + 1):
-                question = Question(direction, (f"{file}:{line}",), app=lc.app)
+                question = TraceQuery(direction, (f"{file}:{line}",), app=lc.app)
                 answer = asker.ask(question)
                 (item,) = (one.address for group in answer.start for one in group.items)
                 found = {one.address for group in answer.groups for one in group.items}

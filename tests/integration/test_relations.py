@@ -17,7 +17,7 @@ from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.rewrite import keys
 from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.trace import relations, results
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.pairs import Items
 from lineage_dataframes.trace.relations import Relations
 from lineage_dataframes.trace.rows import output_of, values_at
@@ -64,7 +64,7 @@ def test_the_pairs_are_those_of_each_row_traced(
     rows = placed_rows(spark, tmp_path / "out")
     assert len(found) == len(rows)
     for *values, path, ordinal in (rows[0], rows[-1]):
-        alone = trace_back(spark, recipe, [values], there=True)
+        alone = trace_backward(spark, recipe, [values], there=True)
         if any(made.reasons.values()):
             assert found[path, ordinal] >= rows_of(alone)
         else:
@@ -93,7 +93,7 @@ def test_where_one_of_several_rows_was_kept_it_is_said(
     assert len(found) == len(rows)
     assert any(made.reasons.values()) != exact
     for *values, path, ordinal in rows:
-        alone = trace_back(spark, recipe, [values], there=True)
+        alone = trace_backward(spark, recipe, [values], there=True)
         assert found[path, ordinal] >= rows_of(alone)
         assert not exact or (len(found[path, ordinal]), alone.exact) == (1, True)
 
@@ -134,7 +134,7 @@ def test_rows_that_tell_of_their_groups_are_not_computed_anew(
     rows = placed_rows(spark, tmp_path / "out")
     assert len(found) == len(rows)
     for *values, path, ordinal in rows:
-        assert found[path, ordinal] == rows_of(trace_back(spark, recipe, [values]))
+        assert found[path, ordinal] == rows_of(trace_backward(spark, recipe, [values]))
 
 
 ALIKE = [" a", "a", "b", "", None, "a\t"]
@@ -157,7 +157,7 @@ def test_of_rows_that_stand_in_a_file_alike_all_are_named(
     for ordinal, text in enumerate(ALIKE):
         truth = {(f"file:{source}", ordinal)}
         row = values_at(spark, recipe, output, file, ordinal)
-        alone = trace_back(spark, recipe, [row], written=form)
+        alone = trace_backward(spark, recipe, [row], written=form)
         assert (
             alone.exact
             == (rows_of(alone) == truth)

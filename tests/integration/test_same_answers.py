@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from lineage.main import app
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.copying import copy_application
 from lineage_store.dump import dump_application
@@ -61,10 +61,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def answer(store: GraphStore, question: Question) -> dict[str, Any]:
+def answer(store: GraphStore, question: TraceQuery) -> dict[str, Any]:
     """What is answered, or the error."""
     try:
-        return Asker(store, RowReader()).ask(question).to_json()
+        return QueryEngine(store, RowReader()).ask(question).to_json()
     except LineageError as error:
         return {"error": f"{type(error).__name__}: {error}"}
 
@@ -81,7 +81,7 @@ def test_every_question_has_the_same_answer(
         for direction in Direction:
             for place in PLACES:
                 for more in ({}, {"steps": 1}, {"until": "2"}) if counted else ({"limit": 1},):
-                    question = Question(direction, (place,), **more)
+                    question = TraceQuery(direction, (place,), **more)
                     found = answer(neo4j_store, question)
                     assert found == answer(sqlite, question), question
                     told += "error" not in found

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lineage_core.codec.csv_codec import BlockHeader, decode_csv
-from lineage_core.codec.record_batch import decompress, read_frames
+from lineage_core.codec.record_batch import decompress, read_record_batches
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.block import FlowBlock
 from lineage_core.contract.message import (
@@ -27,7 +27,7 @@ from lineage_core.contract.message import (
     Unknown,
     parse_message,
 )
-from lineage_core.errors import TruncatedFrameError
+from lineage_core.errors import TruncatedRecordBatchError
 from tests.oracle.brute import Witnesses
 from tests.oracle.layout import lines_of, list_partitions, records_of
 from tests.oracle.model import Program, Source, Witness
@@ -38,7 +38,7 @@ Item = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Traced:
+class Trace:
     """The witnesses of one row, and whether lineage calls them exact."""
 
     witnesses: Witnesses
@@ -71,8 +71,11 @@ class SpoolReader:
         return [block for name in sorted(written) for block in self._read(name)]
 
     def _read(self, name: str) -> Iterator[FlowBlock]:
-        with (self.folder / "blocks" / name).open("rb") as stream, suppress(TruncatedFrameError):
-            for frame in read_frames(stream):
+        with (
+            (self.folder / "blocks" / name).open("rb") as stream,
+            suppress(TruncatedRecordBatchError),
+        ):
+            for frame in read_record_batches(stream):
                 header = BlockHeader.from_json(frame.header)
                 yield decode_csv(decompress(frame.payload), header)
 
@@ -146,7 +149,7 @@ class Lineage:
             for file in m.files
         }
 
-    def back(self, space: str, position: int) -> Traced:
+    def back(self, space: str, position: int) -> Trace:
         """Source rows that can be reached backward from an item."""
         found: set[Witness] = set()
         exact = True
@@ -166,7 +169,7 @@ class Lineage:
             exact &= item not in self.inexact
             exact &= node not in self.nodes or self.nodes[node].exact
             waiting.extend(self.feeds.get(item, ()))
-        return Traced(frozenset(found), exact)
+        return Trace(frozenset(found), exact)
 
     def witness(self, item: Item) -> Witness:
         """The source row that an item of a source is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.oracle.brute import Evaluation
-from tests.oracle.captured import Item, Lineage, Traced, given_items, saved_items
+from tests.oracle.captured import Item, Lineage, Trace, given_items, saved_items
 from tests.oracle.functions import render
 from tests.oracle.model import CHOOSING, RANKING, Sink
 from tests.oracle.spark import Outcome
@@ -24,7 +24,7 @@ def sink_items(lineage: Lineage, sink: str, outcome: Outcome) -> list[tuple[str,
             return list(zip(outcome.rows, given_items(lineage, sink), strict=True))
 
 
-def assert_witnesses(run: Evaluation, sink: Sink, traced: list[tuple[str, Traced]]) -> None:
+def assert_witnesses(run: Evaluation, sink: Sink, traced: list[tuple[str, Trace]]) -> None:
     """The same rows with the same witnesses; more witnesses only where lineage says so."""
     if sink.action in RANKING:
         _assert_ranked(run, sink, traced)
@@ -43,7 +43,7 @@ def assert_witnesses(run: Evaluation, sink: Sink, traced: list[tuple[str, Traced
             assert any(t == text and w <= one.witnesses for t, w in left)
 
 
-def _assert_ranked(run: Evaluation, sink: Sink, traced: list[tuple[str, Traced]]) -> None:
+def _assert_ranked(run: Evaluation, sink: Sink, traced: list[tuple[str, Trace]]) -> None:
     """The rows of the first ranks, in order; which of equal ones, where Spark's order is known."""
     wanted = [(render(row.value), row.witnesses) for row in run.ranked(sink)]
     assert [text for text, _ in traced] == [text for text, _ in wanted]

@@ -24,7 +24,7 @@ from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
 from tests.oracle.brute import Witnesses, evaluate
 from tests.oracle.budget import examples
-from tests.oracle.captured import Item, Lineage, SpoolReader, Traced
+from tests.oracle.captured import Item, Lineage, SpoolReader, Trace
 from tests.oracle.compare import assert_witnesses, sink_items
 from tests.oracle.model import Program, Sink, Source, Step
 from tests.oracle.program import programs
@@ -86,9 +86,9 @@ def capture(spark_context: SparkContext) -> Iterator[Capture]:
         capture.close()
 
 
-def back_in_store(lineage: Lineage, tracer: Tracer, item: Item) -> Traced:
+def back_in_store(lineage: Lineage, tracer: Tracer, item: Item) -> Trace:
     result = _trace(tracer, Direction.BACKWARD, item)
-    return Traced(frozenset(lineage.witness(one) for one in _items(result)), result.exact)
+    return Trace(frozenset(lineage.witness(one) for one in _items(result)), result.exact)
 
 
 def _trace(tracer: Tracer, direction: Direction, item: Item) -> TraceResult:
@@ -233,7 +233,7 @@ def test_lineage_is_the_witnesses_of_every_row(
     tracer = capture.stored()
     assert capture.verdict(lineage).reasons == (RUNNING,)
     stored = {item: back_in_store(lineage, tracer, item) for rows in items for _, item in rows}
-    ways: tuple[Callable[[Item], Traced], ...] = (
+    ways: tuple[Callable[[Item], Trace], ...] = (
         lambda item: lineage.back(*item),
         stored.__getitem__,
     )

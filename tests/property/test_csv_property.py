@@ -14,7 +14,7 @@ from lineage_core.codec.csv_codec import BlockHeader, decode_csv, encode_csv, he
 from lineage_core.codec.zstd import compress, decompress
 from lineage_core.contract.block import FlowBlock, Relation
 from lineage_core.contract.block_check import associations
-from lineage_core.errors import BlockError, ContractError, FrameError
+from lineage_core.errors import BlockError, ContractError, RecordBatchError
 from tests.support.flow_blocks import (
     blocks,
     outputs_of,
@@ -173,7 +173,7 @@ def test_damaged_zstd_is_refused_or_read(content: bytes, chance: random.Random) 
     for _ in range(10):
         try:
             found = decompress(_damage(compress(content), chance), 1024)
-        except FrameError:
+        except RecordBatchError:
             continue
         assert len(found) <= 1024
 

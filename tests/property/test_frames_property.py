@@ -39,7 +39,7 @@ from benchmarks.frames_oracle import carried, rebuilt, same, same_rows
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.witnesses import Witnesses
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import trace_forward
 from tests.oracle.budget import examples
 from tests.oracle.frames_programs import Program, Table, programs
@@ -135,7 +135,7 @@ def bounds_of(program: Program, row: tuple[Any, ...]) -> tuple[Bounds, int]:
 def check_back(
     written: Written, program: Program, recipe: Recipe, row: tuple[Any, ...], scratch: Path
 ) -> None:
-    found = trace_back(written.spark, recipe, [row])
+    found = trace_backward(written.spark, recipe, [row])
     items = written.items(found)
     bounds, many = bounds_of(program, row)
     assert found.matched >= many

@@ -22,7 +22,7 @@ from lineage_core.errors import AddressError, ConflictError, RegionError
 from lineage_emitter.sdk import flow_buffer, flow_columns
 from lineage_emitter.sdk.flow_buffer import FlowBuffer
 from lineage_emitter.sdk.flow_columns import Content, Flows
-from lineage_emitter.sdk.told_flows import ToldFlows
+from lineage_emitter.sdk.flow_id_index import FlowIdIndex
 
 pytestmark = pytest.mark.property
 
@@ -171,7 +171,7 @@ def test_memory_does_not_grow_with_the_flows_told(tmp_path: Path) -> None:
 
 
 def test_hashes_of_ids_are_found_with_their_contents(tmp_path: Path) -> None:
-    told, rng = ToldFlows(tmp_path), np.random.default_rng(5)
+    told, rng = FlowIdIndex(tmp_path), np.random.default_rng(5)
     ids = rng.integers(0, 2**64, 200_000, dtype=np.uint64, endpoint=False)
     for part in np.array_split(ids[:150_000], 7):
         told.add(part, part ^ np.uint64(1))

@@ -23,7 +23,7 @@ from benchmarks.frames_oracle import ParquetTables, carried
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import FramesError
 from lineage_dataframes.spark.own_spark import start_spark
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.backward import trace_backward
 
 FOLDER, HIDDEN = Path(sys.argv[1]), sys.argv[2]
 OUTSIDE = "outside"
@@ -89,7 +89,7 @@ def main() -> None:
         recipe: Recipe = carried(valued.groupBy("v").agg(F.count("*").alias("n")))
         assert recipe.functions
         try:
-            told[one.__name__] = trace_back(spark, recipe, [(OUTSIDE, 5)]).count
+            told[one.__name__] = trace_backward(spark, recipe, [(OUTSIDE, 5)]).count
         except FramesError as problem:
             told[one.__name__] = f"{type(problem).__name__}: {problem}"
     spark.stop()

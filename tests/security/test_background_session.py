@@ -47,7 +47,7 @@ from lineage.main import app
 from lineage_core.environment.private_files import ForeignOwnerError
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 
 pytestmark = pytest.mark.security
 
@@ -93,11 +93,11 @@ def test_messages_are_read_as_they_were_sent(message: Message) -> None:
 
 
 def test_all_of_a_question_is_sent() -> None:
-    question = Question(
+    question = TraceQuery(
         Direction.FORWARD, ("a:1", "b\udcff#2"), "app", "node", 1, 7, texts=False, as_now=True
     )
     assert Asked.of(question, "", "/").question() == question
-    others = {one.name for one in dataclasses.fields(Question)} - {"regions"}
+    others = {one.name for one in dataclasses.fields(TraceQuery)} - {"regions"}
     assert others <= {one.name for one in dataclasses.fields(Asked)}
     assert Answered(ANSWER.to_json()).read() == ANSWER
 

@@ -25,9 +25,9 @@ import pytest
 
 from lineage_core.contract.block import U64
 from lineage_core.tracing.budget import (
-    AskerGoneError,
     Budget,
     BudgetError,
+    ClientGoneError,
     TimeUpError,
     TooMuchError,
     current,
@@ -38,8 +38,8 @@ from lineage_query.rows import parquet_rows
 from lineage_query.rows.reader import RootedReader
 from lineage_query_api.app import create_app
 from lineage_query_api.lineages import WAITING_MAX
-from lineage_query_api.one_spark import OneSpark
 from lineage_query_api.settings import read_settings
+from lineage_query_api.spark_session_holder import SparkSessionHolder
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.url import open_store
@@ -132,7 +132,7 @@ def test_work_stops_when_the_client_leaves(name: str, tmp_path: Path) -> None:
         with ask(address, *ASKED[name]):
             assert reader.begun.acquire(timeout=WAIT_S)
         assert reader.ended.wait(WAIT_S)
-    assert isinstance(reader.problem, AskerGoneError)
+    assert isinstance(reader.problem, ClientGoneError)
 
 
 @pytest.mark.parametrize("path", OF_TRACE)
@@ -143,7 +143,7 @@ def test_a_trace_is_not_written_for_who_has_left(path: str, tmp_path: Path) -> N
         with ask(address, "GET", f"/v1/traces/{trace}{path}"):
             assert reader.begun.acquire(timeout=WAIT_S)
         assert reader.ended.wait(WAIT_S)
-    assert isinstance(reader.problem, AskerGoneError)
+    assert isinstance(reader.problem, ClientGoneError)
 
 
 def test_probes_and_short_answers_come_while_searches_hang(tmp_path: Path) -> None:
@@ -385,7 +385,7 @@ def test_reading_a_row_group_ends_with_its_budget(tmp_path: Path) -> None:
     pq.write_table(pa.table({"row": list(range(70))}), tmp_path / "a.parquet")
     gone = Budget()
     gone.leave()
-    with (tmp_path / "a.parquet").open("rb") as file, within(gone), pytest.raises(AskerGoneError):
+    with (tmp_path / "a.parquet").open("rb") as file, within(gone), pytest.raises(ClientGoneError):
         parquet_rows.texts_of(file, np.array([69], np.uint64))
 
 
@@ -422,7 +422,7 @@ def test_a_budget_counts_blocks_and_text() -> None:
     budget.leave()
     budget.leave()
     for spend in (budget.check, lambda: budget.load(0), lambda: budget.read(0)):
-        with pytest.raises(AskerGoneError):
+        with pytest.raises(ClientGoneError):
             spend()
 
 
@@ -442,7 +442,7 @@ def test_a_statement_of_a_store_is_given_up(tmp_path: Path) -> None:
         budget = Budget()
         leaving = threading.Timer(0.05, budget.leave)
         leaving.start()
-        with within(budget), pytest.raises(AskerGoneError):
+        with within(budget), pytest.raises(ClientGoneError):
             store._query(endless)
         assert store.application_ids() == []
 
@@ -453,8 +453,8 @@ def test_queries_of_spark_are_cancelled_when_the_client_leaves(
     cancelled = threading.Event()
     monkeypatch.setattr(connected, "cancellable", lambda session, _: nullcontext(session))
     monkeypatch.setattr(connected, "cancel", lambda *_: cancelled.set())
-    monkeypatch.setattr(OneSpark, "_start", object)
-    spark = OneSpark(read_settings(spark_master="local[1]", api_query_s=WAIT_S))
+    monkeypatch.setattr(SparkSessionHolder, "_start", object)
+    spark = SparkSessionHolder(read_settings(spark_master="local[1]", api_query_s=WAIT_S))
     budget = Budget(seconds=WAIT_S)
 
     def leaves(_: object) -> bool:
@@ -462,7 +462,7 @@ def test_queries_of_spark_are_cancelled_when_the_client_leaves(
         current().leave()
         return cancelled.wait(WAIT_S)
 
-    with within(budget), pytest.raises(AskerGoneError):
+    with within(budget), pytest.raises(ClientGoneError):
         spark.run(leaves)
     spark.close()
     assert cancelled.is_set()

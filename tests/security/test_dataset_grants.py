@@ -42,10 +42,17 @@ from lineage_query_api.grants import DatasetGrant, DatasetRules, Mask
 from lineage_query_api.masking import masked_answer, masked_row
 from lineage_query_api.models import TraceRequest
 from lineage_query_api.scopes import MASKED, PARTLY
-from lineage_query_api.seen_store import SeenReader
 from lineage_query_api.settings import read_settings
-from lineage_query_api.sights import HIDDEN, WITHHELD, Look, Shown, Sight, look_at
 from lineage_query_api.trace_ids import pack
+from lineage_query_api.visibility import (
+    HIDDEN,
+    WITHHELD,
+    Shown,
+    Visibility,
+    VisibleApplication,
+    look_at,
+)
+from lineage_query_api.visible_store import VisibleReader
 from lineage_store.paths import RowsError
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
@@ -440,7 +447,7 @@ def test_what_capture_kept_of_values_is_not_loaded(served: Served, caller: str) 
         assert (block.values, block.in_text, block.out_text, block.reason) == (None, None, None, "")
 
 
-def rules(**more: Any) -> Sight:
+def rules(**more: Any) -> Visibility:
     mask = Mask(frozenset({"*/pay*"}), ("salary", "a.b"))
     given = {
         "known": (frozenset({"*"}),),
@@ -448,7 +455,7 @@ def rules(**more: Any) -> Sight:
         "hidden": frozenset({"/data/hr", "hr.*"}),
         "masks": (mask,),
     }
-    return Sight(**(given | more))
+    return Visibility(**(given | more))
 
 
 @pytest.mark.parametrize(
@@ -481,11 +488,11 @@ def test_what_is_granted_is_of_all_names_of_an_application() -> None:
         DatasetGrant(frozenset({"shop b"}), frozenset({"/b/*"}), frozenset()),
     )
     given = DatasetRules(grants, frozenset(), ())
-    assert Sight.of(given, {"mine"}).shown(["/hr/a"]) == Shown()
-    assert Sight.of(given, {"shop a"}).shown(["/shop/a"]) == Shown()
-    assert Sight.of(given, {"shop b"}).shown(["/b/a"]) == WITHHELD
+    assert Visibility.of(given, {"mine"}).shown(["/hr/a"]) == Shown()
+    assert Visibility.of(given, {"shop a"}).shown(["/shop/a"]) == Shown()
+    assert Visibility.of(given, {"shop b"}).shown(["/b/a"]) == WITHHELD
     for names in ({"shop a"}, {"shop a", "mine"}, {"shop b", "shop a"}, set[str](), {"other"}):
-        assert Sight.of(given, names).shown(["/b/a"]) == HIDDEN
+        assert Visibility.of(given, names).shown(["/b/a"]) == HIDDEN
 
 
 ROW = '{"name":"ann","salary":5000,"rate":1.10,"big":12345678901234567890.10}'
@@ -524,7 +531,9 @@ def test_columns_are_masked_by_patterns_and_by_their_very_names() -> None:
     assert rules(masks=masks).shown(["/x/pay/salary=5000/part-0"]) == HIDDEN
 
 
-def frame_look(source: Source, settings: dict[str, str] | None = None, **more: Any) -> Look:
+def frame_look(
+    source: Source, settings: dict[str, str] | None = None, **more: Any
+) -> VisibleApplication:
     recipe = Recipe(
         spark="4.1.0",
         settings=settings or {},
@@ -581,7 +590,7 @@ def without(read: Source) -> dict[str, str]:
     return {key: one for key, one in read.options.items() if key != "columnNameOfCorruptRecord"}
 
 
-def check_masked(look: Look, shown: object) -> None:
+def check_masked(look: VisibleApplication, shown: object) -> None:
     text = '{"name":"ann","salary":"5000","A":{"b":"5000"}}'
     copied = '{"salary":"5000","total":1}'
 
@@ -602,7 +611,7 @@ def check_masked(look: Look, shown: object) -> None:
     assert (found.exact, found.complete) == (True, True)
 
 
-def of_table(table: str, **options: str) -> Look:
+def of_table(table: str, **options: str) -> VisibleApplication:
     kind = "jdbc" if table.startswith("jdbc:") else "parquet"
     return frame_look(replace(source(kind, "name", **options), paths=(), files=(), table=table))
 
@@ -723,7 +732,7 @@ def test_records_of_parquet_are_masked_by_column(served: Served, tmp_path: Path)
     ]
     masks = (Mask(frozenset({"*.parquet"}), ("Salary",)),)
     look = look_at(messages, rules(masks=masks), final=True)
-    reader = SeenReader(RowReader(), look)
+    reader = VisibleReader(RowReader(), look)
     texts = reader.records(str(file), np.array([0, 1, 2], np.uint64))
     assert texts == ['{"name":"ann","Salary":"***"}', '{"name":"bob","Salary":"***"}', None]
 
@@ -731,13 +740,13 @@ def test_records_of_parquet_are_masked_by_column(served: Served, tmp_path: Path)
 def test_every_way_to_read_rows_is_masked() -> None:
     """What a reader of rows offers later is not taken over unmasked."""
     offered = {name for name in vars(RowReader) if not name.startswith("_")}
-    assert offered <= {*vars(SeenReader)}
+    assert offered <= {*vars(VisibleReader)}
 
 
 def test_a_header_is_compared_of_files_below_the_roots_alone(tmp_path: Path) -> None:
     (tmp_path / "pay").mkdir()
     look = frame_look(source("csv", "name", "salary", path=f"{tmp_path}/pay"), masks=())
-    reader = SeenReader(RootedReader([str(tmp_path)]), look)
+    reader = VisibleReader(RootedReader([str(tmp_path)]), look)
     for text, told in (
         (b"name,salary\r\nann,5000\n", "name,salary"),
         (b"\xef\xbb\xbfname,salary\nann,5000\n", "name,salary"),
@@ -748,7 +757,7 @@ def test_a_header_is_compared_of_files_below_the_roots_alone(tmp_path: Path) -> 
         (tmp_path / "pay" / "part-0").write_bytes(text)
         assert reader.header(f"{tmp_path}/pay/part-0") == told
     assert reader.header(f"{tmp_path}/pay/gone") is None
-    outside = SeenReader(RootedReader([f"{tmp_path}/other"]), look)
+    outside = VisibleReader(RootedReader([f"{tmp_path}/other"]), look)
     (tmp_path / "pay" / "part-0").write_bytes(b"name,salary\n")
     assert outside.header(f"{tmp_path}/pay/part-0") is None
     with pytest.raises(RowsError):
@@ -774,7 +783,7 @@ def test_bytes_of_a_masked_file_are_opened_for_nobody(tmp_path: Path) -> None:
         rules(),
         final=True,
     )
-    reader = SeenReader(RowReader(), look)
+    reader = VisibleReader(RowReader(), look)
     with pytest.raises(RowsError, match="masked"):
         reader.opened(str(file))
     # A trace computes with it, and masks its answer.
@@ -788,7 +797,7 @@ def test_bytes_of_a_masked_file_are_opened_for_nobody(tmp_path: Path) -> None:
         final=True,
     )
     with pytest.raises(RowsError, match="hidden"):
-        SeenReader(RowReader(), hides).computing().opened(str(file))
-    rooted = SeenReader(RootedReader([f"{tmp_path}/other"]), look).computing()
+        VisibleReader(RowReader(), hides).computing().opened(str(file))
+    rooted = VisibleReader(RootedReader([f"{tmp_path}/other"]), look).computing()
     with pytest.raises(RowsError, match="not read by this server"):
         rooted.opened(str(file))

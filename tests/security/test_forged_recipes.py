@@ -198,7 +198,7 @@ def places(tmp_path: Path) -> Iterator[Places]:
             listening.accept()
 
 
-class Opened:
+class ApplicationSnapshot:
     """Hears of what any process opens in folders (inotify)."""
 
     def __init__(self, *folders: Path) -> None:
@@ -245,7 +245,9 @@ def test_forged_recipes_are_refused_and_nothing_outside_is_opened(
     }
     (tmp_path / "temporary").mkdir()
     log, url = tmp_path / "api.log", f"http://127.0.0.1:{port}"
-    opened = Opened(places.outside, places.outside / "table", places.outside / "table/_delta_log")
+    opened = ApplicationSnapshot(
+        places.outside, places.outside / "table", places.outside / "table/_delta_log"
+    )
     command = [sys.executable, "-m", "lineage_query_api"]
     with process(command, log, env), httpx.Client(base_url=url, timeout=300) as client:
         until(lambda: asked(port, "/healthz")[0] == 200, lambda: log.read_text()[-2000:])

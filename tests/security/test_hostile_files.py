@@ -29,14 +29,14 @@ from lineage_dataframes.sources.splits import settings_for
 from lineage_dataframes.sources.views import view_of
 from lineage_dataframes.spark import connected
 from lineage_dataframes.trace import rows
+from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_dataframes.trace.rows import output_of
-from lineage_dataframes.trace.vetting import vet_files
 from lineage_query.rows import parquet_rows, valued_rows
 from lineage_query.rows.parquet_rows import texts_of
 from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, reading_by
 from lineage_query.rows.valued_rows import Files, positions_with
 from lineage_store.paths import RowsError
-from lineage_store.spool.reader import Damage, frames_of
+from lineage_store.spool.reader import Damage, record_batches_of
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
 
@@ -150,7 +150,7 @@ def test_a_pipe_in_a_spool_makes_nobody_wait(tmp_path: Path) -> None:
         pytest.raises(OSError, match="it is no file"),
     ):
         ingest(store, app)
-    (damage,) = frames_of(app / "driver.jsonl")
+    (damage,) = record_batches_of(app / "driver.jsonl")
     assert isinstance(damage, Damage)
     assert "can't be read" in damage.reason
 
@@ -274,11 +274,13 @@ def test_a_database_is_not_asked_for_rows_of_an_output(tmp_path: Path) -> None:
 def test_the_log_of_an_output_is_below_the_roots(tmp_path: Path, kind: str) -> None:
     reader = RootedReader([str(tmp_path / "root")])
     inside, outside = f"file:{tmp_path / 'root' / 't'}", f"file:{tmp_path / 't'}"
-    vet_files(written(tmp_path, format=kind, path=inside, options={"metadata": inside}), reader)
+    check_files_allowed(
+        written(tmp_path, format=kind, path=inside, options={"metadata": inside}), reader
+    )
     for path, metadata in ((outside, inside), (inside, outside)):
         recipe = written(tmp_path, format=kind, path=path, options={"metadata": metadata})
         with pytest.raises(ForbiddenRowsError):
-            vet_files(recipe, reader)
+            check_files_allowed(recipe, reader)
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg", "hive-text", "jdbc"])

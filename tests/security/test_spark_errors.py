@@ -15,16 +15,16 @@ from lineage_dataframes.rewrite.functions import NO_CODE, Runnable
 from lineage_dataframes.trace import answers
 from lineage_dataframes.trace.crossing import Crossing
 from lineage_query.answers import Answer
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_query_api.errors import ProblemError
-from lineage_query_api.noted_traces import _answer
+from lineage_query_api.recipe_traces import _answer
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.security
 SECRET = "5000kr"
-QUESTION = Question(Direction.FORWARD, ("x:1",))
+QUESTION = TraceQuery(Direction.FORWARD, ("x:1",))
 
 
 def refuse(*_: object, **__: object) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from lineage_core.codec.record_batch import MAGIC, read_frames
+from lineage_core.codec.record_batch import MAGIC, read_record_batches
 from lineage_core.contract.block_header import BlockHeader
 from lineage_core.contract.message import Commit, parse_message
 from lineage_kafka.topics import Topics, app_partition, flow_partition
@@ -88,7 +88,7 @@ def _take(found: Drained, topics: Topics, record: Message, partitions: int) -> N
     assert key is not None
     app = key.decode()
     if value.startswith(MAGIC):
-        (frame,) = read_frames(io.BytesIO(value))
+        (frame,) = read_record_batches(io.BytesIO(value))
         header = BlockHeader.from_json(frame.header)
         assert (record.topic(), header.app) == (topics.flow, app)
         assert record.partition() == flow_partition(app, header.block_id.partition, partitions)
@@ -118,7 +118,7 @@ def as_spool(drained: Drained, root: Path) -> Path:
         for (owner, _), versions in drained.frames.items():
             if owner == app:
                 (value,) = versions
-                (frame,) = read_frames(io.BytesIO(value))
+                (frame,) = read_record_batches(io.BytesIO(value))
                 header = BlockHeader.from_json(frame.header)
                 with (blocks / _file_name(header.task_node, header)).open("ab") as file:
                     file.write(value)

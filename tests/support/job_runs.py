@@ -21,7 +21,7 @@ from lineage.main import app as command_line
 from lineage_core.contract.verdict import Verdict, judge
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.port import GraphStore
 from lineage_store.url import index_folder, open_store
@@ -46,7 +46,7 @@ def stored(folder: Path) -> StoredAccess:
 def ask(folder: Path, direction: Direction, place: str) -> Answer:
     """The answer to a question about what a job in the folder left."""
     with stored(folder) as asking:
-        return asking.ask(Question(direction, (place,)))
+        return asking.ask(TraceQuery(direction, (place,)))
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -174,14 +174,14 @@ def traced(folder: Path, out: Path, app: str | None = None) -> Counter[Row]:
 
 def traced_from(store: GraphStore, index: Path, out: Path, app: str | None = None) -> Counter[Row]:
     """The same from a store of any kind; ``index`` is for the indexes of text files."""
-    return Counter(_rows(Asker(store, RowReader(index)), out, app))
+    return Counter(_rows(QueryEngine(store, RowReader(index)), out, app))
 
 
-def _rows(asker: Asker, out: Path, app: str | None) -> Iterator[Row]:
+def _rows(asker: QueryEngine, out: Path, app: str | None) -> Iterator[Row]:
     for part in part_files(out):
         for number, text in enumerate(part.read_text(encoding="utf-8").splitlines(), start=1):
             place = f"{part}:{number}"
-            answer = asker.ask(Question(Direction.BACKWARD, (place,), app=app, texts=False))
+            answer = asker.ask(TraceQuery(Direction.BACKWARD, (place,), app=app, texts=False))
             yield text, tuple(sorted(_locations(answer.to_json())))
 
 
@@ -192,16 +192,16 @@ def traced_items(folder: Path, app: str, *places: str, forward: bool = False) ->
     """
     direction = Direction.FORWARD if forward else Direction.BACKWARD
     with open_store(f"sqlite:///{folder / STORE}") as store:
-        asker = Asker(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
-        answer = asker.ask(Question(direction, places, app=app, texts=False))
+        asker = QueryEngine(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
+        answer = asker.ask(TraceQuery(direction, places, app=app, texts=False))
         return sorted(_locations(answer.to_json()))
 
 
 def traced_each(folder: Path, app: str, places: Iterable[str]) -> list[list[str]]:
     """The same of one item after the other."""
     with open_store(f"sqlite:///{folder / STORE}") as store:
-        asker = Asker(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
-        asked = [Question(Direction.BACKWARD, (one,), app=app, texts=False) for one in places]
+        asker = QueryEngine(store, RowReader(index_folder(f"sqlite:///{folder / STORE}")))
+        asked = [TraceQuery(Direction.BACKWARD, (one,), app=app, texts=False) for one in places]
         return [sorted(_locations(asker.ask(one).to_json())) for one in asked]
 
 

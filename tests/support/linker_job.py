@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lineage_core.codec.csv_codec import encode_csv
-from lineage_core.codec.record_batch import compress, pack_frame
+from lineage_core.codec.record_batch import compress, pack_record_batch
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.block_header import header_of
 from lineage_core.contract.message import (
@@ -28,7 +28,7 @@ from lineage_core.linking.linker import TaskId
 def frame_of(block: FlowBlock, task: TaskId) -> bytes:
     """The value of a block's record."""
     header = dataclasses.replace(header_of(block), task=task.node)
-    return pack_frame(header.to_json(), compress(encode_csv(block)))
+    return pack_record_batch(header.to_json(), compress(encode_csv(block)))
 
 
 def value_of(message: Message) -> bytes:

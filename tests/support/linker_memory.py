@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 
-from lineage_core.codec.edge_message import Links, PackedEdge, StoredBlock, parse_edge_frame
+from lineage_core.codec.edge_message import Links, PackedEdge, StoredBlock, parse_edge_record
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.dead_letter import Place
 from lineage_core.contract.message import Message, Totals, parse_message
@@ -152,7 +152,7 @@ class Received:
             message = parse_message(value)
             self.apps[message.app].messages.append(message)
             return
-        found = parse_edge_frame(value)
+        found = parse_edge_record(value)
         seen = self.apps[found.app]
         if isinstance(found, Links):
             seen.links(found)

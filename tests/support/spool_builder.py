@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lineage_core.codec.csv_codec import encode_csv
-from lineage_core.codec.record_batch import compress, pack_frame
+from lineage_core.codec.record_batch import compress, pack_record_batch
 from lineage_core.contract.address import POSITION_MAX
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.block_header import header_of
@@ -95,7 +95,9 @@ class Spool:
 
     def file(self, node: str, partition: int, attempt: int, blocks: Iterable[FlowBlock]) -> Path:
         path = self.blocks / f"{node}-{partition}-{attempt}.lmf"
-        frames = [pack_frame(header_of(one).to_json(), compress(encode_csv(one))) for one in blocks]
+        frames = [
+            pack_record_batch(header_of(one).to_json(), compress(encode_csv(one))) for one in blocks
+        ]
         path.write_bytes(b"".join(frames))
         return path
 

@@ -10,11 +10,11 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.sandbox.kernel import landlock_abi
 from lineage_dataframes.sandbox.starting import scratch_folder
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 
 
 def asked(access: StoredAccess, place: str, where: str | None, direction: str) -> object:
-    question = Question(Direction(direction), (place,))
+    question = TraceQuery(Direction(direction), (place,))
     try:
         answer = access.ask(question) if where is None else access.ask_where(question, where)
     except LineageError as problem:

@@ -16,10 +16,10 @@ from pyspark import RDD, SparkContext
 from pyspark.core.rdd import portable_hash
 
 from benchmarks.baselines.record_level.combining import Combining
-from benchmarks.baselines.record_level.point import Point, Traced
+from benchmarks.baselines.record_level.point import Point, Trace
 from benchmarks.baselines.record_level.sender import Target
 
-Step: TypeAlias = Callable[[Iterable[Traced]], Iterator[Traced]]
+Step: TypeAlias = Callable[[Iterable[Trace]], Iterator[Trace]]
 
 
 class RecordContext:
@@ -34,7 +34,7 @@ class RecordContext:
         """Its lines; ``read#PARTITION#ROW`` names one."""
         target = self._target
 
-        def read(partition: int, lines: Iterable[str]) -> Iterator[Traced]:
+        def read(partition: int, lines: Iterable[str]) -> Iterator[Trace]:
             point = Point(target, "read")
             for row, line in enumerate(lines):
                 out = point.fresh()
@@ -65,25 +65,25 @@ class RecordRDD:
         self._rdd = rdd
 
     def map(self, function: Callable[[Any], Any]) -> RecordRDD:
-        def step(records: Iterable[Traced]) -> Iterator[Traced]:
+        def step(records: Iterable[Trace]) -> Iterator[Trace]:
             return ((at, function(record)) for at, record in records)
 
         return self._stepped("map", step)
 
     def mapValues(self, function: Callable[[Any], Any]) -> RecordRDD:
-        def step(records: Iterable[Traced]) -> Iterator[Traced]:
+        def step(records: Iterable[Trace]) -> Iterator[Trace]:
             return ((at, (key, function(value))) for at, (key, value) in records)
 
         return self._stepped("mapValues", step, keeps_keys=True)
 
     def filter(self, function: Callable[[Any], Any]) -> RecordRDD:
-        def step(records: Iterable[Traced]) -> Iterator[Traced]:
+        def step(records: Iterable[Trace]) -> Iterator[Trace]:
             return ((at, record) for at, record in records if function(record))
 
         return self._stepped("filter", step, keeps_keys=True)
 
     def flatMap(self, function: Callable[[Any], Any]) -> RecordRDD:
-        def step(records: Iterable[Traced]) -> Iterator[Traced]:
+        def step(records: Iterable[Trace]) -> Iterator[Trace]:
             return ((at, made) for at, record in records for made in function(record))
 
         return self._stepped("flatMap", step)
@@ -102,7 +102,7 @@ class RecordRDD:
         """``write#PARTITION#ROW`` names a record of the output."""
         target = self._context.target
 
-        def write(partition: int, records: Iterable[Traced]) -> Iterator[Any]:
+        def write(partition: int, records: Iterable[Trace]) -> Iterator[Any]:
             point = Point(target, "write")
             for row, (at, record) in enumerate(records):
                 val = repr(record) if target.detailed else ""
@@ -118,7 +118,7 @@ class RecordRDD:
             return RecordRDD(self._context, self._rdd.mapPartitions(step, keeps_keys))
         node = self._context.new_node(operator)
 
-        def told(records: Iterable[Traced]) -> Iterator[Traced]:
+        def told(records: Iterable[Trace]) -> Iterator[Trace]:
             point = Point(target, node)
             for at, record in step(records):
                 out = point.fresh()

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pyspark.shuffle import Aggregator, ExternalMerger
 
-from benchmarks.baselines.record_level.point import Point, Traced
+from benchmarks.baselines.record_level.point import Point, Trace
 from benchmarks.baselines.record_level.sender import Target
 
 Combined: TypeAlias = list[Any]
@@ -27,7 +27,7 @@ class Combining:
     memory_mb: int
     serializer: Any
 
-    def write(self, records: Iterable[Traced]) -> Iterator[tuple[Any, Combined]]:
+    def write(self, records: Iterable[Trace]) -> Iterator[tuple[Any, Combined]]:
         """Shuffle write: each record goes into its key's."""
         point = Point(self.target, "shuffle-write")
 
@@ -46,7 +46,7 @@ class Combining:
         point.flush()
         return iter(merger.items())
 
-    def read(self, combined: Iterable[tuple[Any, Combined]]) -> Iterator[Traced]:
+    def read(self, combined: Iterable[tuple[Any, Combined]]) -> Iterator[Trace]:
         """Shuffle read: what the map tasks have of a key goes into one record."""
         point = Point(self.target, "shuffle-read")
         merger = self._merger(_unused, _unused)

@@ -10,7 +10,7 @@ from pyspark import TaskContext
 from benchmarks.baselines.record_level.events import encode, hash_of
 from benchmarks.baselines.record_level.sender import Target, sender_of
 
-Traced: TypeAlias = tuple[str, Any]
+Trace: TypeAlias = tuple[str, Any]
 """(hash, record)."""
 
 

@@ -16,13 +16,13 @@ from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer
 from lineage_query.composing import answer_all
-from lineage_query.engine import Asker, Question, goes_on
+from lineage_query.engine import QueryEngine, TraceQuery, continues_in
 from lineage_query.finding import find_application
 from lineage_query.materialised_flows import LookedUp, MaterialisedFlows, best
-from lineage_query.noted import NotedPlace, NotedRowError
 from lineage_query.planning import Part, Plan, plan_of, plan_of_output
+from lineage_query.recipe_rows import RecipePlace, RecipeRowError
 from lineage_query.rows.reader import RowReader
-from lineage_query.trace import Traced
+from lineage_query.trace import Trace
 from lineage_query.verdicts import verdict_of, with_reasons
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.url import index_folder, open_store
@@ -78,10 +78,10 @@ class Access(Protocol):
             TraceError: no Spark can be had here.
         """
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: TraceQuery) -> Answer:
         """Where rows come from, or where they went."""
 
-    def ask_where(self, question: Question, where: str) -> Answer:
+    def ask_where(self, question: TraceQuery, where: str) -> Answer:
         """Where the rows of a DataFrame's output come from that fulfil a condition."""
 
     def dump(self, name: str) -> Iterator[str]:
@@ -90,7 +90,7 @@ class Access(Protocol):
     def delete(self, app: str) -> None:
         """Remove all lineage of an application."""
 
-    def export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
+    def export(self, question: TraceQuery, name: str, output: Output, options: Options) -> Exported:
         """Write a trace as a file of a format; ``output`` is opened once there is one to write."""
 
     def openlineage(self, name: str, naming: Naming) -> OpenLineageRun:
@@ -117,7 +117,7 @@ class Access(Protocol):
     ) -> None: ...
 
 
-class OneSession:
+class SparkSessionLease:
     """Spark for the parts of one question: started by the first that needs it, once.
 
     ``sessions``: gives it; None: this process's own, or one that is started.
@@ -194,29 +194,29 @@ class StoredAccess:
         with spark_session() as spark:
             return probed(spark, self.store, app, verdict, rows=rows)
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: TraceQuery) -> Answer:
         return self._ask(question, plan_of(self.store, RowReader(), question))
 
-    def ask_where(self, question: Question, where: str) -> Answer:
+    def ask_where(self, question: TraceQuery, where: str) -> Answer:
         if len(question.places) != 1:
             raise TraceError("--where takes one output: its path, its table or its node")
         return self._ask(question, plan_of_output(self.store, RowReader(), question), where)
 
-    def _ask(self, question: Question, plan: Plan, where: str = "") -> Answer:
+    def _ask(self, question: TraceQuery, plan: Plan, where: str = "") -> Answer:
         by_query = question.app is not None
-        with OneSession(self._spark) as spark:
+        with SparkSessionLease(self._spark) as spark:
             return answer_all(
                 question, plan, lambda part: self._part(part, spark, where, by_query=by_query)
             )
 
-    def _part(self, part: Part, spark: OneSession, where: str, *, by_query: bool) -> Answer:
+    def _part(self, part: Part, spark: SparkSessionLease, where: str, *, by_query: bool) -> Answer:
         """What one application answers; ``by_query`` as in :meth:`_best`."""
         question, noted = part.question, part.noted
         if noted is None:
             try:
                 traced = asker(self.store, self._url).trace(question)
-            except NotedRowError as error:
-                noted = NotedPlace.of(error)
+            except RecipeRowError as error:
+                noted = RecipePlace.of(error)
             else:
                 return self._answer(question, traced, spark)
         if where:
@@ -229,13 +229,13 @@ class StoredAccess:
 
     def _best(
         self,
-        question: Question,
-        noted: NotedPlace,
+        question: TraceQuery,
+        noted: RecipePlace,
         looked_up: LookedUp | None,
-        spark: OneSession,
+        spark: SparkSessionLease,
         *,
         by_query: bool,
-    ) -> Traced | Answer:
+    ) -> Trace | Answer:
         """What was materialised, or what a query says. ``by_query``: a query where it can, also what was materialised."""
         return best(
             looked_up,
@@ -245,12 +245,12 @@ class StoredAccess:
             by_query=by_query,
         )
 
-    def _looked_up(self, question: Question, noted: NotedPlace) -> LookedUp | None:
+    def _looked_up(self, question: TraceQuery, noted: RecipePlace) -> LookedUp | None:
         reader = RowReader(index_folder(self._url))
         return MaterialisedFlows(self.store, reader).look_up(question, noted)
 
     def _queried(
-        self, question: Question, noted: NotedPlace, spark: OneSession, where: str = ""
+        self, question: TraceQuery, noted: RecipePlace, spark: SparkSessionLease, where: str = ""
     ) -> Answer:
         # Who is asked in the background knows nothing of what other applications wrote.
         found = None if noted.doubts else self._in_background(question, where)
@@ -258,14 +258,14 @@ class StoredAccess:
             return found
         # Loads PySpark, which who asks for records, or a session, need not wait for.
         from lineage_dataframes.trace.overwritten import check_before
-        from lineage_dataframes.trace.query import trace_noted
+        from lineage_dataframes.trace.query import trace_recipe_row
 
         check_before(self.store, RowReader(), question, noted)
-        return trace_noted(spark.session(), self.store, RowReader(), question, noted, where)
+        return trace_recipe_row(spark.session(), self.store, RowReader(), question, noted, where)
 
-    def _answer(self, question: Question, traced: Traced, spark: OneSession) -> Answer:
+    def _answer(self, question: TraceQuery, traced: Trace, spark: SparkSessionLease) -> Answer:
         """The answer, through DataFrames whose rows are among the records that were found, or that these became."""
-        if not goes_on(question, traced):
+        if not continues_in(question, traced):
             return traced.answer(question.limit, texts=question.texts)
         found = self._in_background(question)
         if found is not None:
@@ -283,7 +283,7 @@ class StoredAccess:
             return traced.answer(question.limit, texts=question.texts)
         return answer_through(session, self.store, RowReader(), question, traced)
 
-    def _in_background(self, question: Question, where: str = "") -> Answer | None:
+    def _in_background(self, question: TraceQuery, where: str = "") -> Answer | None:
         """The answer of a background session, unless a Spark was given."""
         return None if self._spark is not None else answered(self._url, question, where)
 
@@ -296,7 +296,7 @@ class StoredAccess:
         self.store.delete(app)
         remove_spool(self._url, app)
 
-    def export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
+    def export(self, question: TraceQuery, name: str, output: Output, options: Options) -> Exported:
         from lineage_query.exports import exported_answer
 
         wanted = replace(question, texts=options.texts)
@@ -314,15 +314,15 @@ class StoredAccess:
         from lineage_query.exports import exported, exported_answer, exported_through, format_of
 
         question, noted, is_table = part.question, part.noted, format_of(name).table is not None
-        found: Traced | Answer
-        with OneSession(self._spark) as spark:
+        found: Trace | Answer
+        with SparkSessionLease(self._spark) as spark:
             if noted is None:
                 try:
                     found = asker(self.store, self._url).trace(question)
-                except NotedRowError as error:
-                    noted = NotedPlace.of(error)
+                except RecipeRowError as error:
+                    noted = RecipePlace.of(error)
                 else:
-                    if is_table and goes_on(question, found):
+                    if is_table and continues_in(question, found):
                         answer = self._answer(question, found, spark)
                         with output() as stream:
                             return exported_through(found, answer, name, stream, options)
@@ -388,6 +388,6 @@ def open_access(url: str) -> Access:
     return StoredAccess(open_store(url), url)
 
 
-def asker(store: GraphStore, url: str) -> Asker:
+def asker(store: GraphStore, url: str) -> QueryEngine:
     """Answers questions over a store."""
-    return Asker(store, RowReader(index_folder(url)))
+    return QueryEngine(store, RowReader(index_folder(url)))

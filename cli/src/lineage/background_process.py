@@ -49,7 +49,7 @@ from lineage.background.wire import (
 )
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_store.errors import NoSuchRowError
 from lineage_store.paths import plain_path
 from lineage_store.port import GraphStore
@@ -285,7 +285,7 @@ def _gone(connection: socket.socket) -> Callable[[], bool]:
     return lambda: bool(poll.poll(0))
 
 
-def likely(store: GraphStore) -> Iterator[Question]:
+def likely(store: GraphStore) -> Iterator[TraceQuery]:
     """Questions about rows of the latest outputs of DataFrames that files hold."""
     for app in store.application_ids()[:LATEST]:
         graph = store.graph(app)
@@ -295,7 +295,7 @@ def likely(store: GraphStore) -> Iterator[Question]:
                 path = plain_path(recipe.output.files[0].path)
                 # Of what has lines the first one may be names of columns.
                 for place in (f"{path}#0", f"{path}:2"):
-                    yield Question(Direction.BACKWARD, (place,), app=app)
+                    yield TraceQuery(Direction.BACKWARD, (place,), app=app)
 
 
 def _asked(connection: socket.socket, begins_s: float) -> Asked | None:

@@ -137,11 +137,11 @@ def _content(value: bytes) -> dict[str, Any]:
 
 def _frame_header(value: bytes) -> Any:
     """The JSON header of a frame that is whole; None for others."""
-    from lineage_core.codec.record_batch import read_frames
+    from lineage_core.codec.record_batch import read_record_batches
     from lineage_core.errors import ContractError
 
     try:
-        for frame in read_frames(BytesIO(value)):
+        for frame in read_record_batches(BytesIO(value)):
             header = json.loads(frame.header)
             return header if len(frame.header) <= TEXT_PREVIEW else sorted(header)
     except (ContractError, ValueError, RecursionError, TypeError):

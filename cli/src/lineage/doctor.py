@@ -15,8 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from lineage.job_look import ProgramError, Used, look_at
 from lineage.options import opened
+from lineage.program_check import ProgramError, Used, check_program
 from lineage.servers import SERVER_SCHEMES
 from lineage.spools import spool_of
 from lineage.terminal import echo
@@ -346,7 +346,7 @@ def _redis() -> Iterator[Finding]:
 
 def _program(job: Path) -> Iterator[Finding]:
     try:
-        used = look_at(job)
+        used = check_program(job)
     except ProgramError as error:
         yield Finding("program", "problem", str(error))
         return

@@ -16,7 +16,7 @@ from typing import IO
 from lineage.options import naming_what_is_left, opened, print_json
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.exports import FORMATS, ExportError, Format, Options, format_for, format_of
 
 DIRECTIONS = {
@@ -40,13 +40,13 @@ class Wanted:
     step: bool = False
     to: str = ""
 
-    def question(self) -> Question:
+    def question(self) -> TraceQuery:
         """What is traced.
 
         Raises:
             ExportError: there is no such direction.
         """
-        return Question(
+        return TraceQuery(
             direction=direction_of(self.direction),
             places=tuple(self.places),
             app=self.app or None,

@@ -32,9 +32,9 @@ from lineage_dataframes.errors import FramesError, RefusedError
 from lineage_dataframes.sandbox.starting import scratch_folder
 from lineage_dataframes.sources.locations import lines_of_file
 from lineage_dataframes.sources.text_records import has_lines
+from lineage_dataframes.trace.allowed import check_recipe_allowed
 from lineage_dataframes.trace.pairs import Items, Pairs
 from lineage_dataframes.trace.relations import Relations
-from lineage_dataframes.trace.vetting import vet
 from lineage_query.finding import find_application
 from lineage_query.names import Names
 from lineage_query.rows.reader import RowReader
@@ -94,7 +94,7 @@ def materialise(
         ready: list[tuple[NodeRecord, Recipe, Relations]] = []
         for node, recipe in chosen:
             try:
-                vet(recipe, RowReader())
+                check_recipe_allowed(recipe, RowReader())
                 _check_ends(store.graph(app), node)
                 for source in recipe.reads():
                     _check_lines(source)

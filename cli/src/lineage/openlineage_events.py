@@ -13,9 +13,9 @@ from lineage.terminal import echo
 from lineage_core.environment.wrong_settings import wrong_settings
 from lineage_core.errors import LineageError
 from lineage_openlineage.errors import OpenLineageError
+from lineage_openlineage.publishing import tell
 from lineage_openlineage.sending import append, lines_of, read_endpoint, send
 from lineage_openlineage.settings import OpenLineageSettings
-from lineage_openlineage.telling import tell
 from lineage_store.port import GraphStore
 
 STDOUT = "-"

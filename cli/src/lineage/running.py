@@ -23,7 +23,7 @@ from lineage.verdicts import answers_words
 from lineage_core.contract.verdict import Verdict
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.verdicts import verdict_of
 from lineage_store.port import GraphStore
 from lineage_store.run_notes import NOTES_VARIABLE, RunNotes, read_notes
@@ -154,7 +154,7 @@ def culprits(store: GraphStore, url: str, app: str) -> list[str]:
     ]
     if not places:
         return []
-    question = Question(Direction.BACKWARD, tuple(places), app=app, limit=ROWS_SHOWN)
+    question = TraceQuery(Direction.BACKWARD, tuple(places), app=app, limit=ROWS_SHOWN)
     answer = StoredAccess(store, url).ask(question)
     rows = [item for group in answer.groups for item in group.items]
     shown = [

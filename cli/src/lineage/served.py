@@ -18,7 +18,7 @@ from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer, respelled
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.rows.places import parse_valued
 from lineage_service.local_servers import running_at
 from lineage_store.errors import StoreError, StoreUnavailableError
@@ -85,7 +85,7 @@ class ServedAccess:
     def probed(self, app: str, verdict: Verdict, rows: int) -> Verdict:
         raise TraceError("--probe runs queries of Spark: ask the store itself, not a server")
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: TraceQuery) -> Answer:
         places = [_seen_from_anywhere(place) for place in question.places]
         body = _asked(question, places) | {"limit": question.limit}
         if question.as_now:
@@ -95,7 +95,7 @@ class ServedAccess:
             told = self._send("POST", "/v1/answers", json=body)
         return Answer.from_json(told).asked_as(question.places)
 
-    def ask_where(self, question: Question, where: str) -> Answer:
+    def ask_where(self, question: TraceQuery, where: str) -> Answer:
         raise TraceError("--where runs a query of Spark: ask the store itself, not a server")
 
     def dump(self, name: str) -> Iterator[str]:
@@ -105,7 +105,7 @@ class ServedAccess:
     def delete(self, app: str) -> None:
         self._send("DELETE", f"/v1/applications/{_part(app)}")
 
-    def export(self, question: Question, name: str, output: Output, options: Options) -> Exported:
+    def export(self, question: TraceQuery, name: str, output: Output, options: Options) -> Exported:
         from lineage_query.exports import Exported
 
         places = [_seen_from_anywhere(place) for place in question.places]
@@ -257,7 +257,7 @@ def _spelled(places: Sequence[str], typed: Sequence[str]) -> Iterator[None]:
         raise ServerError(respelled(str(error), spelled), error.kind) from error
 
 
-def _asked(question: Question, places: Sequence[str]) -> dict[str, Any]:
+def _asked(question: TraceQuery, places: Sequence[str]) -> dict[str, Any]:
     return {
         "direction": question.direction.value,
         "places": list(places),

@@ -12,7 +12,7 @@ from lineage.options import opened, print_json
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group, Item
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 
 TABLE_ITEMS = 20
 """Items listed for each node when people read."""
@@ -29,9 +29,9 @@ def question_of(
     to: str,
     as_json: bool,
     as_now: bool,
-) -> Question:
+) -> TraceQuery:
     """What the options of a command ask."""
-    return Question(
+    return TraceQuery(
         direction=Direction(direction),
         places=tuple(places),
         app=app or None,
@@ -42,7 +42,7 @@ def question_of(
     )
 
 
-def ask(url: str, question: Question, *, as_json: bool, where: str = "") -> None:
+def ask(url: str, question: TraceQuery, *, as_json: bool, where: str = "") -> None:
     """Trace and print."""
     with opened(url) as access:
         answer = access.ask_where(question, where) if where else access.ask(question)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from lineage.dlq import _content, _hex, _time
 from lineage.main import app
 from lineage.terminal import plain
-from lineage_core.codec.record_batch import pack_frame
+from lineage_core.codec.record_batch import pack_record_batch
 from lineage_core.contract.dead_letter import DeadRecord, Place
 from lineage_kafka.dead_letters import DeadLetterRecord, choose
 
@@ -31,13 +31,15 @@ def test_letters_are_named_by_offset_or_place() -> None:
 
 
 def test_a_frame_shows_its_header() -> None:
-    found = _content(pack_frame(b'{"type": "block"}', b"\x00" * 10_000))
+    found = _content(pack_record_batch(b'{"type": "block"}', b"\x00" * 10_000))
     assert found["header"] == {"type": "block"}
     assert found["hex"].startswith("00000000  4c 4d 46 31 ")
     assert len(found["hex"].splitlines()) == 32
 
 
-@pytest.mark.parametrize("value", [b"", b"LMF1", b"\xff" * 5_000, pack_frame(b"[" * 9_999, b"")])
+@pytest.mark.parametrize(
+    "value", [b"", b"LMF1", b"\xff" * 5_000, pack_record_batch(b"[" * 9_999, b"")]
+)
 def test_other_values_are_shown_as_bytes(value: bytes) -> None:
     found = _content(value)
     assert list(found) == ["hex"]

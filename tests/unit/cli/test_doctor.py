@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from lineage import doctor
 from lineage.doctor import Finding, examine, has_problem
-from lineage.job_look import SHARES, ProgramError, look_at
 from lineage.main import app
+from lineage.program_check import SHARES, ProgramError, check_program
 from tests.support.stored_lineage import store_run
 from tests.unit.emitter.test_operators_page import claims
 
@@ -154,7 +154,7 @@ table.json = csv.json
 def test_a_program_is_looked_at_and_not_run(home: Path) -> None:
     job = home / "job.py"
     job.write_text(PROGRAM + "open('touched', 'w')\n")
-    found = {one.name: one for one in look_at(job)}
+    found = {one.name: one for one in check_program(job)}
     assert {name: one.share for name, one in found.items()} == {
         "textFile": "captured",
         "csv": "recorded",
@@ -173,9 +173,9 @@ def test_what_is_no_program_is_said_to_be_none(home: Path, text: bytes) -> None:
     job = home / "job.py"
     job.write_bytes(text)
     with pytest.raises(ProgramError, match=r"job\.py"):
-        look_at(job)
+        check_program(job)
     with pytest.raises(ProgramError, match="can't read"):
-        look_at(home / "none.py")
+        check_program(home / "none.py")
 
 
 def test_the_command_tells_by_its_exit_code(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

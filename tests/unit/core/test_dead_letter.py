@@ -12,7 +12,7 @@ from lineage_core.contract.dead_letter import (
     reason_of,
 )
 from lineage_core.contract.message import DeadLetter
-from lineage_core.errors import ContractError, FrameError
+from lineage_core.errors import ContractError, RecordBatchError
 
 pytestmark = pytest.mark.unit
 
@@ -70,5 +70,5 @@ def test_the_application_of_a_key(key: bytes | None, app: str) -> None:
 
 
 def test_errors_as_reasons() -> None:
-    assert reason_of(FrameError("not a\nframe", where="byte 0")) == "byte 0: not a frame"
+    assert reason_of(RecordBatchError("not a\nframe", where="byte 0")) == "byte 0: not a frame"
     assert reason_of(OverflowError("too large")) == "OverflowError: too large"

@@ -15,11 +15,11 @@ from lineage_core.codec.edge_message import (
     pack_links,
     pack_stored,
     packed_edge,
-    parse_edge_frame,
+    parse_edge_record,
     stored_block,
 )
 from lineage_core.codec.packing import prepare
-from lineage_core.codec.record_batch import pack_frame
+from lineage_core.codec.record_batch import pack_record_batch
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.sealing import Seal
@@ -51,7 +51,7 @@ def fields(value: object) -> list[object]:
 
 def test_a_block() -> None:
     block = stored_block("app-1", TaskId("6", 0, 7), prepare(key_block()))
-    found = parse_edge_frame(pack_stored(block))
+    found = parse_edge_record(pack_stored(block))
     assert isinstance(found, StoredBlock)
     assert fields(found) == fields(block)
 
@@ -62,7 +62,7 @@ def test_links() -> None:
     seals = [Seal("4@0", 2, 1, 2**64 - 1)]
     links = Links("app-1", [ONE], [(TWO, 2**63)], edges, seals, "e1")
     (frame,) = pack_links(links)  # whole or not at all: nothing is visible without its edges
-    found = parse_edge_frame(frame)
+    found = parse_edge_record(frame)
     assert isinstance(found, Links)
     assert (found.app, found.visible, found.unmatched) == ("app-1", [ONE], [(TWO, 2**63)])
     assert (found.seals, found.epoch) == (seals, "e1")
@@ -71,7 +71,7 @@ def test_links() -> None:
 
 def test_links_of_an_earlier_linker() -> None:
     header = b'{"v":1,"type":"links","app":"a","visible":[["4",0,7,0]],"unmatched":[],"edges":[]}'
-    found = parse_edge_frame(pack_frame(header, b""))
+    found = parse_edge_record(pack_record_batch(header, b""))
     assert isinstance(found, Links)
     assert (found.visible, found.seals, found.epoch) == ([BlockId("4", 0, 7, 0)], [], "")
 
@@ -81,7 +81,7 @@ def test_many_links_are_cut() -> None:
     edges = [PackedEdge(block, ONE, 1, None) for block in blocks]
     frames = pack_links(Links("app-1", blocks, (), edges))
     assert (len(frames.edges), len(frames.last)) == (2, 2)
-    found = [parse_edge_frame(frame) for frame in frames]
+    found = [parse_edge_record(frame) for frame in frames]
     assert [(len(one.visible), len(one.edges)) for one in found if isinstance(one, Links)] == [
         (0, LINKS_MAX),
         (0, 1),
@@ -97,19 +97,21 @@ def test_many_links_are_cut() -> None:
         b"",
         b"LMF1",
         b"{}",
-        pack_frame(b"[]", b""),
-        pack_frame(b'{"type":"edges"}', b""),
-        pack_frame(b'{"v":2,"type":"links","app":"a","visible":[],"unmatched":[],"edges":[]}', b""),
-        pack_frame(
+        pack_record_batch(b"[]", b""),
+        pack_record_batch(b'{"type":"edges"}', b""),
+        pack_record_batch(
+            b'{"v":2,"type":"links","app":"a","visible":[],"unmatched":[],"edges":[]}', b""
+        ),
+        pack_record_batch(
             b'{"v":1,"type":"links","app":"a","visible":[],"unmatched":[],"edges":[]}', b"x"
         ),
-        pack_frame(b'{"v":1,"type":"links","app":"a","visible":[["4",0,-1,0]]}', b""),
+        pack_record_batch(b'{"v":1,"type":"links","app":"a","visible":[["4",0,-1,0]]}', b""),
         pack_stored(stored_block("a", TaskId("6", 0, 7), prepare(key_block()))) * 2,
     ],
 )
 def test_anything_else_is_refused(value: bytes) -> None:
     with pytest.raises(ContractError):
-        parse_edge_frame(value)
+        parse_edge_record(value)
 
 
 def test_a_space_that_is_none_is_refused() -> None:
@@ -117,7 +119,7 @@ def test_a_space_that_is_none_is_refused() -> None:
     size = int.from_bytes(value[4:8], "little")
     header = json.loads(value[8 : 8 + size]) | {"in_space": "no space"}
     with pytest.raises(ContractError, match="in_space"):
-        parse_edge_frame(pack_frame(json.dumps(header).encode(), b""))
+        parse_edge_record(pack_record_batch(json.dumps(header).encode(), b""))
 
 
 def test_partitions_are_the_same_everywhere() -> None:

@@ -14,18 +14,23 @@ import pytest
 from lineage_core.codec import csv_cells
 from lineage_core.codec.columns import unpack_block
 from lineage_core.codec.csv_codec import decode_csv
-from lineage_core.codec.edge_message import Links, PackedEdge, pack_links, parse_edge_frame
+from lineage_core.codec.edge_message import Links, PackedEdge, pack_links, parse_edge_record
 from lineage_core.codec.packing import pack_edge, unpack_edge
-from lineage_core.codec.record_batch import CONTENT_BYTES_MAX, compress, decompress, pack_frame
+from lineage_core.codec.record_batch import (
+    CONTENT_BYTES_MAX,
+    compress,
+    decompress,
+    pack_record_batch,
+)
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.block_check import RUNS_MAX
 from lineage_core.contract.block_header import header_of
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import parse_message
-from lineage_core.errors import BlockError, ContractError, FrameError, MessageError
+from lineage_core.errors import BlockError, ContractError, MessageError, RecordBatchError
 from lineage_core.linking.joining import COUNTED_MAX, entry_of, join
 from lineage_linker.errors import UnusableRecordError
-from lineage_linker.events import prepare_block, read_block_frame, read_event
+from lineage_linker.events import prepare_block, read_block_record, read_event
 
 A, B = BlockId("1", 0, 0, 0), BlockId("2", 0, 0, 0)
 MIB = 1 << 20
@@ -69,7 +74,7 @@ def test_content_that_is_longer_or_shorter_than_it_notes_is_refused() -> None:
     for noted in (999, 2_000, 60_000):
         at = 5 if honest[4] & 0x20 else 6
         lie = honest[:at] + struct.pack("<H", noted - 256) + honest[at + 2 :]
-        with pytest.raises(FrameError):
+        with pytest.raises(RecordBatchError):
             decompress(lie)
 
 
@@ -89,29 +94,31 @@ def test_json_that_is_deep_or_has_numbers_without_end_is_refused() -> None:
             parse_message(b'{"v":1,"x":' + text)
         with pytest.raises(UnusableRecordError):
             read_event(text if text.startswith(b"{") else b"{" + text)
-        frame = pack_frame(text, compress(b""))
+        frame = pack_record_batch(text, compress(b""))
         with pytest.raises(ContractError):
-            read_block_frame(frame)
+            read_block_record(frame)
         with pytest.raises(ContractError):
-            parse_edge_frame(frame)
+            parse_edge_record(frame)
 
 
 def test_lengths_that_a_record_does_not_have_are_refused() -> None:
-    good = pack_frame(b"{}", b"payload")
+    good = pack_record_batch(b"{}", b"payload")
     for size in (len(good), 2**20 + 1, 2**31, 2**32 - 1):
         lie = good[:4] + struct.pack("<I", size) + good[8:]
-        assert peak(refused(lambda lie=lie: parse_edge_frame(lie))) < MIB  # type: ignore[misc]
+        assert peak(refused(lambda lie=lie: parse_edge_record(lie))) < MIB  # type: ignore[misc]
 
 
 def test_rows_that_a_header_only_claims_are_refused() -> None:
     honest = header_of(block())
     for rows in (2**20, 2**20 + 1, 2**62):
         fields = honest.to_fields() | {"rows": rows, "out": [["1#0", 0, rows]]}
-        frame = pack_frame(json.dumps(fields).encode(), compress(b"flowId,hashIn,hashOut,value\n"))
+        frame = pack_record_batch(
+            json.dumps(fields).encode(), compress(b"flowId,hashIn,hashOut,value\n")
+        )
 
         def prepared(frame: bytes = frame) -> None:
             with pytest.raises((UnusableRecordError, ContractError)):
-                prepare_block(read_block_frame(frame), lambda node: False)
+                prepare_block(read_block_record(frame), lambda node: False)
 
         assert peak(prepared) < MIB
 
@@ -133,10 +140,10 @@ def test_pairs_of_an_edge_are_those_that_it_holds() -> None:
 def test_links_that_claim_too_many_pairs_or_name_no_node_are_refused() -> None:
     def parsed(links: Links) -> object:
         (value,) = pack_links(links)
-        return parse_edge_frame(value)
+        return parse_edge_record(value)
 
     parsed(Links("app-1", (), (), [PackedEdge(A, B, 2**40, None)]))
-    with pytest.raises(FrameError, match="pairs, at most"):
+    with pytest.raises(RecordBatchError, match="pairs, at most"):
         parsed(Links("app-1", (), (), [PackedEdge(A, B, RUNS_MAX + 1, b"rows")]))
     for name in ("", "a#b", "x" * 600, "a\nb#"):
         bad = BlockId(name, 0, 0, 0)

@@ -8,17 +8,17 @@ from lineage_core.codec.record_batch import (
     CONTENT_BYTES_MAX,
     HEADER_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
-    Frame,
+    RecordBatch,
     compress,
     decompress,
-    pack_frame,
-    read_frames,
+    pack_record_batch,
+    read_record_batches,
 )
-from lineage_core.errors import FrameError, TruncatedFrameError
+from lineage_core.errors import RecordBatchError, TruncatedRecordBatchError
 
 pytestmark = pytest.mark.unit
 
-FRAME = pack_frame(b'{"v":1}', compress(b"flowId,hashIn,hashOut,value\n" * 20))
+FRAME = pack_record_batch(b'{"v":1}', compress(b"flowId,hashIn,hashOut,value\n" * 20))
 
 
 class Trickle(io.BytesIO):
@@ -31,21 +31,21 @@ class Trickle(io.BytesIO):
 def test_frames_come_back_with_their_places() -> None:
     stop = len(FRAME)
     for stream in (io.BytesIO(FRAME * 2), Trickle(FRAME * 2)):
-        first, second = read_frames(stream)
+        first, second = read_record_batches(stream)
         assert (first.offset, first.stop, second.offset, second.stop) == (0, stop, stop, 2 * stop)
         assert first.header == second.header == b'{"v":1}'
         assert decompress(second.payload) == b"flowId,hashIn,hashOut,value\n" * 20
 
 
 def test_the_layout_of_a_frame() -> None:
-    assert pack_frame(b"{}", b"xyz").hex() == ("4c4d4631020000007b7d0300000078797af73dbac5")
+    assert pack_record_batch(b"{}", b"xyz").hex() == ("4c4d4631020000007b7d0300000078797af73dbac5")
 
 
 def test_a_file_that_ends_early_gives_its_whole_frames() -> None:
     for size in range(len(FRAME) + 1, 2 * len(FRAME)):
-        frames = read_frames(io.BytesIO((FRAME * 2)[:size]))
+        frames = read_record_batches(io.BytesIO((FRAME * 2)[:size]))
         assert next(frames).stop == len(FRAME)
-        with pytest.raises(TruncatedFrameError) as caught:
+        with pytest.raises(TruncatedRecordBatchError) as caught:
             next(frames)
         assert caught.value.where == f"byte {len(FRAME)}"
 
@@ -54,14 +54,14 @@ def test_a_file_that_ends_early_gives_its_whole_frames() -> None:
 def test_every_flipped_bit_is_noticed(bit: int) -> None:
     damaged = bytearray(FRAME)
     damaged[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(FrameError):
-        list(read_frames(io.BytesIO(damaged)))
+    with pytest.raises(RecordBatchError):
+        list(read_record_batches(io.BytesIO(damaged)))
 
 
 @given(st.binary(min_size=1, max_size=64))
 def test_other_bytes_are_no_frame(raw: bytes) -> None:
-    with pytest.raises(FrameError):
-        list(read_frames(io.BytesIO(raw)))
+    with pytest.raises(RecordBatchError):
+        list(read_record_batches(io.BytesIO(raw)))
 
 
 class Bounded(io.BytesIO):
@@ -75,20 +75,20 @@ class Bounded(io.BytesIO):
 
 def test_lengths_are_bounded_before_anything_is_read() -> None:
     for raw in (b"LMF1\xff\xff\xff\xff", b"LMF1\0\0\0\0\xff\xff\xff\xff"):
-        with pytest.raises(FrameError, match="at most"):
-            list(read_frames(Bounded(raw)))
-    with pytest.raises(FrameError, match="header"):
-        pack_frame(bytes(HEADER_BYTES_MAX + 1), b"")
-    with pytest.raises(FrameError, match="payload"):
-        pack_frame(b"", bytes(PAYLOAD_BYTES_MAX + 1))
+        with pytest.raises(RecordBatchError, match="at most"):
+            list(read_record_batches(Bounded(raw)))
+    with pytest.raises(RecordBatchError, match="header"):
+        pack_record_batch(bytes(HEADER_BYTES_MAX + 1), b"")
+    with pytest.raises(RecordBatchError, match="payload"):
+        pack_record_batch(b"", bytes(PAYLOAD_BYTES_MAX + 1))
 
 
 def test_what_decompresses_to_too_much_is_refused() -> None:
     huge = b"\x28\xb5\x2f\xfd\xa0" + (CONTENT_BYTES_MAX + 1).to_bytes(4, "little") + b"\x01\0\0"
-    with pytest.raises(FrameError, match="at most"):
+    with pytest.raises(RecordBatchError, match="at most"):
         decompress(huge)
     lying = b"\x28\xb5\x2f\xfd\xa0" + (1000).to_bytes(4, "little") + b"\x01\0\0"
-    with pytest.raises(FrameError):
+    with pytest.raises(RecordBatchError):
         decompress(lying)
     for raw in (
         b"",
@@ -97,7 +97,7 @@ def test_what_decompresses_to_too_much_is_refused() -> None:
         b"plain text",
         b"\x28\xb5\x2f\xfd\xe0\0",
     ):
-        with pytest.raises(FrameError):
+        with pytest.raises(RecordBatchError):
             decompress(raw)
 
 
@@ -107,4 +107,4 @@ def test_contents_of_any_size_come_back(size: int) -> None:
 
 
 def test_frames_are_values() -> None:
-    assert Frame(b"", b"", 0, 16) == Frame(b"", b"", 0, 16)
+    assert RecordBatch(b"", b"", 0, 16) == RecordBatch(b"", b"", 0, 16)

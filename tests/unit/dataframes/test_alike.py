@@ -25,8 +25,8 @@ from lineage_core.recipe.plan import (
     Subquery,
     Window,
 )
-from lineage_dataframes.rewrite.alike import Alike, Waiting, alike
 from lineage_dataframes.rewrite.built import Leaf
+from lineage_dataframes.rewrite.common_subplans import CommonSubplans, Waiting, find_common_subplans
 
 pytestmark = pytest.mark.unit
 
@@ -59,8 +59,8 @@ def plan_of(by: Expression, by_again: Expression = ONE) -> tuple[Node, ...]:
     )  # fmt: skip
 
 
-def firsts(plan: tuple[Node, ...]) -> Alike:
-    return alike(Recipe("4.1.4", {}, (), plan))
+def firsts(plan: tuple[Node, ...]) -> CommonSubplans:
+    return find_common_subplans(Recipe("4.1.4", {}, (), plan))
 
 
 def rows(plan: tuple[Node, ...]) -> tuple[int, ...]:

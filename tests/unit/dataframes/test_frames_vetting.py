@@ -23,7 +23,7 @@ from lineage_dataframes.rewrite.expressions import Text
 from lineage_dataframes.rewrite.known import AGGREGATES, CALLED
 from lineage_dataframes.spark.literals import text
 from lineage_dataframes.spark.settings import REPLAYED, WRITTEN_FOR
-from lineage_dataframes.trace.vetting import check_text
+from lineage_dataframes.trace.allowed import check_text
 from lineage_emitter.dataframes import functions
 from lineage_emitter.dataframes.plans import PYTHON_SETTINGS, SETTINGS
 

@@ -16,7 +16,7 @@ from lineage_core.errors import AddressError, ConflictError, LineageError, Regio
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageApi
 from lineage_emitter.errors import CaptureFailedError, SettingsError
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
 from lineage_store.url import index_folder, open_store
 from tests.support.job_runs import STORE, judged, lineage
@@ -60,8 +60,8 @@ def traced(folder: Path, *places: str, app: str | None = None, forward: bool = F
     url = f"sqlite:///{folder / STORE}"
     direction = Direction.FORWARD if forward else Direction.BACKWARD
     with open_store(url) as store:
-        asker = Asker(store, RowReader(index_folder(url)))
-        answer = asker.ask(Question(direction, places, app=app)).to_json()
+        asker = QueryEngine(store, RowReader(index_folder(url)))
+        answer = asker.ask(TraceQuery(direction, places, app=app)).to_json()
     ends = answer["sinks" if forward else "sources"]
     items = [item for end in ends for item in end["items"]]
     return [item["text"] if item["address"].startswith("*@") else item["address"] for item in items]

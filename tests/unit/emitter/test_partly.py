@@ -19,7 +19,7 @@ from lineage_core.recipe.plan import (
     Sort,
     Subquery,
 )
-from lineage_emitter.dataframes.partly import partly_read
+from lineage_emitter.dataframes.partial_reads import read_partially
 
 pytestmark = pytest.mark.unit
 
@@ -54,7 +54,7 @@ PLANS: dict[str, tuple[list[Node], bool]] = {
 @pytest.mark.parametrize("name", PLANS)
 def test_what_sorts_and_groups_reads_all(name: str) -> None:
     plan, expected = PLANS[name]
-    assert partly_read(plan, 0, WRITTEN) == expected
+    assert read_partially(plan, 0, WRITTEN) == expected
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_what_sorts_and_groups_reads_all(name: str) -> None:
 )
 def test_actions_that_read_later_or_some_rows_are_not_trusted(output: Output) -> None:
     """They are planned anew: the groups may be gone."""
-    assert partly_read([LEAF, Aggregate(COLUMNS, 0, (), ())], 0, output)
+    assert read_partially([LEAF, Aggregate(COLUMNS, 0, (), ())], 0, output)

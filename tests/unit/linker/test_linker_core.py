@@ -13,9 +13,14 @@ import pytest
 
 from lineage_core.codec.columns import unpack_block
 from lineage_core.codec.csv_codec import decode_csv
-from lineage_core.codec.edge_message import StoredBlock, parse_edge_frame
+from lineage_core.codec.edge_message import StoredBlock, parse_edge_record
 from lineage_core.codec.packing import PackedBlock, unpack_edge
-from lineage_core.codec.record_batch import compress, decompress, pack_frame, read_frames
+from lineage_core.codec.record_batch import (
+    compress,
+    decompress,
+    pack_record_batch,
+    read_record_batches,
+)
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.block_header import BlockHeader
 from lineage_core.contract.dead_letter import Place, read_dead_record
@@ -28,7 +33,7 @@ from lineage_linker import batch as batch_module
 from lineage_linker import events
 from lineage_linker.app_state import Use, use_of
 from lineage_linker.batch import Batch
-from lineage_linker.events import BlockFrame, Prepared
+from lineage_linker.events import BlockRecord, Prepared
 from lineage_linker.records import VALUE_BYTES_MAX, Incoming
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
@@ -54,7 +59,7 @@ def spooled(job: Job, folder: Path) -> Spool:
             name = f"{commit.node}-{commit.partition}-{commit.attempt}.lmf"
             commits.append(commit.model_copy(update={"file": name}))
         else:
-            frame = events.read_block_frame(value)
+            frame = events.read_block_record(value)
             files.setdefault(frame.task, []).append(value)
     spool.send(*messages[:-1], *commits, messages[-1])
     for task, frames in files.items():
@@ -134,7 +139,7 @@ def test_where_records_go() -> None:
         assert (record.topic, record.key) == (TOPICS.edge, APP.encode())
         assert record.timestamp >= 1000.0
         if not record.value.startswith(b"{"):
-            sent = parse_edge_frame(record.value)
+            sent = parse_edge_record(record.value)
             if isinstance(sent, StoredBlock):
                 assert record.partition == flow_partition(APP, sent.task.partition, 4)
             else:
@@ -204,10 +209,10 @@ def good_frame() -> bytes:
 
 
 def broken_frame(**fields: object) -> bytes:
-    (frame,) = read_frames(io.BytesIO(good_frame()))
+    (frame,) = read_record_batches(io.BytesIO(good_frame()))
     header = BlockHeader.from_json(frame.header)
     text = {**header.to_fields(), **fields}
-    return pack_frame(json.dumps(text).encode(), frame.payload)
+    return pack_record_batch(json.dumps(text).encode(), frame.payload)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +230,7 @@ def broken_frame(**fields: object) -> bytes:
         (broken_frame(app="x" * 513), APP),
         (broken_frame(v=7), APP),
         (broken_frame(associations=5), APP),
-        (pack_frame(b"[" * 100_000, b""), APP),
+        (pack_record_batch(b"[" * 100_000, b""), APP),
         (b"{", APP),
         (b'{"v":1,"type":"commit","app":"other"}', "other"),
         (b'{"v":1,"type":"new","app":"other"}', "other"),
@@ -269,13 +274,13 @@ def test_random_damage_never_gets_past() -> None:
 def test_payload_that_does_not_fit_its_header_is_read_by_nobody() -> None:
     """Behind a right checksum there may still be anything."""
     rng = random.Random(8)
-    (frame,) = read_frames(io.BytesIO(good_frame()))
+    (frame,) = read_record_batches(io.BytesIO(good_frame()))
     text = decompress(frame.payload)
     header = BlockHeader.from_json(frame.header)
     for _ in range(300):
         content = bytearray(text)
         content[rng.randrange(len(content))] = rng.randrange(256)
-        value = pack_frame(frame.header, compress(bytes(content)))
+        value = pack_record_batch(frame.header, compress(bytes(content)))
         linker = MemoryLinker()
         linker.batch([value])
         if not linker.dead:
@@ -337,7 +342,7 @@ def test_a_shuffle_of_1000_by_1000_is_few_records(monkeypatch: pytest.MonkeyPatc
     def dense(low: int, high: int) -> Side:
         return Side(nothing, nothing, no_rows, low, high, 0, distinct=True)
 
-    def prepared(frame: BlockFrame, *_: object) -> Prepared:
+    def prepared(frame: BlockRecord, *_: object) -> Prepared:
         block_id = frame.block_id
         at = block_id.partition
         if block_id.node == "2":
@@ -350,11 +355,11 @@ def test_a_shuffle_of_1000_by_1000_is_few_records(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(batch_module, "prepare_block", prepared)
     monkeypatch.setattr(batch_module, "read_event", lambda value: frames[int(value)])
-    frames: list[BlockFrame | Commit] = []
+    frames: list[BlockRecord | Commit] = []
     for at, task_node in enumerate("23"):
         for part in range(size):
             block_id = BlockId(task_node, part, at * size + part, 0)
-            frames.append(BlockFrame(header(block_id), b"", b""))
+            frames.append(BlockRecord(header(block_id), b"", b""))
             frames.append(
                 Commit(app=APP, node=task_node, partition=part, attempt=block_id.attempt, blocks=1)
             )
@@ -394,7 +399,7 @@ def test_blocks_are_sent_as_they_are_stored() -> None:
     linker.batch(job.values())
     for _, value in job.flow:
         if value.startswith(b"LMF1"):
-            frame = events.read_block_frame(value)
+            frame = events.read_block_record(value)
             if frame.block_id.node != "5":
                 sent = unpack_block(linker.seen.blocks[frame.block_id].data)
                 read: FlowBlock = decode_csv(decompress(frame.payload), frame.header)

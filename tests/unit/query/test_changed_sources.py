@@ -11,9 +11,9 @@ import pytest
 from lineage_core.contract.row_sums import BLOCK_ROWS, PIECE_BYTES, sums_in
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import AS_IT_IS_NOW, Answer
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.rows.reader import RowReader
-from lineage_query.snapshot import Opener
+from lineage_query.snapshot import ApplicationCache
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import StartModel, TraceRequest
 from lineage_query_api.settings import read_settings
@@ -41,7 +41,9 @@ def summed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredRun:
 
 
 def asked(store: SqliteStore, reader: RowReader | None = None) -> Answer:
-    return Asker(store, reader or RowReader()).ask(Question(Direction.BACKWARD, ("write#0#1",)))
+    return QueryEngine(store, reader or RowReader()).ask(
+        TraceQuery(Direction.BACKWARD, ("write#0#1",))
+    )
 
 
 def shown(answer: Answer) -> list[tuple[str | None, str | None]]:
@@ -71,8 +73,8 @@ def test_texts_of_a_file_that_was_written_anew_are_as_it_is_now(
 ) -> None:
     with SqliteStore(tmp_path / "lineage.db") as store:
         reader = RowReader(tmp_path / "index")
-        asker = Asker(store, reader)
-        question = Question(Direction.BACKWARD, ("write#0#1",))
+        asker = QueryEngine(store, reader)
+        question = TraceQuery(Direction.BACKWARD, ("write#0#1",))
         kept = asker.trace(question)
         asked(store, reader)
         run.source.write_bytes(b"x y\n" + run.source.read_bytes())
@@ -139,7 +141,9 @@ def test_a_file_that_was_only_touched_has_not_changed(run: StoredRun, tmp_path: 
         if split.summed:
             assert (answer.changed, answer.groups[0].standing) == (False, "touched")
             assert {binding for _, binding in shown(answer)} == {"checksum"}
-            forward = Asker(store, RowReader()).ask(Question(Direction.FORWARD, ("in.txt:1",)))
+            forward = QueryEngine(store, RowReader()).ask(
+                TraceQuery(Direction.FORWARD, ("in.txt:1",))
+            )
             assert not forward.changed
             assert not any("changed" in warning for warning in forward.warnings)
         else:
@@ -258,7 +262,7 @@ def test_what_another_thread_has_begun_to_look_up_is_not_taken_for_the_whole(
 ) -> None:
     """A second question comes while the first one reads which splits a source has."""
     with SqliteStore(tmp_path / "lineage.db") as store:
-        opened = Opener(store, RowReader()).open("app-1")
+        opened = ApplicationCache(store, RowReader()).open("app-1")
         ask = getattr(opened.locations, asked_for)
         graph_type, seen = type(opened.graph), list[object]()
         splits = graph_type.splits

@@ -11,13 +11,13 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer, Group, Item, NotAsked
 from lineage_query.composing import answer_all, composed
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.planning import Part, Plan
 from lineage_store.errors import NoSuchRowError, StoreUnavailableError
 
 pytestmark = pytest.mark.unit
 
-FORWARD = Question(Direction.FORWARD, ("in.csv:2",))
+FORWARD = TraceQuery(Direction.FORWARD, ("in.csv:2",))
 
 
 def group(node: str, *places: str, more: int = 0) -> Group:

@@ -22,10 +22,10 @@ from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.finding import NotFoundError, find_application
 from lineage_query.names import Names, looks_like_address
-from lineage_query.noted import NotedRowError
+from lineage_query.recipe_rows import RecipeRowError
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, LocationError, parse_location
 from lineage_query.rows.reader import RowReader
@@ -48,7 +48,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def ask(url: str, *places: str, forward: bool = False, **more: object) -> Answer:
     direction = Direction.FORWARD if forward else Direction.BACKWARD
     with SqliteStore(url.removeprefix("sqlite:///")) as store:
-        return Asker(store, RowReader()).ask(Question(direction, places, **more))  # type: ignore[arg-type]
+        return QueryEngine(store, RowReader()).ask(TraceQuery(direction, places, **more))  # type: ignore[arg-type]
 
 
 def lines(answer: Answer) -> list[str]:
@@ -137,9 +137,9 @@ def test_a_changed_source_is_said_to_have_changed(url: str, tmp_path: Path) -> N
 
 def test_a_change_between_two_questions_is_noticed(url: str, tmp_path: Path) -> None:
     run = store_run(url, tmp_path)
-    question = Question(Direction.BACKWARD, ("write#0#0",))
+    question = TraceQuery(Direction.BACKWARD, ("write#0#0",))
     with SqliteStore(url.removeprefix("sqlite:///")) as store:
-        asker = Asker(store, RowReader())
+        asker = QueryEngine(store, RowReader())
         assert not asker.ask(question).changed
         run.source.write_text("all new\n")
         assert asker.ask(question).changed
@@ -230,7 +230,7 @@ def test_rows_of_frames_are_not_looked_up(url: str, tmp_path: Path) -> None:
     output.write_bytes(b"PAR1")
     note_frames(url, run.app, run.source, output)
     for place, node_id in ((f"{output}#0", "9"), ("saved#0#0", "9"), ("9.0#0#1", "9.0")):
-        with pytest.raises(NotedRowError, match="query over the recipe") as refused:
+        with pytest.raises(RecipeRowError, match="query over the recipe") as refused:
             ask(url, place)
         assert (refused.value.app, refused.value.nodes) == (run.app, (node_id,))
     # What an RDD made of the same file is known, and it is said what is left out.

@@ -33,7 +33,7 @@ from lineage_core.environment import extras as extras_module
 from lineage_core.tracing.trace_result import Direction
 from lineage_core.tracing.tracer import Tracer, trace
 from lineage_emitter import LineageApi
-from lineage_query.engine import Asker, Question
+from lineage_query.engine import QueryEngine, TraceQuery
 from lineage_query.exports import (
     FORMATS,
     ExportError,
@@ -48,7 +48,7 @@ from lineage_query.names import Names
 from lineage_query.record_flows import HASH_LENGTH, VALUE_LENGTH, flows_of_trace
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
-from lineage_query.trace import Traced, way_between
+from lineage_query.trace import Trace, way_between
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.memory_graph import MemoryGraph, node
@@ -84,14 +84,14 @@ def stores_are_closed() -> Iterator[None]:
         opened.pop().close()
 
 
-def traced(*places: str, forward: bool = False, **more: Any) -> Traced:
+def traced(*places: str, forward: bool = False, **more: Any) -> Trace:
     direction = Direction.FORWARD if forward else Direction.BACKWARD
     store = SqliteStore(Path(STORE))
     opened.append(store)
-    return Asker(store, RowReader()).trace(Question(direction, places, **more))
+    return QueryEngine(store, RowReader()).trace(TraceQuery(direction, places, **more))
 
 
-def written(found: Traced, name: str, **options: Any) -> bytes:
+def written(found: Trace, name: str, **options: Any) -> bytes:
     stream = io.BytesIO()
     export(found, name, stream, Options(**options))
     return stream.getvalue()
@@ -179,8 +179,8 @@ def over(
     direction: Direction,
     begun: dict[str, Region],
     superset: dict[str, tuple[str, ...]] | None = None,
-) -> Traced:
-    return Traced(
+) -> Trace:
+    return Trace(
         app="app",
         direction=direction,
         asked=("a place",),
@@ -263,7 +263,7 @@ def test_any_string_of_a_program_can_be_exported(
                 api.capture(f"f{at_row}", "in:" + one, "out:" + two, two)
     with SqliteStore(folder / "lineage.db") as store:
         last = "out:" + names[-1]
-        found = Asker(store, RowReader()).trace(Question(Direction.BACKWARD, (last,)))
+        found = QueryEngine(store, RowReader()).trace(TraceQuery(Direction.BACKWARD, (last,)))
         shown = rows(written(found, "csv", way=True))
         both = {"in:" + names[-2], last}
         assert {row["text"] for row in shown} == both

@@ -19,7 +19,7 @@ from lineage_core.contract.message import (
 )
 from lineage_core.tracing.trace_result import Direction
 from lineage_query import planning
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.finding import NotFoundError, find_readers, find_uses, other_readers
 from lineage_query.planning import plan_of, plan_of_output
 from lineage_query.rows.reader import ForbiddenRowsError, RootedReader, RowReader
@@ -41,7 +41,7 @@ def run(folder: Path, app: str, at: float) -> StoredRun:
 
 
 def asked(store: SqliteStore, place: str, app: str | None = None) -> planning.Plan:
-    return plan_of(store, RowReader(), Question(Direction.FORWARD, (place,), app=app))
+    return plan_of(store, RowReader(), TraceQuery(Direction.FORWARD, (place,), app=app))
 
 
 def apps(plan: planning.Plan) -> list[str | None]:
@@ -85,7 +85,9 @@ def test_who_read_another_version_is_not_asked_and_who_may_have_is_named(
     assert find_readers(store, RowReader(), "in.txt").apps[0] == "app-2"
 
 
-def read_frames(store: SqliteStore, app: str, path: Path, *states: tuple[int, float]) -> None:
+def read_record_batches(
+    store: SqliteStore, app: str, path: Path, *states: tuple[int, float]
+) -> None:
     """An application that read a file in some states, one after the other, and knows no checksum of it."""
     messages: list[Message] = []
     for at, (size, mtime) in enumerate(states):
@@ -102,11 +104,11 @@ def test_versions_of_a_file_are_told_apart(store: SqliteStore, tmp_path: Path) -
     path.write_text("12345")
     os.utime(path, (300.0, 300.0))
     now, touched, other = (5, 300.0), (5, 200.0), (4, 100.0)
-    read_frames(store, "a-other", path, other)
-    read_frames(store, "b-touched", path, touched)
-    read_frames(store, "c-both", path, touched, now)
-    read_frames(store, "d-other-now", path, other, now)
-    read_frames(store, "e-now", path, now)
+    read_record_batches(store, "a-other", path, other)
+    read_record_batches(store, "b-touched", path, touched)
+    read_record_batches(store, "c-both", path, touched, now)
+    read_record_batches(store, "d-other-now", path, other, now)
+    read_record_batches(store, "e-now", path, now)
 
     def found(reader: RowReader | None = None) -> tuple[set[str], set[str]]:
         readers = find_readers(store, reader or RowReader(), "in.csv")
@@ -123,8 +125,8 @@ def test_versions_of_a_file_are_told_apart(store: SqliteStore, tmp_path: Path) -
     path.unlink()
     assert found() == expected
     # Who read that version, and then another one, would be asked about that.
-    read_frames(store, "f-back", path, now, (3, 400.0))
-    read_frames(store, "g-now", path, now)
+    read_record_batches(store, "f-back", path, now, (3, 400.0))
+    read_record_batches(store, "g-now", path, now)
     assert "f-back" not in found()[0]
     assert "f-back" in found()[1]
 
@@ -152,7 +154,7 @@ def write_frames(store: SqliteStore, app: str, out: Path, *names: str) -> None:
 
 
 def writes(store: SqliteStore, place: str = "out#id=1", app: str | None = None) -> planning.Plan:
-    return plan_of(store, RowReader(), Question(Direction.BACKWARD, (place,), app=app))
+    return plan_of(store, RowReader(), TraceQuery(Direction.BACKWARD, (place,), app=app))
 
 
 def nodes(plan: planning.Plan) -> list[tuple[str, tuple[str, ...]]]:
@@ -173,10 +175,10 @@ def test_all_writes_whose_files_are_there_are_one_output(
     assert (plan.gaps, plan.warnings, plan.changed) == ((), (), False)
     assert nodes(writes(store, app="a")) == [("a", ("0",))]
     assert writes(store, app="a").only is not None
-    where = plan_of_output(store, RowReader(), Question(Direction.BACKWARD, ("out",)))
+    where = plan_of_output(store, RowReader(), TraceQuery(Direction.BACKWARD, ("out",)))
     assert nodes(where) == nodes(plan)
     with pytest.raises(NotFoundError, match="no DataFrame's output"):
-        plan_of_output(store, RowReader(), Question(Direction.BACKWARD, ("nothing",)))
+        plan_of_output(store, RowReader(), TraceQuery(Direction.BACKWARD, ("nothing",)))
     # A node is one write.
     assert nodes(writes(store, "0#id=1", "b")) == [("b", ("0",))]
     # Overwritten: not asked. Changed: whoever wrote it is not known.

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from lineage_query_api.app import create_app
-from lineage_query_api.later import RETRY_S, open_now_or_later
+from lineage_query_api.lazy_store import RETRY_S, open_lazily
 from lineage_query_api.settings import read_settings
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.port import GraphStore
@@ -37,7 +37,7 @@ def test_it_answers_before_the_store_does(tmp_path: Path) -> None:
     now = 0.0
     path = tmp_path / "lineage.db"
     app_id = store_run(f"sqlite:///{path}", tmp_path).app
-    store = open_now_or_later(opener(path, silent=2), clock=lambda: now)
+    store = open_lazily(opener(path, silent=2), clock=lambda: now)
     settings = read_settings(store=f"sqlite:///{path}", api_open=True)
     with TestClient(create_app(store, settings)) as client:
         assert client.get("/healthz").status_code == 200
@@ -57,11 +57,11 @@ def test_what_will_never_do_ends_it_at_once() -> None:
         raise StoreError("the credentials are refused")
 
     with pytest.raises(StoreError, match="refused"):
-        open_now_or_later(refuse)
+        open_lazily(refuse)
 
 
 def test_a_store_that_never_came_is_closed() -> None:
     def away() -> GraphStore:
         raise StoreUnavailableError("nobody answers")
 
-    open_now_or_later(away).close()
+    open_lazily(away).close()

@@ -13,8 +13,8 @@ from lineage_query_api.audit import Auditor, open_audit
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.rates import Rates
+from lineage_query_api.request_middleware import RequestMiddleware
 from lineage_query_api.settings import QueryApiSettings, read_settings
-from lineage_query_api.shell import Shell
 from lineage_service.redis_settings import RedisSettings
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.reference_pages import documented_metrics, metric_names, section
@@ -35,7 +35,7 @@ def test_the_table_of_the_documentation_is_the_metrics(tmp_path: Path) -> None:
 
     registry = CollectorRegistry()
     rates = Rates("1/second", RedisSettings(), registry)
-    Shell(nothing, rates=rates, body_bytes=1, registry=registry)
+    RequestMiddleware(nothing, rates=rates, body_bytes=1, registry=registry)
     audit = open_audit(str(tmp_path / "audit"), 1)
     assert audit is not None
     Auditor(nothing, audit=audit, registry=registry)

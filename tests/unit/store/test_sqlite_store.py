@@ -15,7 +15,7 @@ from lineage_core.contract.address import POSITION_MAX
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import Begin, Recipe
-from lineage_core.errors import FrameError
+from lineage_core.errors import RecordBatchError
 from lineage_store.errors import StoreError
 from lineage_store.sqlite import migrations
 from lineage_store.sqlite.ingest import ingest
@@ -59,7 +59,7 @@ def test_edges_come_back_in_any_width(top: int) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"\x01", b"\x02\x01\x01abc", b"\x01\x03\x01abc"])
 def test_damaged_edges_are_refused(damage: bytes) -> None:
-    with pytest.raises(FrameError):
+    with pytest.raises(RecordBatchError):
         unpack_edge(4, damage)
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, get_type_hints
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 
 ASKED_BYTES_MAX = 1 << 20
 """Bytes of a question: places that a person types."""
@@ -43,7 +43,7 @@ class Asked:
     where: str
 
     @classmethod
-    def of(cls, question: Question, where: str, folder: str) -> Asked:
+    def of(cls, question: TraceQuery, where: str, folder: str) -> Asked:
         """What is sent of a question; it has no regions."""
         return cls(
             folder,
@@ -58,7 +58,7 @@ class Asked:
             where,
         )
 
-    def question(self) -> Question:
+    def question(self) -> TraceQuery:
         """The question.
 
         Raises:
@@ -68,7 +68,7 @@ class Asked:
             direction = Direction(self.direction)
         except ValueError as error:
             raise WireError(str(error)) from error
-        return Question(
+        return TraceQuery(
             direction,
             tuple(self.places),
             self.app,

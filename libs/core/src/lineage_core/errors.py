@@ -44,11 +44,11 @@ class BlockError(ContractError):
     """A flow block whose rows or header can't be read."""
 
 
-class FrameError(ContractError):
+class RecordBatchError(ContractError):
     """A frame of a spool file that can't be read."""
 
 
-class TruncatedFrameError(FrameError):
+class TruncatedRecordBatchError(RecordBatchError):
     """The file ends within a frame; every frame before it is whole."""
 
 

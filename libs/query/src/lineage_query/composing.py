@@ -11,7 +11,7 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import current
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer, Group, NotAsked
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.planning import Part, Plan
 from lineage_query.rows.places import LocationError, parse_location
 from lineage_store.errors import NoSuchRowError, StoreUnavailableError
@@ -19,7 +19,7 @@ from lineage_store.paths import canonical
 
 
 def answer_all(
-    question: Question,
+    question: TraceQuery,
     plan: Plan,
     ask: Callable[[Part], Answer],
     why: Callable[[LineageError], str] = str,
@@ -56,7 +56,7 @@ def answer_all(
 
 
 def composed(
-    question: Question,
+    question: TraceQuery,
     answers: Sequence[Answer],
     not_asked: Sequence[NotAsked] = (),
     said: Sequence[str] = (),

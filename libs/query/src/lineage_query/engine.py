@@ -14,6 +14,7 @@ from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import Direction, TraceError, TraceResult
 from lineage_core.tracing.walk import NOT_RECORDED
 from lineage_query.answers import Answer
+from lineage_query.blocks import outputs_of
 from lineage_query.finding import (
     FileUse,
     NotFoundError,
@@ -21,15 +22,14 @@ from lineage_query.finding import (
     find_uses,
     other_readers,
 )
-from lineage_query.loaded import outputs_of
 from lineage_query.names import Names, looks_like_address
-from lineage_query.noted import NotedPlace, NotedRowError, node_of, noted_among
 from lineage_query.opaque import find_opaque
+from lineage_query.recipe_rows import RecipePlace, RecipeRowError, node_of, recipe_nodes_among
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import FolderError, LocationError, parse_location
 from lineage_query.rows.reader import RowReader
-from lineage_query.snapshot import Opened, Opener
-from lineage_query.trace import Traced
+from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
+from lineage_query.trace import Trace
 from lineage_store.paths import RowsError, Spellings
 from lineage_store.port import GraphStore
 
@@ -39,7 +39,7 @@ PUT_OUT = ("operator", "shuffle")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TraceQuery:
     """What is asked.
 
     ``places``: ``path:line``, ``path#record``, paths of files that are items as a whole, item
@@ -59,20 +59,22 @@ class Question:
     as_now: bool = False
 
 
-class Asker:
+class QueryEngine:
     """Answers questions over a store; ``opener`` keeps what it opened of applications."""
 
-    def __init__(self, store: GraphStore, reader: RowReader, opener: Opener | None = None) -> None:
+    def __init__(
+        self, store: GraphStore, reader: RowReader, opener: ApplicationCache | None = None
+    ) -> None:
         self._store = store
         self._reader = reader
-        self._opener = opener or Opener(store, reader)
+        self._opener = opener or ApplicationCache(store, reader)
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: TraceQuery) -> Answer:
         """Trace what a question names, and list what was found; raises as :meth:`trace`."""
         traced = self.trace(question)
         return traced.answer(question.limit, texts=question.texts, at_once=True)
 
-    def trace(self, question: Question) -> Traced:
+    def trace(self, question: TraceQuery) -> Trace:
         """Trace what a question names.
 
         Raises:
@@ -99,7 +101,7 @@ class Asker:
             _refuse_unheard_of(begun, result, opened.names)
         if question.until is not None and not result.found:
             _refuse_itemless(opened, until, result)
-        return Traced(
+        return Trace(
             app=opened.app,
             direction=question.direction,
             asked=question.places,
@@ -117,7 +119,7 @@ class Asker:
             beside=beside,
         )
 
-    def again(self, question: Question, traced: Traced) -> Traced:
+    def again(self, question: TraceQuery, traced: Trace) -> Trace:
         """The answer to a question that was traced before, with what is to be said of its files now.
 
         Raises:
@@ -137,7 +139,7 @@ class Asker:
         return self._opener.open(app).locations.as_now()
 
     def _warnings(
-        self, opened: Opened, question: Question, uses: dict[str, list[FileUse]]
+        self, opened: ApplicationSnapshot, question: TraceQuery, uses: dict[str, list[FileUse]]
     ) -> Iterator[str]:
         for place, found in uses.items():
             yield from _warnings_of_use(place, found[0], question.direction)
@@ -146,13 +148,13 @@ class Asker:
                 path = parse_location(place).path
                 others = other_readers(self._store, self._reader, path, opened.app)
                 if others:
-                    yield said_also_read(place, opened.app, others)
+                    yield also_read_warning(place, opened.app, others)
         verdict = opened.verdict
         if not verdict.complete:
-            yield said_incomplete(opened.app, verdict)
+            yield incomplete_warning(opened.app, verdict)
 
     def _begin(
-        self, opened: Opened, question: Question, uses: dict[str, list[FileUse]]
+        self, opened: ApplicationSnapshot, question: TraceQuery, uses: dict[str, list[FileUse]]
     ) -> dict[str, Region]:
         start: dict[str, list[Region]] = {s: [region] for s, region in question.regions.items()}
         for space, region in question.regions.items():
@@ -162,7 +164,7 @@ class Asker:
                 start.setdefault(space, []).append(region)
         return {space: Region.union(regions) for space, regions in start.items()}
 
-    def _all_uses(self, question: Question, spellings: Spellings) -> dict[str, list[FileUse]]:
+    def _all_uses(self, question: TraceQuery, spellings: Spellings) -> dict[str, list[FileUse]]:
         """Uses of the files that places name; those that name a string of an SDK have none."""
         found: dict[str, list[FileUse]] = {}
         for place in question.places:
@@ -174,37 +176,39 @@ class Asker:
                         raise
         return found
 
-    def _is_opaque(self, place: str, question: Question) -> bool:
+    def _is_opaque(self, place: str, question: TraceQuery) -> bool:
         opened = self._opener.open(find_application(self._store, question.app))
         return find_opaque(opened.graph, place) is not None
 
-    def _uses(self, place: str, question: Question, spellings: Spellings) -> list[FileUse]:
+    def _uses(self, place: str, question: TraceQuery, spellings: Spellings) -> list[FileUse]:
         app = question.app and find_application(self._store, question.app)
         path = self._file_of(place)
         back = question.direction is Direction.BACKWARD
         return find_uses(self._store, self._reader, path, wrote=back, app=app, spellings=spellings)
 
-    def _application(self, question: Question, uses: dict[str, list[FileUse]]) -> str:
+    def _application(self, question: TraceQuery, uses: dict[str, list[FileUse]]) -> str:
         apps = {found[0].app: place for place, found in uses.items()}
         if len(apps) > 1:
             named = ", ".join(f"{place} belongs to {app}" for app, place in apps.items())
             raise NotFoundError(f"one application at a time: {named}; --app chooses one")
         return next(iter(apps), "") or find_application(self._store, question.app)
 
-    def _start(self, opened: Opened, place: str, uses: list[FileUse] | None) -> dict[str, Region]:
+    def _start(
+        self, opened: ApplicationSnapshot, place: str, uses: list[FileUse] | None
+    ) -> dict[str, Region]:
         if uses is None and looks_like_address(place):
             named = opened.names.find(place, opened.graph)
-            noted = noted_among(opened.nodes, map(node_of, named))
+            noted = recipe_nodes_among(opened.nodes, map(node_of, named))
             if noted:
-                raise NotedRowError(place, opened.app, noted)
+                raise RecipeRowError(place, opened.app, noted)
             for space, region in named.items():
                 opened.locations.check(space, region, opened.names.space(space))
             return named
         if uses is None:
             return {OPAQUE_SPACE: Region.from_positions([text_position(place)])}
-        noted = noted_among(opened.nodes, (use.node for use in uses))
+        noted = recipe_nodes_among(opened.nodes, (use.node for use in uses))
         if len(noted) == len({use.node for use in uses}):
-            raise NotedRowError(place, opened.app, noted)
+            raise RecipeRowError(place, opened.app, noted)
         typed = parse_location(place)
         where = replace(typed, path=opened.locations.spelled(typed.path))
         units = {use.node: opened.locations.unit(use.node, where.path) for use in uses}
@@ -231,7 +235,7 @@ class Asker:
         return parse_location(place).path
 
 
-def _check_region(opened: Opened, space: str, region: Region) -> None:
+def _check_region(opened: ApplicationSnapshot, space: str, region: Region) -> None:
     """Refuse items that a node is known not to have.
 
     Raises:
@@ -249,20 +253,20 @@ def _check_region(opened: Opened, space: str, region: Region) -> None:
         raise LocationError(f"there is no item {shown}#{int(beyond.first[0])} in this application")
 
 
-def goes_on(question: Question, traced: Traced) -> bool:
+def continues_in(question: TraceQuery, traced: Trace) -> bool:
     """Whether what a question came to are rows of DataFrames, and it asks where these come from, or went, too."""
     return question.until is None and question.steps is None and traced.crosses
 
 
 def _beside(
-    opened: Opened, uses: Mapping[str, Sequence[FileUse]], direction: Direction
-) -> Iterator[NotedPlace]:
+    opened: ApplicationSnapshot, uses: Mapping[str, Sequence[FileUse]], direction: Direction
+) -> Iterator[RecipePlace]:
     """Rows of DataFrames among those that places name, in the direction that is asked."""
     for place, found in uses.items():
         wanted = [use.node for use in found if use.wrote == (direction is Direction.BACKWARD)]
-        nodes = tuple(record.node for record in noted_among(opened.nodes, wanted))
+        nodes = tuple(record.node for record in recipe_nodes_among(opened.nodes, wanted))
         if nodes:
-            yield NotedPlace(opened.app, nodes, place)
+            yield RecipePlace(opened.app, nodes, place)
 
 
 def _any_changed(uses: Mapping[str, Sequence[FileUse]]) -> bool:
@@ -279,7 +283,7 @@ def _forms(units: Iterable[Unit | None]) -> str:
     return ", or ".join(form for unit, form in forms.items() if unit in set(units))
 
 
-def _refuse_itemless(opened: Opened, node: str, result: TraceResult) -> None:
+def _refuse_itemless(opened: ApplicationSnapshot, node: str, result: TraceResult) -> None:
     """Nodes in the middle of a segment keep no items: an empty answer would say something else.
 
     Raises:
@@ -307,19 +311,19 @@ def _refuse_unheard_of(begun: dict[str, Region], result: TraceResult, names: Nam
             raise LocationError(f"there is no item {shown} in this application")
 
 
-def said_also_read(place: str, app: str, others: Sequence[str]) -> str:
+def also_read_warning(place: str, app: str, others: Sequence[str]) -> str:
     """The warning that a trace forward is just of one application."""
     named = ", ".join(others[:OTHERS_NAMED]) + (", ..." if len(others) > OTHERS_NAMED else "")
     return f"{place}: this is what {app} made of it; {named} read it, too (--app chooses)"
 
 
-def said_incomplete(app: str, verdict: Verdict) -> str:
+def incomplete_warning(app: str, verdict: Verdict) -> str:
     """The warning that items may be missing."""
     first = verdict.reasons[0] if verdict.reasons else "see lineage verify"
     return f"the lineage of {app} is incomplete: {first}"
 
 
-def said_end(place: str, app: str, direction: Direction) -> str:
+def end_warning(place: str, app: str, direction: Direction) -> str:
     """The warning that a trace begins where it would end."""
     if direction is Direction.BACKWARD:
         return f"{place} is an input of {app}: nothing lies before it"
@@ -332,6 +336,6 @@ def _warnings_of_use(place: str, use: FileUse, direction: Direction) -> Iterator
         what = "is not there any more" if use.gone else f"has changed since {use.app} {verb} it"
         yield f"{place}: the file {what}; the answer is about the row that was there then"
     if direction is Direction.BACKWARD and not use.wrote:
-        yield said_end(place, use.app, direction)
+        yield end_warning(place, use.app, direction)
     if direction is Direction.FORWARD and use.wrote:
-        yield said_end(place, use.app, direction)
+        yield end_warning(place, use.app, direction)

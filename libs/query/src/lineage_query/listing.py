@@ -20,10 +20,10 @@ from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import NodeItems
 from lineage_query.answers import Item, order_of
-from lineage_query.loaded import loaded, outputs_of
+from lineage_query.blocks import iter_blocks, outputs_of
 from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.standing import Standing, worst
-from lineage_query.snapshot import Opened
+from lineage_query.snapshot import ApplicationSnapshot
 
 POSITION_MAX = 2**64 - 1
 SCAN_AT_ONCE = 2_000
@@ -61,7 +61,7 @@ class Page:
 class Listing:
     """Items of the nodes of one application. May be shared by threads."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: ApplicationSnapshot) -> None:
         self.opened = opened
         self._regions: OrderedDict[str, Region] = OrderedDict()
 
@@ -152,7 +152,7 @@ class Listing:
 
     def _inputs(self, refs: Sequence[BlockRef]) -> Region:
         found: list[Region] = []
-        for block in loaded(self.opened.graph, (ref.block_id for ref in refs)):
+        for block in iter_blocks(self.opened.graph, (ref.block_id for ref in refs)):
             last = block.in_first if block.in_last is None else block.in_last
             found.append(Region.of_runs(block.in_first, last))
         return Region.union(found)

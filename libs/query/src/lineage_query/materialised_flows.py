@@ -17,12 +17,12 @@ from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.budget import current
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer
-from lineage_query.engine import Asker, Question, said_incomplete
-from lineage_query.noted import NotedPlace
+from lineage_query.engine import QueryEngine, TraceQuery, incomplete_warning
+from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
 from lineage_query.rows.valued_rows import Files, positions_with
-from lineage_query.snapshot import Opened, Opener
-from lineage_query.trace import Traced
+from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
+from lineage_query.trace import Trace
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.materialised import SUFFIX
 from lineage_store.paths import RowsError, canonical
@@ -40,7 +40,7 @@ class LookedUp:
     ``traced``: a trace of the application that holds them. ``missing``: what they don't say, in words.
     """
 
-    traced: Traced
+    traced: Trace
     app: str
     missing: tuple[str, ...] = ()
 
@@ -49,7 +49,7 @@ class LookedUp:
         """Whether a query can't tell more."""
         return self.traced.result.exact and not self.missing
 
-    def instead_of(self, problem: LineageError) -> Traced:
+    def instead_of(self, problem: LineageError) -> Trace:
         """The trace, where the query can't be had."""
         said = f"this is what was materialised, for {self.app} itself can't be asked: {problem}"
         return replace(self.traced, warnings=(*self.traced.warnings, said))
@@ -57,12 +57,12 @@ class LookedUp:
 
 def best(
     found: LookedUp | None,
-    question: Question,
-    noted: NotedPlace,
+    question: TraceQuery,
+    noted: RecipePlace,
     query: Callable[[], Answer],
     *,
     by_query: bool = False,
-) -> Traced | Answer:
+) -> Trace | Answer:
     """The more exact of two answers: a trace along materialised flows, or what a query says.
 
     Args:
@@ -102,13 +102,15 @@ def best(
 class MaterialisedFlows:
     """Looks rows of DataFrames up in what was materialised. May be shared by threads."""
 
-    def __init__(self, store: GraphStore, reader: RowReader, opener: Opener | None = None) -> None:
+    def __init__(
+        self, store: GraphStore, reader: RowReader, opener: ApplicationCache | None = None
+    ) -> None:
         self._store = store
         self._reader = reader
-        self._opener = opener or Opener(store, reader)
-        self._asker = Asker(store, reader, self._opener)
+        self._opener = opener or ApplicationCache(store, reader)
+        self._engine = QueryEngine(store, reader, self._opener)
 
-    def look_up(self, question: Question, noted: NotedPlace) -> LookedUp | None:
+    def look_up(self, question: TraceQuery, noted: RecipePlace) -> LookedUp | None:
         """What is known of rows of DataFrames of one application; None: nothing, or just a query can tell.
 
         Args:
@@ -134,7 +136,7 @@ class MaterialisedFlows:
                 return None
             asked = replace(asked, places=(), regions=regions)
         try:
-            traced = self._asker.trace(asked)
+            traced = self._engine.trace(asked)
         except (ForbiddenRowsError, StoreUnavailableError):
             raise
         except LineageError:
@@ -146,7 +148,7 @@ class MaterialisedFlows:
         return self._judged(replace(traced, asked=question.places), opened, question, noted)
 
     def _judged(
-        self, traced: Traced, opened: Opened, question: Question, noted: NotedPlace
+        self, traced: Trace, opened: ApplicationSnapshot, question: TraceQuery, noted: RecipePlace
     ) -> LookedUp:
         base = self._opener.open(noted.app)
         missing: tuple[str, ...] = ()
@@ -154,7 +156,7 @@ class MaterialisedFlows:
         if question.direction is Direction.FORWARD:
             missing = tuple(_not_materialised(base, opened, noted.nodes))
         if not base.verdict.complete:
-            warnings = (*warnings, said_incomplete(base.app, base.verdict))
+            warnings = (*warnings, incomplete_warning(base.app, base.verdict))
         result = traced.result
         if missing:
             result = replace(result, exact=False, reasons=(*result.reasons, *missing))
@@ -163,7 +165,11 @@ class MaterialisedFlows:
         return LookedUp(traced, noted.app, missing)
 
     def _with_values(
-        self, opened: Opened, direction: Direction, noted: NotedPlace, nodes: Iterable[str]
+        self,
+        opened: ApplicationSnapshot,
+        direction: Direction,
+        noted: RecipePlace,
+        nodes: Iterable[str],
     ) -> dict[str, Region] | None:
         """The rows of some nodes that have values, by space; None where just a query can tell which."""
         if noted.valued is None or noted.doubts:
@@ -181,7 +187,7 @@ class MaterialisedFlows:
             found |= {f"{node}#{at}": Region.from_positions(one) for at, one in rows.items()}
         return found
 
-    def _are_as_then(self, opened: Opened, node: str, files: Files) -> bool:
+    def _are_as_then(self, opened: ApplicationSnapshot, node: str, files: Files) -> bool:
         """Whether files are what the job left or saw."""
         try:
             standings = opened.locations.as_now().standings(node)
@@ -190,7 +196,7 @@ class MaterialisedFlows:
         return all(standings.get(canonical(one.path)) in {"same", "touched"} for one in files.files)
 
 
-def _held(opened: Opened, base: Opened, noted: NotedPlace) -> list[str]:
+def _held(opened: ApplicationSnapshot, base: ApplicationSnapshot, noted: RecipePlace) -> list[str]:
     """Of the outputs or sources that are asked for those that flows are of."""
     found: list[str] = []
     for node in noted.nodes:
@@ -230,7 +236,9 @@ def _readers(graph: FlowGraph, sources: Iterable[str]) -> list[str]:
     return [link.dest for link in graph.links() if link.src in wanted]
 
 
-def _not_materialised(base: Opened, opened: Opened, sources: Iterable[str]) -> Iterator[str]:
+def _not_materialised(
+    base: ApplicationSnapshot, opened: ApplicationSnapshot, sources: Iterable[str]
+) -> Iterator[str]:
     """What DataFrames made of sources beyond what was materialised."""
     wanted = set(sources)
     paths = {one.path for one in base.nodes if one.node in wanted}

@@ -10,7 +10,7 @@ from lineage_core.contract.address import OPAQUE_SPACE
 from lineage_core.contract.block import U64, FlowBlock
 from lineage_core.contract.graph import FlowGraph
 from lineage_core.contract.positions import text_position
-from lineage_query.loaded import loaded
+from lineage_query.blocks import iter_blocks
 
 
 def find_opaque(graph: FlowGraph, text: str) -> int | None:
@@ -31,7 +31,7 @@ def opaque_texts(graph: FlowGraph, positions: U64) -> dict[int, str]:
         *graph.blocks_from(OPAQUE_SPACE, first, last),
     ]
     todo = list(dict.fromkeys(ref.block_id for ref in refs))
-    for block in loaded(graph, todo):
+    for block in iter_blocks(graph, todo):
         for column, names in _named(block):
             hit = np.flatnonzero(np.isin(column, positions)).tolist()
             texts |= {int(column[row]): names[row] for row in hit}

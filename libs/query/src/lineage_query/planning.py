@@ -9,15 +9,15 @@ from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.message import RecordSplits, Splits
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import NotAsked
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.finding import (
     NotFoundError,
     find_application,
     find_readers,
 )
 from lineage_query.names import Names, looks_like_address
-from lineage_query.noted import NotedPlace
 from lineage_query.outputs import output_state, writes_to
+from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import LocationError, ValuedPlace, parse_location, parse_valued
 from lineage_query.rows.reader import RowReader
@@ -39,8 +39,8 @@ class Part:
     question name there. ``files``: those whose rows are asked for by values.
     """
 
-    question: Question
-    noted: NotedPlace | None = None
+    question: TraceQuery
+    noted: RecipePlace | None = None
     files: frozenset[str] = frozenset()
 
 
@@ -65,7 +65,7 @@ class Plan:
         return self.parts[0] if len(self.parts) == 1 and not rest else None
 
 
-def plan_of(store: GraphStore, reader: RowReader, question: Question) -> Plan:
+def plan_of(store: GraphStore, reader: RowReader, question: TraceQuery) -> Plan:
     """Which applications a question is put to.
 
     Raises:
@@ -75,7 +75,7 @@ def plan_of(store: GraphStore, reader: RowReader, question: Question) -> Plan:
     return planner.by_values() or planner.by_places() or Plan((Part(planner.question),))
 
 
-def plan_of_output(store: GraphStore, reader: RowReader, question: Question) -> Plan:
+def plan_of_output(store: GraphStore, reader: RowReader, question: TraceQuery) -> Plan:
     """The same, of rows of an output as a whole: its path, its table or its name is the question's place.
 
     Raises:
@@ -91,7 +91,7 @@ def plan_of_output(store: GraphStore, reader: RowReader, question: Question) -> 
     return found
 
 
-def _with_app(store: GraphStore, question: Question) -> Question:
+def _with_app(store: GraphStore, question: TraceQuery) -> TraceQuery:
     """The question with the whole id of the application that it names, if any."""
     if question.app is None:
         return question
@@ -102,7 +102,7 @@ def _with_app(store: GraphStore, question: Question) -> Question:
 class _Planner:
     store: GraphStore
     reader: RowReader
-    question: Question
+    question: TraceQuery
     _not_asked: list[NotAsked] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -202,7 +202,7 @@ class _Planner:
         files: Iterable[str] = (),
     ) -> Part:
         place = self.question.places[0]
-        noted = NotedPlace(app, tuple(nodes), place, valued, doubts or {})
+        noted = RecipePlace(app, tuple(nodes), place, valued, doubts or {})
         asked = replace(self.question, app=self.question.app or app)
         return Part(asked, noted, files=frozenset(files))
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from lineage_core.contract.graph import FlowGraph
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.record_flows import FLOWS_MAX, flows_of_application, flows_of_trace
 from lineage_query.rows.locations import Locations
-from lineage_query.trace import Traced
+from lineage_query.trace import Trace
 from lineage_store.record_flow import RecordFlows
 
 
@@ -63,19 +63,19 @@ def flows_wanted(
     app: str,
     graph: FlowGraph,
     wanted: ViewWanted,
-    trace: Callable[[Question], Traced],
+    trace: Callable[[TraceQuery], Trace],
     locations: Callable[[str], Locations],
 ) -> tuple[RecordFlows, tuple[str, ...]]:
     """The flows of a view, and what is to be warned of.
 
-    ``trace`` and ``locations`` are those of an :class:`lineage_query.engine.Asker`, or bounded.
+    ``trace`` and ``locations`` are those of an :class:`lineage_query.engine.QueryEngine`, or bounded.
 
     Raises:
         TooManyFlowsError: there are more than wanted.
         LineageError: what a place names is not there.
     """
     if wanted.places:
-        traced = trace(Question(wanted.direction, wanted.places, app=app))
+        traced = trace(TraceQuery(wanted.direction, wanted.places, app=app))
         flows = flows_of_trace(traced, limit=wanted.limit, texts=wanted.texts)
         return flows, (*traced.warnings, *flows.warnings)
     flows = flows_of_application(app, graph, locations(app), limit=wanted.limit, texts=wanted.texts)

@@ -20,7 +20,7 @@ from lineage_store.port import GraphStore
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class ApplicationSnapshot:
     """One application, with what is kept between questions about it."""
 
     app: str
@@ -42,7 +42,7 @@ class Opened:
         return Composer(self.graph, self.names, self.locations.as_now(), self.nodes)
 
 
-class Opener:
+class ApplicationCache:
     """Opens applications of a store and keeps those asked last. May be shared by threads.
 
     ``keep``: how many are kept; ``cache_bytes_max``: of unpacked blocks, over all of them.
@@ -63,10 +63,10 @@ class Opener:
         self._keep = keep
         self._stale_s = stale_s
         self._cache_bytes_max = cache_bytes_max // keep
-        self._opened: OrderedDict[str, Opened] = OrderedDict()
+        self._opened: OrderedDict[str, ApplicationSnapshot] = OrderedDict()
         self._lock = threading.Lock()
 
-    def open(self, app: str) -> Opened:
+    def open(self, app: str) -> ApplicationSnapshot:
         """An application by its whole id.
 
         Raises:
@@ -89,16 +89,16 @@ class Opener:
         with self._lock:
             self._opened.pop(app, None)
 
-    def _is_stale(self, kept: Opened) -> bool:
+    def _is_stale(self, kept: ApplicationSnapshot) -> bool:
         if kept.verdict.complete:
             return False
         return time.monotonic() - kept.opened_at >= self._stale_s
 
-    def _open(self, app: str) -> Opened:
+    def _open(self, app: str) -> ApplicationSnapshot:
         verdict = verdict_of(self.store, app)
         graph = self.store.graph(app)
         nodes = with_reasons(graph.nodes(), verdict.superset)
-        return Opened(
+        return ApplicationSnapshot(
             app,
             graph,
             nodes,

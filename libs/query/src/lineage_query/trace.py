@@ -15,7 +15,7 @@ from lineage_core.recipe.document import ROW_NAME
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
 from lineage_query.answers import Answer, Composer, NotAsked, respelled
 from lineage_query.names import Names
-from lineage_query.noted import NotedPlace
+from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.locations import Locations
 from lineage_query.verdicts import with_reasons
 from lineage_store.paths import plain_path
@@ -25,7 +25,7 @@ FOUND, START, WAY = "found", "start", "way"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Traced:
+class Trace:
     """What a trace came to, over the graph that it was traced in.
 
     ``asked``: the places as typed. ``begun``: the items they name, by space. ``changed``: a file that
@@ -50,7 +50,7 @@ class Traced:
     """Traces the same once more, just along what is exact."""
     known: Sequence[NodeRecord] | None = None
     """The graph's nodes, where they are known already."""
-    beside: tuple[NotedPlace, ...] = ()
+    beside: tuple[RecipePlace, ...] = ()
 
     def answer(self, limit: int | None, *, texts: bool, at_once: bool = False) -> Answer:
         """The first ``limit`` items (None: all) of each node, with lines and texts.
@@ -137,7 +137,7 @@ class Traced:
         else:
             yield from (one.stop(self.app, self.names) for one in self.named_rows())
 
-    def asked_as(self, places: Sequence[str]) -> Traced:
+    def asked_as(self, places: Sequence[str]) -> Trace:
         """The same, of places as they were typed."""
         spelled = dict(zip(self.asked, places, strict=True))
         warnings = tuple(respelled(warning, spelled) for warning in self.warnings)

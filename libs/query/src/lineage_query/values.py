@@ -8,7 +8,7 @@ import numpy as np
 
 from lineage_core.contract.block import U64, FlowBlock
 from lineage_core.contract.graph import FlowGraph
-from lineage_query.loaded import loaded
+from lineage_query.blocks import iter_blocks
 
 
 def item_values(graph: FlowGraph, space: str, positions: U64) -> dict[int, str]:
@@ -19,7 +19,7 @@ def item_values(graph: FlowGraph, space: str, positions: U64) -> dict[int, str]:
     refs = graph.blocks_into(space, int(positions.min()), int(positions.max()))
     # Blocks without inputs first: detailed mode tells texts apart from flows.
     todo = [ref.block_id for ref in sorted(refs, key=lambda ref: ref.in_min <= ref.in_max)]
-    for block in loaded(graph, todo):
+    for block in iter_blocks(graph, todo):
         for position, text in _values(block, space, positions):
             texts.setdefault(position, text)
         if len(texts) == len(positions):

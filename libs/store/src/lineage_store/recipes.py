@@ -9,7 +9,7 @@ from functools import lru_cache
 from lineage_core.codec.zstd import compress, decompress
 from lineage_core.contract.graph import FlowGraph
 from lineage_core.contract.message import MESSAGE_BYTES_MAX, Begin, Message, Recipe, parse_message
-from lineage_core.errors import FrameError
+from lineage_core.errors import RecordBatchError
 from lineage_core.recipe.document import File
 from lineage_core.recipe.document import Recipe as Document
 from lineage_store.errors import StoreError
@@ -46,7 +46,7 @@ def parse_body(body: str | bytes) -> Message:
         return _parsed(body) if len(body) <= REPEATED_MAX else parse_message(body)
     try:
         return parse_message(decompress(body, MESSAGE_BYTES_MAX))
-    except FrameError as error:
+    except RecordBatchError as error:
         raise StoreError(f"a stored recipe can't be read: {error}") from error
 
 

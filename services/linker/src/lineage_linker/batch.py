@@ -20,11 +20,11 @@ from lineage_kafka.topics import app_partition, flow_partition
 from lineage_linker.app_state import AppState, Use, promise_of, use_of
 from lineage_linker.errors import UnusableRecordError
 from lineage_linker.events import (
-    BlockFrame,
+    BlockRecord,
     Prepared,
     app_of,
     prepare_block,
-    read_block_frame,
+    read_block_record,
     read_event,
 )
 from lineage_linker.records import VALUE_BYTES_MAX, Incoming, Layout, Outgoing
@@ -83,7 +83,7 @@ class Batch:
         self.counts.bytes += record.size
         try:
             event = read_event(record.value)
-            if isinstance(event, BlockFrame):
+            if isinstance(event, BlockRecord):
                 self._block(record, event)
                 return
         except UnusableRecordError as error:
@@ -131,7 +131,7 @@ class Batch:
 
     # -- blocks ------------------------------------------------------------------------------
 
-    def _block(self, record: Incoming, frame: BlockFrame) -> None:
+    def _block(self, record: Incoming, frame: BlockRecord) -> None:
         app = self._app(frame.header.app, record)
         task = frame.task
         if frame.may_be_trimmed and app.state.use_of(task.node) in (None, Use.TRIMMED):
@@ -148,7 +148,7 @@ class Batch:
             prepared = prepare_block(frame, self._is_source(app))
         self._link(app, frame, prepared, record)
 
-    def _link(self, app: _App, frame: BlockFrame, prepared: Prepared, record: Incoming) -> None:
+    def _link(self, app: _App, frame: BlockRecord, prepared: Prepared, record: Incoming) -> None:
         """Send a block, and link it unless it is visible.
 
         One that is may not have been sent: what a batch that was given up left waiting is found by others.
@@ -197,7 +197,7 @@ class Batch:
         app.state.promise(task, promise_of(commit))
         self._linked(app, app.linker.commit(task))
         for raw in app.state.held_of(task):
-            frame = read_block_frame(raw)
+            frame = read_block_record(raw)
             if frame.block_id not in app.sent:
                 kept = _kept(task, commit.keep)
                 prepared = prepare_block(frame, self._is_source(app), kept)

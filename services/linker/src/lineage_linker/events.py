@@ -15,13 +15,13 @@ from pydantic_core import from_json
 from lineage_core.codec.csv_codec import decode_csv
 from lineage_core.codec.edge_message import pack_stored, stored_block
 from lineage_core.codec.packing import PackedBlock, prepare
-from lineage_core.codec.record_batch import MAGIC, decompress, read_frames
+from lineage_core.codec.record_batch import MAGIC, decompress, read_record_batches
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.block_header import BlockHeader
 from lineage_core.contract.dead_letter import APP_MAX, app_of_key, reason_of
 from lineage_core.contract.message import Message, parse_message
 from lineage_core.contract.trimming import Kept, cut_block
-from lineage_core.errors import AddressError, BlockError, FrameError, LineageError
+from lineage_core.errors import AddressError, BlockError, LineageError, RecordBatchError
 from lineage_core.linking.joining import is_of_source
 from lineage_core.linking.linker import TaskId
 from lineage_linker.errors import UnusableRecordError
@@ -31,7 +31,7 @@ _JSON = b"{"
 
 
 @dataclass(frozen=True, slots=True)
-class BlockFrame:
+class BlockRecord:
     """A block as it came: its header, and its rows still compressed."""
 
     header: BlockHeader
@@ -54,7 +54,7 @@ class BlockFrame:
         return any(section.space == home for section in self.header.out)
 
 
-Event: TypeAlias = Message | BlockFrame
+Event: TypeAlias = Message | BlockRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +73,32 @@ def read_event(value: bytes | None) -> Event:
     """
     try:
         if not value:
-            raise FrameError("an empty value", where="record")
+            raise RecordBatchError("an empty value", where="record")
         if len(value) > VALUE_BYTES_MAX:
             message = f"{len(value)} bytes, at most {VALUE_BYTES_MAX} are read"
-            raise FrameError(message, where="record")
-        return parse_message(value) if value.startswith(_JSON) else read_block_frame(value)
+            raise RecordBatchError(message, where="record")
+        return parse_message(value) if value.startswith(_JSON) else read_block_record(value)
     except Exception as error:
         unusable(error)
 
 
-def read_block_frame(value: bytes) -> BlockFrame:
+def read_block_record(value: bytes) -> BlockRecord:
     """The one frame of a value.
 
     Raises:
         ContractError: it is not one frame with the header of a block.
     """
-    frames = list(read_frames(io.BytesIO(value)))
+    frames = list(read_record_batches(io.BytesIO(value)))
     if len(frames) != 1:
-        raise FrameError(f"{len(frames)} frames in one record", where="frame")
+        raise RecordBatchError(f"{len(frames)} frames in one record", where="frame")
     header = BlockHeader.from_json(frames[0].header)
     if not 1 <= len(header.app) <= APP_MAX:
         raise BlockError(f"must have 1 to {APP_MAX} characters", where="app")
-    return BlockFrame(header, frames[0].payload, value)
+    return BlockRecord(header, frames[0].payload, value)
 
 
 def prepare_block(
-    frame: BlockFrame, is_source: Callable[[str], bool], kept: Kept | None = None
+    frame: BlockRecord, is_source: Callable[[str], bool], kept: Kept | None = None
 ) -> Prepared:
     """Decode, cut and pack a block.
 
@@ -133,7 +133,7 @@ def app_of(record: Incoming) -> str:
     try:
         if len(value) <= VALUE_BYTES_MAX:
             frame = value.startswith(MAGIC)
-            text = next(read_frames(io.BytesIO(value))).header if frame else value
+            text = next(read_record_batches(io.BytesIO(value))).header if frame else value
             fields = from_json(text) if frame or value.startswith(_JSON) else None
             found = fields.get("app") if isinstance(fields, dict) else None
     except MemoryError:

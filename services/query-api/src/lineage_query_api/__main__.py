@@ -9,7 +9,7 @@ import structlog
 
 from lineage_core.errors import LineageError
 from lineage_query_api.app import create_app, local_token
-from lineage_query_api.later import open_now_or_later
+from lineage_query_api.lazy_store import open_lazily
 from lineage_query_api.serving import serve
 from lineage_query_api.settings import read_settings
 from lineage_service.logs import set_up_logs
@@ -26,7 +26,7 @@ def main() -> int:
     try:
         settings = read_settings()
         set_up_logs(settings.log_level, LIBRARIES)
-        with closing(open_now_or_later(lambda: open_store(settings.store))) as store:
+        with closing(open_lazily(lambda: open_store(settings.store))) as store:
             app = create_app(store, settings)
             serve(
                 app,

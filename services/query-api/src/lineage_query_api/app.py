@@ -27,6 +27,7 @@ from lineage_query_api.local_session import LocalSession
 from lineage_query_api.models import OidcClient, SignIn
 from lineage_query_api.page import serve_page
 from lineage_query_api.rates import Rates
+from lineage_query_api.request_middleware import RequestMiddleware
 from lineage_query_api.routes import (
     answers,
     applications,
@@ -35,14 +36,13 @@ from lineage_query_api.routes import (
     exports,
     graph,
     meta,
+    openlineage,
     record_view,
     rows,
-    telling,
     traces,
 )
 from lineage_query_api.scopes import Scopes
 from lineage_query_api.settings import QueryApiSettings, read_redis_settings
-from lineage_query_api.shell import Shell
 from lineage_service.metrics import new_registry
 from lineage_store.errors import StoreError
 from lineage_store.port import GraphStore
@@ -114,7 +114,7 @@ def create_app(
         comparing,
         dead_letters,
         answers,
-        telling,
+        openlineage,
         record_view,
     ):
         app.include_router(module.router)
@@ -131,7 +131,7 @@ def create_app(
     if audit is not None:
         app.add_middleware(Auditor, audit=audit, registry=registry)
     app.add_middleware(
-        Shell,
+        RequestMiddleware,
         rates=rates,
         body_bytes=settings.api_body_bytes,
         registry=registry,

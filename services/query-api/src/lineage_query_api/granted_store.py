@@ -15,7 +15,7 @@ from lineage_core.contract.message import Begin, Message
 from lineage_core.contract.sealing import Seal
 from lineage_core.contract.verdict import JUDGED, StoreCounts, Verdict
 from lineage_core.linking.linker import TaskId
-from lineage_query.snapshot import Opened, Opener
+from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query_api.grants import fits
 from lineage_store.errors import UnfitStoreError
 from lineage_store.materialised import stands_for
@@ -208,22 +208,22 @@ class GrantedStore(ReadOnlyStore):
         return message
 
 
-class GrantedOpener(Opener):
+class GrantedApplicationCache(ApplicationCache):
     """Opens the applications that are granted, by an opener that all callers share."""
 
-    def __init__(self, shared: Opener, store: GrantedStore) -> None:
+    def __init__(self, shared: ApplicationCache, store: GrantedStore) -> None:
         super().__init__(store, shared.reader)
         self._shared = shared
         self._granted = store
 
-    def open(self, app: str) -> Opened:
-        """As :meth:`Opener.open`; raises KeyError for others, too."""
+    def open(self, app: str) -> ApplicationSnapshot:
+        """As :meth:`ApplicationCache.open`; raises KeyError for others, too."""
         if not (self._granted.shows(app) and self._granted.is_whole(app)):
             raise KeyError(app)
         return self._shared.open(app)
 
     def forget(self, app: str) -> None:
-        """As :meth:`Opener.forget`, for all callers."""
+        """As :meth:`ApplicationCache.forget`, for all callers."""
         self._shared.forget(app)
 
 

@@ -20,12 +20,12 @@ from lineage_core.tracing.budget import MIB, Budget, current, within
 from lineage_core.tracing.trace_result import Direction, NodeItems
 from lineage_query.answers import Answer, Item
 from lineage_query.composing import answer_all
-from lineage_query.engine import Asker, Question, said_also_read
+from lineage_query.engine import QueryEngine, TraceQuery, also_read_warning
 from lineage_query.finding import NotFoundError, find_application, other_readers
 from lineage_query.listing import Listing
 from lineage_query.materialised_flows import MaterialisedFlows, best
-from lineage_query.noted import NotedPlace, NotedRowError
 from lineage_query.planning import Part, plan_of
+from lineage_query.recipe_rows import RecipePlace, RecipeRowError
 from lineage_query.record_views import ViewWanted, flows_wanted
 from lineage_query.rows.places import (
     FolderError,
@@ -35,23 +35,23 @@ from lineage_query.rows.places import (
     parse_valued,
 )
 from lineage_query.rows.reader import RowReader
-from lineage_query.snapshot import Opened, Opener
-from lineage_query.trace import Traced
+from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
+from lineage_query.trace import Trace
 from lineage_query.verdicts import verdict_of
 from lineage_query_api.errors import ProblemError, busy, no_rows, partly, too_much
-from lineage_query_api.granted_store import GrantedOpener, GrantedStore
+from lineage_query_api.granted_store import GrantedApplicationCache, GrantedStore
 from lineage_query_api.models import StartModel, TraceRequest
-from lineage_query_api.noted_traces import Computed, NotedTrace, NotedTraces
-from lineage_query_api.seen_store import (
-    HIDDEN_WARNING,
-    MASKED_WARNING,
-    SeenListing,
-    SeenOpener,
-    SeenReader,
-    SeenStore,
-)
+from lineage_query_api.recipe_traces import Computed, RecipeTrace, RecipeTraces
 from lineage_query_api.settings import QueryApiSettings
 from lineage_query_api.trace_ids import pack
+from lineage_query_api.visible_store import (
+    HIDDEN_WARNING,
+    MASKED_WARNING,
+    VisibleApplicationCache,
+    VisibleListing,
+    VisibleReader,
+    VisibleStore,
+)
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.record_flow import RecordFlows
 
@@ -77,13 +77,13 @@ _HAS_TURN: ContextVar[bool] = ContextVar("lineage_turn", default=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class CachedTrace:
     """A trace that was made: its id, what was asked, and the answer."""
 
     id: str
-    opened: Opened
+    opened: ApplicationSnapshot
     request: TraceRequest
-    traced: Traced
+    traced: Trace
     runs: int
     """Runs of positions that it holds."""
 
@@ -104,12 +104,12 @@ class _Kept:
         self.turns = threading.BoundedSemaphore(parallel)
         self.lock = threading.Lock()
         self.waiting = 0
-        self.traces: OrderedDict[tuple[Hashable, str], Trace] = OrderedDict()
+        self.traces: OrderedDict[tuple[Hashable, str], CachedTrace] = OrderedDict()
         self.runs = 0
         self.listings: OrderedDict[str, Listing] = OrderedDict()
         self.verdicts: OrderedDict[tuple[Hashable, str], Verdict] = OrderedDict()
 
-    def keep(self, scope: Hashable, trace: Trace) -> None:
+    def keep(self, scope: Hashable, trace: CachedTrace) -> None:
         """Have a trace again when it is asked for again, within bounds."""
         with self.lock:
             self.forget(scope, trace.id)
@@ -150,24 +150,24 @@ class Lineages:
         self._reader = reader
         self._part_of = part_of
         self._scope: Hashable = None
-        self._seen = store if isinstance(store, SeenStore) else None
-        self._granted = store if isinstance(store, GrantedStore | SeenStore) else None
-        if part_of is not None and isinstance(store, SeenStore):
+        self._seen = store if isinstance(store, VisibleStore) else None
+        self._granted = store if isinstance(store, GrantedStore | VisibleStore) else None
+        if part_of is not None and isinstance(store, VisibleStore):
             self._scope = store.key
-            self._reader = reader = SeenReader(reader, store.look)
-            self._opener: Opener = SeenOpener(part_of._opener, store, reader)
+            self._reader = reader = VisibleReader(reader, store.look)
+            self._opener: ApplicationCache = VisibleApplicationCache(part_of._opener, store, reader)
         elif part_of is not None and isinstance(store, GrantedStore):
             self._scope = store.key
-            self._opener = GrantedOpener(part_of._opener, store)
+            self._opener = GrantedApplicationCache(part_of._opener, store)
         else:
             cache_bytes = settings.api_cache_mb << 20
-            self._opener = Opener(
+            self._opener = ApplicationCache(
                 store, reader, keep=settings.api_kept, stale_s=STALE_S, cache_bytes_max=cache_bytes
             )
         shared = None if part_of is None else part_of.noted
         look = None if self._seen is None else self._seen.look
-        self.noted: NotedTraces = NotedTraces(store, reader, settings, shared, self._scope, look)
-        self._asker = Asker(store, reader, self._opener)
+        self.noted: RecipeTraces = RecipeTraces(store, reader, settings, shared, self._scope, look)
+        self._engine = QueryEngine(store, reader, self._opener)
         self._flows = MaterialisedFlows(store, reader, self._opener)
         self._kept: _Kept = _Kept(settings.api_parallel) if part_of is None else part_of._kept
 
@@ -175,7 +175,7 @@ class Lineages:
         """Stop what was started for questions; the store stays open."""
         self.noted.close()
 
-    def within(self, store: GrantedStore | SeenStore) -> Lineages:
+    def within(self, store: GrantedStore | VisibleStore) -> Lineages:
         """Those of the applications that are granted to some callers, or of what is shown of one of them."""
         return Lineages(store, self._reader, self.settings, part_of=self)
 
@@ -225,7 +225,7 @@ class Lineages:
         """
         return find_application(self.store, name)
 
-    def open(self, name: str) -> Opened:
+    def open(self, name: str) -> ApplicationSnapshot:
         """An application by its id, the beginning of one, or ``latest``.
 
         Raises:
@@ -313,13 +313,13 @@ class Lineages:
         self.noted.forget(app)
         self._kept.forget_application(app)
 
-    def listing(self, opened: Opened) -> Listing:
+    def listing(self, opened: ApplicationSnapshot) -> Listing:
         """The items of an application's nodes."""
         listings = self._kept.listings
         with self._kept.lock:
             kept = listings.get(opened.app)
             if kept is None or kept.opened is not opened:
-                kind = Listing if self._seen is None else SeenListing
+                kind = Listing if self._seen is None else VisibleListing
                 kept = listings[opened.app] = kind(opened)
             listings.move_to_end(opened.app)
             while len(listings) > self.settings.api_kept:
@@ -328,7 +328,7 @@ class Lineages:
 
     # -- traces ------------------------------------------------------------------------------
 
-    def trace(self, name: str, request: TraceRequest, *, rows: bool) -> Trace:
+    def trace(self, name: str, request: TraceRequest, *, rows: bool) -> CachedTrace:
         """As :meth:`trace_any`, of records alone: where they are rows of DataFrames it does not go on.
 
         Raises:
@@ -343,13 +343,15 @@ class Lineages:
         try:
             if part is not None and part.noted is None:
                 return self._keep(key, opened, request, self.ask(part.question))
-        except NotedRowError:
+        except RecipeRowError:
             pass
         raise ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY, "rows of DataFrames can be traced, not compared"
         )
 
-    def trace_any(self, name: str, request: TraceRequest, *, rows: bool) -> Trace | NotedTrace:
+    def trace_any(
+        self, name: str, request: TraceRequest, *, rows: bool
+    ) -> CachedTrace | RecipeTrace:
         """Answer a request over one application, or have the answer given before.
 
         ``rows``: whoever asks may read what rows say, and so may ask for rows by that.
@@ -364,15 +366,15 @@ class Lineages:
             return noted
         question = _question(opened, request)
         kept = self._trace_again(key, opened, question)
-        found: Traced | Computed
+        found: Trace | Computed
         if kept is None:
             found = self.ask_any(question, rows=rows)
         else:
             found = self._through(question, kept.traced, rows=rows)
-        if isinstance(found, Traced) and found.app == opened.app and not self._is_valued(question):
+        if isinstance(found, Trace) and found.app == opened.app and not self._is_valued(question):
             return kept or self._keep(key, opened, request, found)
         fleeting = request.as_now
-        if isinstance(found, Traced):
+        if isinstance(found, Trace):
             # What was materialised has no addresses of the application's, and may stand in for a query that can't be had now.
             found, fleeting = Computed(self.noted.looked_up(question, found, rows=rows)), True
         made = _noted_trace(key, opened, request, found)
@@ -381,14 +383,14 @@ class Lineages:
             self.noted.keep(made)
         return made
 
-    def _is_valued(self, question: Question) -> bool:
+    def _is_valued(self, question: TraceQuery) -> bool:
         """Whether rows of DataFrames are asked for by their values."""
         if not question.places or parse_valued(question.places[0]) is None:
             return False
         parts = plan_of(self.store, self._reader, question).parts
         return any(part.noted is not None for part in parts)
 
-    def ask_any(self, question: Question, *, rows: bool) -> Traced | Computed:
+    def ask_any(self, question: TraceQuery, *, rows: bool) -> Trace | Computed:
         """Trace a question within bounds; where rows of DataFrames or several applications take part, that is computed.
 
         Raises:
@@ -396,12 +398,12 @@ class Lineages:
             ProblemError: it costs more than a question may, or is not for this caller.
         """
         found = self._ask_any(question, rows=rows)
-        if isinstance(found, Traced):
+        if isinstance(found, Trace):
             return found
         warnings = self._warned(found.answer.warnings)
         return replace(found, answer=replace(found.answer, warnings=warnings))
 
-    def _ask_any(self, question: Question, *, rows: bool) -> Traced | Computed:
+    def _ask_any(self, question: TraceQuery, *, rows: bool) -> Trace | Computed:
         self._check_places(question.places)
         with self._hiding():
             plan = plan_of(self.store, self._reader, question)
@@ -420,14 +422,14 @@ class Lineages:
 
         return Computed(answer_all(question, plan, ask))
 
-    def _ask_part(self, part: Part, *, rows: bool, by_query: bool) -> Traced | Computed:
+    def _ask_part(self, part: Part, *, rows: bool, by_query: bool) -> Trace | Computed:
         """What one application answers; raises as :meth:`ask_any`."""
         question, noted = part.question, part.noted
         if noted is None:
             try:
                 traced = self.ask(question)
-            except NotedRowError as error:
-                noted = NotedPlace.of(error)
+            except RecipeRowError as error:
+                noted = RecipePlace.of(error)
             else:
                 return self._through(question, traced, rows=rows)
         if noted.valued is not None and not rows:
@@ -443,7 +445,7 @@ class Lineages:
         )
         return Computed(found) if isinstance(found, Answer) else found
 
-    def also_read(self, made: Trace | NotedTrace, answer: Answer) -> list[str]:
+    def also_read(self, made: CachedTrace | RecipeTrace, answer: Answer) -> list[str]:
         """What a trace forward of one application leaves out: others that read the files of its rows."""
         if answer.direction is not Direction.FORWARD:
             return []
@@ -455,10 +457,10 @@ class Lineages:
         for path, place in list(files.items())[:FILES_LOOKED_UP]:
             others = other_readers(self.store, self._reader, path, app)
             if others:
-                found.append(said_also_read(place, app, others))
+                found.append(also_read_warning(place, app, others))
         return found
 
-    def ask(self, question: Question) -> Traced:
+    def ask(self, question: TraceQuery) -> Trace:
         """Trace a question within bounds.
 
         Raises:
@@ -467,7 +469,7 @@ class Lineages:
             ProblemError: it costs more than a question may, or too many ask at once.
         """
         with self.turn(), self._hiding():
-            traced = self._asker.trace(question)
+            traced = self._engine.trace(question)
         return replace(traced, warnings=self._warned(traced.warnings))
 
     def _check_places(self, places: Sequence[str]) -> None:
@@ -479,15 +481,15 @@ class Lineages:
         if self._seen is not None and any(parse_valued(place) is not None for place in places):
             raise partly()
 
-    def _through(self, question: Question, traced: Traced, *, rows: bool) -> Traced | Computed:
+    def _through(self, question: TraceQuery, traced: Trace, *, rows: bool) -> Trace | Computed:
         """A trace of records, through the DataFrames whose rows some of them are."""
-        if not self.noted.goes_on(question, traced):
+        if not self.noted.continues_in(question, traced):
             return traced
         return Computed(self.noted.go_on(question, traced, rows=rows), traced)
 
     def _asked(
         self, name: str, request: TraceRequest, *, rows: bool
-    ) -> tuple[Opened, TraceRequest, str]:
+    ) -> tuple[ApplicationSnapshot, TraceRequest, str]:
         """The application, what is asked of it, and the id of the trace.
 
         Raises:
@@ -524,9 +526,9 @@ class Lineages:
             ProblemError: the trace costs more than a question may.
         """
         graph = self.open(app).graph
-        return flows_wanted(app, graph, wanted, self.ask, self._asker.locations)
+        return flows_wanted(app, graph, wanted, self.ask, self._engine.locations)
 
-    def answer(self, traced: Traced, limit: int | None, *, texts: bool) -> Answer:
+    def answer(self, traced: Trace, limit: int | None, *, texts: bool) -> Answer:
         """A trace's answer that lists the first ``limit`` items of each node, or all.
 
         Raises:
@@ -581,14 +583,16 @@ class Lineages:
             budget = current()
             until = time.monotonic() + min(self.settings.api_query_s, budget.left_s)
             while not self._kept.turns.acquire(timeout=LOOKS_UP_S):
-                budget.check_asker()
+                budget.check_client()
                 if time.monotonic() > until:
                     raise busy("questions")
         finally:
             with self._kept.lock:
                 self._kept.waiting -= 1
 
-    def _trace_again(self, key: str, opened: Opened, question: Question) -> Trace | None:
+    def _trace_again(
+        self, key: str, opened: ApplicationSnapshot, question: TraceQuery
+    ) -> CachedTrace | None:
         """A trace of records that was made before, of the same lineage; its files are looked at anew."""
         at = self._scope, key
         with self._kept.lock:
@@ -596,15 +600,17 @@ class Lineages:
             if kept is None or kept.opened is not opened:
                 return None
             self._kept.traces.move_to_end(at)
-        again = self._asker.again(question, kept.traced)
+        again = self._engine.again(question, kept.traced)
         return replace(kept, traced=replace(again, warnings=self._warned(again.warnings)))
 
-    def _keep(self, key: str, opened: Opened, request: TraceRequest, traced: Traced) -> Trace:
-        trace = Trace(key, opened, request, traced, _runs_of(traced))
+    def _keep(
+        self, key: str, opened: ApplicationSnapshot, request: TraceRequest, traced: Trace
+    ) -> CachedTrace:
+        trace = CachedTrace(key, opened, request, traced, _runs_of(traced))
         self._kept.keep(self._scope, trace)
         return trace
 
-    def _resolved(self, opened: Opened, request: TraceRequest) -> TraceRequest:
+    def _resolved(self, opened: ApplicationSnapshot, request: TraceRequest) -> TraceRequest:
         """A request whose search text has become the items that hold it."""
         start = request.start
         if start.values:
@@ -625,7 +631,7 @@ class Lineages:
         found = StartModel(places=[*start.places, *places], regions=start.regions)
         return request.model_copy(update={"start": found})
 
-    def _matches(self, opened: Opened, name: str, contains: str) -> list[Item]:
+    def _matches(self, opened: ApplicationSnapshot, name: str, contains: str) -> list[Item]:
         listing = self.listing(opened)
         node = opened.names.node(name)
         everything = listing.items(node)
@@ -650,19 +656,19 @@ class Lineages:
         return found
 
 
-def _count(traced: Traced) -> int:
+def _count(traced: Trace) -> int:
     """Items that an answer lists: those found, and those asked for."""
     return traced.result.count + sum(items.count for items in traced.starts())
 
 
-def _question(opened: Opened, request: TraceRequest) -> Question:
+def _question(opened: ApplicationSnapshot, request: TraceRequest) -> TraceQuery:
     """What is traced for a request.
 
     Raises:
         AddressError: a space can't be read or names no node.
         RegionError: ranges that can't be read.
     """
-    return Question(
+    return TraceQuery(
         direction=Direction(request.direction),
         places=tuple(request.start.places),
         app=opened.app,
@@ -673,13 +679,15 @@ def _question(opened: Opened, request: TraceRequest) -> Question:
     )
 
 
-def _noted_trace(key: str, opened: Opened, request: TraceRequest, found: Computed) -> NotedTrace:
+def _noted_trace(
+    key: str, opened: ApplicationSnapshot, request: TraceRequest, found: Computed
+) -> RecipeTrace:
     way = found.way()
     if way is None:
         valued = parse_valued(request.start.places[0]) is not None
-        return NotedTrace(key, opened, request, found.answer, valued, None)
+        return RecipeTrace(key, opened, request, found.answer, valued, None)
     counts = {node: items.once().count for node, items in way.items()}
-    return NotedTrace(key, opened, request, found.answer, False, counts)
+    return RecipeTrace(key, opened, request, found.answer, False, counts)
 
 
 def _valued(start: StartModel) -> StartModel:
@@ -696,7 +704,7 @@ def _valued(start: StartModel) -> StartModel:
     return StartModel(places=[*start.places, str(valued)], regions=start.regions)
 
 
-def _regions(opened: Opened, start: StartModel) -> dict[str, Region]:
+def _regions(opened: ApplicationSnapshot, start: StartModel) -> dict[str, Region]:
     """Regions by space, with node ids.
 
     Raises:
@@ -711,7 +719,7 @@ def _regions(opened: Opened, start: StartModel) -> dict[str, Region]:
     return {space: Region.union(regions) for space, regions in found.items()}
 
 
-def _runs_of(traced: Traced) -> int:
+def _runs_of(traced: Trace) -> int:
     return sum(
         region.runs for items in traced.result.passed.values() for region in items.spaces.values()
     )

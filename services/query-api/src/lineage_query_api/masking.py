@@ -12,7 +12,14 @@ from lineage_core.recipe.document import Source
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group, Item
 from lineage_query.rows.places import LocationError, parse_location
-from lineage_query_api.sights import BY_NAME, CORRUPT, CORRUPT_NAME, Look, Shown, is_named
+from lineage_query_api.visibility import (
+    BY_NAME,
+    CORRUPT,
+    CORRUPT_NAME,
+    Shown,
+    VisibleApplication,
+    is_named,
+)
 
 Header = Callable[[str], str | None]
 """The first line of a file; None where it can't be told."""
@@ -60,7 +67,7 @@ def masked_row(text: str | None, masked: Sequence[str], *, listed: bool = True) 
     return "{" + ",".join(f"{_json(name)}:{_json(value)}" for name, value in kept) + "}"
 
 
-def masked_answer(answer: Answer, look: Look, header: Header) -> Answer:
+def masked_answer(answer: Answer, look: VisibleApplication, header: Header) -> Answer:
     """An answer about rows of DataFrames without what is not shown of them."""
     back = answer.direction is Direction.BACKWARD
     once = cache(header)
@@ -75,7 +82,7 @@ def masked_answer(answer: Answer, look: Look, header: Header) -> Answer:
     )
 
 
-def _masked_group(group: Group, look: Look, header: Header, *, found: bool) -> Group:
+def _masked_group(group: Group, look: VisibleApplication, header: Header, *, found: bool) -> Group:
     """``found``: rows of sources, which may be named by what read them."""
     kind = look.kinds.get(group.node, "")
     shown = look.of_node(group.node)

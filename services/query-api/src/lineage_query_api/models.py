@@ -224,17 +224,17 @@ class TraceRequest(_Request):
     as_now: bool = Field(False, description=AS_NOW)
 
 
-class NotedColumn(_Model):
+class OutputColumn(_Model):
     name: str
     type: str = Field(description="as Spark SQL writes it")
 
 
-class NotedColumns(_Model):
+class OutputColumns(_Model):
     """What rows of a DataFrame's node may be asked for by."""
 
     node: str
     label: str
-    columns: list[NotedColumn]
+    columns: list[OutputColumn]
     traced: bool = Field(description="this server has a Spark that traces them")
 
 
@@ -405,14 +405,14 @@ class _Asked(_Request):
     steps: int | None = Field(None, ge=0, le=10_000)
 
 
-class Question(_Asked):
+class AnswerRequest(_Asked):
     """What the command line asks: places as people type them."""
 
     limit: int | None = Field(20, ge=0, description="items listed of each node")
     as_now: bool = Field(False, description=AS_NOW)
 
 
-class FileQuestion(_Asked):
+class ExportRequest(_Asked):
     """A question whose answer is to be a file."""
 
     format: FormatName = "csv"

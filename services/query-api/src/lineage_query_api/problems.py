@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from lineage_core.errors import LineageError
-from lineage_core.tracing.budget import AskerGoneError, BudgetError, TimeUpError
+from lineage_core.tracing.budget import BudgetError, ClientGoneError, TimeUpError
 from lineage_query.finding import NotFoundError
 from lineage_query_api.errors import ProblemError
 from lineage_store.errors import StoreError, UnfitStoreError
@@ -82,7 +82,7 @@ def budget_problem(request_id: str, error: BudgetError) -> JSONResponse:
 def _status_of(error: LineageError) -> int:
     if isinstance(error, TimeUpError):
         return HTTPStatus.GATEWAY_TIMEOUT
-    if isinstance(error, AskerGoneError):
+    if isinstance(error, ClientGoneError):
         return CLIENT_LEFT
     if isinstance(error, NotFoundError):
         return HTTPStatus.NOT_FOUND

@@ -24,8 +24,8 @@ from lineage_query_api.granted_store import (
 )
 from lineage_query_api.grants import EVERYTHING, DatasetRules, Grants
 from lineage_query_api.lineages import Lineages
-from lineage_query_api.seen_store import SeenStore, blinded, quiet
-from lineage_query_api.sights import ABOUT_DATASETS, Look, Sight, look_at
+from lineage_query_api.visibility import ABOUT_DATASETS, Visibility, VisibleApplication, look_at
+from lineage_query_api.visible_store import VisibleStore, blinded, quiet
 from lineage_store.materialised import stands_for
 from lineage_store.port import GraphStore
 
@@ -118,7 +118,7 @@ class Scope:
         return self.traced, replace(self.caller, rows=False)
 
 
-class Looks:
+class VisibleApplications:
     """What callers see of applications, kept for some seconds. May be shared by threads."""
 
     def __init__(
@@ -133,16 +133,18 @@ class Looks:
         self._verdict = verdict
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, Sight], tuple[Look, float]] = OrderedDict()
-        self._whole: OrderedDict[tuple[str, Sight], float] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Visibility], tuple[VisibleApplication, float]] = (
+            OrderedDict()
+        )
+        self._whole: OrderedDict[tuple[str, Visibility], float] = OrderedDict()
 
-    def of(self, app: str, rules: DatasetRules) -> Look | None:
+    def of(self, app: str, rules: DatasetRules) -> VisibleApplication | None:
         """What is seen of an application; None: all of it.
 
         Raises:
             KeyError: there is none.
         """
-        sight = Sight.of(rules, names_of(self._names, app))
+        sight = Visibility.of(rules, names_of(self._names, app))
         key, now = (app, sight), self._clock()
         with self._lock:
             if now < self._whole.get(key, 0.0):
@@ -177,7 +179,7 @@ class _Rules(Seen):
     """What a caller's rules say of applications."""
 
     rules: DatasetRules
-    looks: Looks = field(compare=False)
+    looks: VisibleApplications = field(compare=False)
 
     def whole(self, app: str) -> bool:
         """Whether nothing of an application is hidden, nor of the one whose rows it holds."""
@@ -204,7 +206,7 @@ class Scopes:
         self._all = lineages
         self._grants = grants
         self._names = ApplicationNames(lineages.store)
-        self._looks = Looks(lineages.store, self._names, lineages.verdict)
+        self._looks = VisibleApplications(lineages.store, self._names, lineages.verdict)
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, Lineages] = OrderedDict()
 
@@ -240,7 +242,7 @@ class Scopes:
             if look is None:
                 raise partly()
             inner = GrantedStore(self._all.store, self._names, granted.traced)
-            return Part(self._of(SeenStore(inner, app, look)), reads.shows(app), look.hides)
+            return Part(self._of(VisibleStore(inner, app, look)), reads.shows(app), look.hides)
 
         return Scope(
             caller,
@@ -259,7 +261,7 @@ class Scopes:
     def _wholly(self, patterns: frozenset[str], seen: Seen) -> Lineages:
         return self._of(GrantedStore(self._all.store, self._names, patterns, seen, wholly=True))
 
-    def _of(self, store: GrantedStore | SeenStore) -> Lineages:
+    def _of(self, store: GrantedStore | VisibleStore) -> Lineages:
         with self._lock:
             kept = self._kept.get(store.key)
             if kept is None:

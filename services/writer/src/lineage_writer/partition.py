@@ -68,7 +68,7 @@ class Source(Protocol):
         """Fetch from here on."""
 
 
-class Letters(Protocol):
+class DeadLetterSink(Protocol):
     """Where dead letters go."""
 
     async def send(self, record: Record, dead: DeadRecord) -> None:
@@ -94,7 +94,7 @@ class Tools:
 
     source: Source
     store: BatchStore
-    letters: Letters
+    letters: DeadLetterSink
     settings: WriterSettings
     metrics: Metrics
     health: Health

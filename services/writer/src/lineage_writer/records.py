@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
-from lineage_core.codec.edge_message import Links, StoredBlock, parse_edge_frame
+from lineage_core.codec.edge_message import Links, StoredBlock, parse_edge_record
 from lineage_core.contract.dead_letter import DeadRecord, Place, app_of_key, reason_of
 from lineage_core.contract.message import Message, parse_message
 from lineage_core.errors import ContractError
@@ -152,4 +152,4 @@ def _content(value: bytes | None, record_bytes: int) -> Content:
         raise ContractError(f"{len(value)} bytes, at most {record_bytes} are read", where="record")
     if value.startswith(b"{"):
         return parse_message(value)
-    return parse_edge_frame(value)
+    return parse_edge_record(value)

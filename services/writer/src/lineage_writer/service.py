@@ -20,8 +20,8 @@ from lineage_writer.errors import SourceLostError
 from lineage_writer.health import Health
 from lineage_writer.loading import Store
 from lineage_writer.metrics import Metrics
+from lineage_writer.publishing import Publisher, PublishingStore
 from lineage_writer.settings import WriterSettings
-from lineage_writer.telling import Teller, TellingStore
 from lineage_writer.threads import ThreadedStore
 from lineage_writer.waiting import StoppedError, StopSign, pauses
 
@@ -40,7 +40,7 @@ class Service:
         self,
         settings: WriterSettings,
         open_store: Callable[[], Store],
-        open_telling: Callable[[], TellingStore] | None = None,
+        open_telling: Callable[[], PublishingStore] | None = None,
     ) -> None:
         """``open_telling``: the store once more, for telling OpenLineage of what it holds."""
         self._settings = settings
@@ -48,7 +48,7 @@ class Service:
         self._metrics = Metrics()
         self._teller = None
         if open_telling is not None and settings.tells_openlineage:
-            self._teller = Teller(settings, open_telling, self._metrics)
+            self._teller = Publisher(settings, open_telling, self._metrics)
         self._health = Health(self._metrics)
         self._stop = StopSign()
         self._log = structlog.get_logger()

@@ -33,7 +33,7 @@ from lineage_core.contract.block import I64, U64, FlowBlock
 from lineage_core.contract.block_check import RUNS_MAX, associations, check_block, run_counts
 from lineage_core.contract.block_header import BlockHeader, header_of
 from lineage_core.contract.digits import Mask
-from lineage_core.errors import BlockError, FrameError
+from lineage_core.errors import BlockError, RecordBatchError
 
 MAGIC = b"LMC1"
 LEVEL = 1
@@ -119,7 +119,7 @@ def unpack_block(packed: bytes) -> FlowBlock:
         raise BlockError("its checksum is wrong", where="block")
     try:
         content = memoryview(decompress(packed[begin:], PAYLOAD_BYTES_MAX))
-    except FrameError as error:
+    except RecordBatchError as error:
         raise BlockError(str(error), where="block") from error
     header, content = _unpack_header(content)
     if len(content) < _COUNTS.size:

@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lineage_core.codec.packing import PackedBlock, pack_edge
-from lineage_core.codec.record_batch import pack_frame, read_frames
+from lineage_core.codec.record_batch import pack_record_batch, read_record_batches
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.block_check import RUNS_MAX, check_name, check_space
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.sealing import Seal
-from lineage_core.errors import BlockError, FrameError
+from lineage_core.errors import BlockError, RecordBatchError
 from lineage_core.linking.linker import TaskId
 
 VERSION = 1
@@ -87,7 +87,7 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True)
-class LinksFrames:
+class LinksRecords:
     """Links as frames of bounded size.
 
     ``last`` may be sent when all of ``edges`` have arrived: what they call visible or sealed has all
@@ -144,17 +144,17 @@ def pack_stored(block: StoredBlock) -> bytes:
         "reason": block.reason,
         "sections": block.sections,
     }
-    return pack_frame(_json(fields), block.data)
+    return pack_record_batch(_json(fields), block.data)
 
 
-def pack_links(links: Links) -> LinksFrames:
+def pack_links(links: Links) -> LinksRecords:
     """Links as frames; none where there is nothing to say."""
     parts = list(_cut(links.edges))
     many = max(len(links.visible), len(links.unmatched), len(links.seals))
     cuts = [slice(start, start + LINKS_MAX) for start in range(0, many, LINKS_MAX)]
     # One frame is stored as a whole: edges that find room beside all the rest need not come first.
     beside = parts.pop() if len(cuts) == 1 and parts else []
-    return LinksFrames(
+    return LinksRecords(
         [_pack_links(Links(links.app, edges=part, epoch=links.epoch)) for part in parts],
         [
             _pack_links(
@@ -206,7 +206,7 @@ def _pack_links(links: Links) -> bytes:
             for edge in links.edges
         ],
     }
-    return pack_frame(_json(fields), b"".join(edge.data or b"" for edge in links.edges))
+    return pack_record_batch(_json(fields), b"".join(edge.data or b"" for edge in links.edges))
 
 
 class _Model(BaseModel):
@@ -242,15 +242,15 @@ class _LinksFields(_Model):
     epoch: str = Field(default="", max_length=EPOCH_MAX)
 
 
-def parse_edge_frame(value: bytes) -> StoredBlock | Links:
+def parse_edge_record(value: bytes) -> StoredBlock | Links:
     """Read a frame that :func:`pack_stored` or :func:`pack_links` made.
 
     Raises:
         ContractError: it is none; ``where`` names the place.
     """
-    frames = list(read_frames(io.BytesIO(value)))
+    frames = list(read_record_batches(io.BytesIO(value)))
     if len(frames) != 1:
-        raise FrameError(f"{len(frames)} frames in one record", where="frame")
+        raise RecordBatchError(f"{len(frames)} frames in one record", where="frame")
     header, payload = frames[0].header, frames[0].payload
     kind = _kind(header)
     try:
@@ -260,17 +260,17 @@ def parse_edge_frame(value: bytes) -> StoredBlock | Links:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "header"
-        raise FrameError(f"{kind}: {first['msg']}", where=place) from error
+        raise RecordBatchError(f"{kind}: {first['msg']}", where=place) from error
 
 
 def _kind(header: bytes) -> str:
     try:
         fields: Any = json.loads(header)
     except (ValueError, RecursionError) as error:
-        raise FrameError(f"not JSON: {error}", where="header") from error
+        raise RecordBatchError(f"not JSON: {error}", where="header") from error
     kind = fields.get("type") if isinstance(fields, dict) else None
     if kind not in ("block", "links"):
-        raise FrameError(f"{kind!r:.80} is not block or links", where="type")
+        raise RecordBatchError(f"{kind!r:.80} is not block or links", where="type")
     return str(kind)
 
 
@@ -309,12 +309,14 @@ def _links(fields: _LinksFields, payload: bytes) -> Links:
         check_space(space, f"seals[{index}]")
     for producer, consumer, pairs, size in fields.edges:
         if size is not None and pairs > RUNS_MAX:
-            raise FrameError(f"{pairs} pairs, at most {RUNS_MAX} are written out", where="edges")
+            raise RecordBatchError(
+                f"{pairs} pairs, at most {RUNS_MAX} are written out", where="edges"
+            )
         data = None if size is None else payload[at : at + size]
         at += size or 0
         edges.append(PackedEdge(BlockId(*producer), BlockId(*consumer), pairs, data))
     if at != len(payload):
-        raise FrameError(f"{len(payload)} bytes of edges, {at} announced", where="edges")
+        raise RecordBatchError(f"{len(payload)} bytes of edges, {at} announced", where="edges")
     return Links(
         app=fields.app,
         visible=[BlockId(*key) for key in fields.visible],

@@ -20,7 +20,7 @@ from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.block_check import RUNS_MAX
 from lineage_core.contract.block_header import header_of
 from lineage_core.contract.graph import EdgeBatch
-from lineage_core.errors import FrameError
+from lineage_core.errors import RecordBatchError
 from lineage_core.linking.joining import JoinEntry, entry_of
 
 _EDGE_HEADER = struct.Struct("<BBB")
@@ -103,19 +103,21 @@ def unpack_edge(pairs: int, data: bytes) -> tuple[npt.NDArray[np.uint32], npt.ND
     try:
         version, consumer_width, producer_width = _EDGE_HEADER.unpack_from(data)
         if version != _EDGE_VERSION:
-            raise FrameError(f"edges of version {version} are not known", where="edges")
+            raise RecordBatchError(f"edges of version {version} are not known", where="edges")
         if not 0 <= pairs <= RUNS_MAX:
-            raise FrameError(f"{pairs} pairs, at most {RUNS_MAX} are written out", where="edges")
+            raise RecordBatchError(
+                f"{pairs} pairs, at most {RUNS_MAX} are written out", where="edges"
+            )
         sizes = [
             pairs * np.dtype(_kind(width)).itemsize for width in (consumer_width, producer_width)
         ]
         raw = decompress(data[_EDGE_HEADER.size :], sum(sizes))
         if len(raw) != sum(sizes):
-            raise FrameError(f"{len(raw)} bytes of rows for {pairs} pairs", where="edges")
+            raise RecordBatchError(f"{len(raw)} bytes of rows for {pairs} pairs", where="edges")
         consumer = _widen(raw[: sizes[0]], consumer_width)
         producer = _widen(raw[sizes[0] :], producer_width)
     except (struct.error, ValueError, OSError, KeyError) as error:
-        raise FrameError(f"damaged: {error}", where="edges") from error
+        raise RecordBatchError(f"damaged: {error}", where="edges") from error
     return producer, consumer
 
 

@@ -26,17 +26,17 @@ from lineage_core.codec.csv_cells import PAYLOAD_BYTES_MAX as CONTENT_BYTES_MAX
 from lineage_core.codec.zstd import compress
 from lineage_core.codec.zstd import decompress as _decompress
 from lineage_core.contract.block_header import HEADER_BYTES_MAX
-from lineage_core.errors import FrameError, TruncatedFrameError
+from lineage_core.errors import RecordBatchError, TruncatedRecordBatchError
 
 __all__ = [
     "CONTENT_BYTES_MAX",
     "HEADER_BYTES_MAX",
     "PAYLOAD_BYTES_MAX",
-    "Frame",
+    "RecordBatch",
     "compress",
     "decompress",
-    "pack_frame",
-    "read_frames",
+    "pack_record_batch",
+    "read_record_batches",
 ]
 
 MAGIC = b"LMF1"
@@ -46,7 +46,7 @@ _LENGTH = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class RecordBatch:
     """A frame as read; ``payload`` is compressed (see :func:`decompress`).
 
     The frame takes the bytes ``offset`` to ``stop`` (exclusive), counted from where reading began.
@@ -67,7 +67,7 @@ def decompress(payload: bytes) -> bytes:
     return _decompress(payload, CONTENT_BYTES_MAX)
 
 
-def pack_frame(header: bytes, payload: bytes) -> bytes:
+def pack_record_batch(header: bytes, payload: bytes) -> bytes:
     """Make a frame of a header and a payload that :func:`compress` made.
 
     Raises:
@@ -88,7 +88,7 @@ def pack_frame(header: bytes, payload: bytes) -> bytes:
     )
 
 
-def read_frames(stream: IO[bytes]) -> Iterator[Frame]:
+def read_record_batches(stream: IO[bytes]) -> Iterator[RecordBatch]:
     """Read frames up to the end of a stream; lengths are bounded before anything is read.
 
     Raises:
@@ -98,24 +98,24 @@ def read_frames(stream: IO[bytes]) -> Iterator[Frame]:
     """
     offset = 0
     while magic := _read(stream, len(MAGIC)):
-        frame = _read_frame(stream, magic, offset)
+        frame = _read_record_batch(stream, magic, offset)
         yield frame
         offset = frame.stop
 
 
-def _read_frame(stream: IO[bytes], magic: bytes, offset: int) -> Frame:
+def _read_record_batch(stream: IO[bytes], magic: bytes, offset: int) -> RecordBatch:
     where = f"byte {offset}"
     if not MAGIC.startswith(magic):
-        raise FrameError("not a frame", where=where)
+        raise RecordBatchError("not a frame", where=where)
     if len(magic) < len(MAGIC):
-        raise TruncatedFrameError("the file ends within a frame", where=where)
+        raise TruncatedRecordBatchError("the file ends within a frame", where=where)
     header = _read_part(stream, HEADER_BYTES_MAX, "header", where)
     payload = _read_part(stream, PAYLOAD_BYTES_MAX, "payload", where)
     (check,) = _LENGTH.unpack(_read_whole(stream, _LENGTH.size, where))
     if check != crc32(payload, crc32(header)):
-        raise FrameError("its checksum is wrong", where=where)
+        raise RecordBatchError("its checksum is wrong", where=where)
     size = len(MAGIC) + 3 * _LENGTH.size + len(header) + len(payload)
-    return Frame(header, payload, offset, offset + size)
+    return RecordBatch(header, payload, offset, offset + size)
 
 
 def _read_part(stream: IO[bytes], longest: int, part: str, where: str) -> bytes:
@@ -126,13 +126,13 @@ def _read_part(stream: IO[bytes], longest: int, part: str, where: str) -> bytes:
 
 def _check_length(length: int, longest: int, where: str) -> None:
     if length > longest:
-        raise FrameError(f"{length} bytes, at most {longest} are read", where=where)
+        raise RecordBatchError(f"{length} bytes, at most {longest} are read", where=where)
 
 
 def _read_whole(stream: IO[bytes], size: int, where: str) -> bytes:
     found = _read(stream, size)
     if len(found) < size:
-        raise TruncatedFrameError("the file ends within a frame", where=where)
+        raise TruncatedRecordBatchError("the file ends within a frame", where=where)
     return found
 
 

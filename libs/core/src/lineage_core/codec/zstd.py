@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from lineage_core.errors import FrameError
+from lineage_core.errors import RecordBatchError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,24 +34,26 @@ def decompress(packed: bytes, size_max: int) -> bytes:
     """
     size = _content_size(packed)
     if size > size_max:
-        raise FrameError(f"{size} bytes of content, at most {size_max} are read", where="zstd")
+        raise RecordBatchError(
+            f"{size} bytes of content, at most {size_max} are read", where="zstd"
+        )
     try:
         content: bytes = _codec(1).decompress(packed, decompressed_size=size, asbytes=True)
     except (OSError, ValueError) as error:
-        raise FrameError(str(error), where="zstd") from error
+        raise RecordBatchError(str(error), where="zstd") from error
     if len(content) != size:
-        raise FrameError(f"{len(content)} bytes of content, {size} announced", where="zstd")
+        raise RecordBatchError(f"{len(content)} bytes of content, {size} announced", where="zstd")
     return content
 
 
 def _content_size(packed: bytes) -> int:
     """The content size that a frame notes (RFC 8878, section 3.1.1.1)."""
     if packed[:4] != _MAGIC or len(packed) < 6:
-        raise FrameError("not a zstd frame", where="zstd")
+        raise RecordBatchError("not a zstd frame", where="zstd")
     descriptor = packed[4]
     single_segment = descriptor >> 5 & 1
     width = (single_segment, 2, 4, 8)[descriptor >> 6]
     at = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
     if not width or len(packed) < at + width:
-        raise FrameError("does not note the size of its content", where="zstd")
+        raise RecordBatchError("does not note the size of its content", where="zstd")
     return int.from_bytes(packed[at : at + width], "little") + (256 if width == 2 else 0)

@@ -41,7 +41,7 @@ class TooMuchError(BudgetError):
     """The answer loads more blocks, or more text of rows, than it may."""
 
 
-class AskerGoneError(BudgetError):
+class ClientGoneError(BudgetError):
     """Whoever asked does not wait for the answer any more."""
 
 
@@ -106,18 +106,18 @@ class Budget:
             TimeUpError, AskerGoneError: if not.
         """
         if self._is_gone:
-            self.check_asker()
+            self.check_client()
         if self._clock() > self._due:
             raise self.late()
 
-    def check_asker(self) -> None:
+    def check_client(self) -> None:
         """Go on, if somebody waits.
 
         Raises:
             AskerGoneError: if not.
         """
         if self._is_gone:
-            raise AskerGoneError("nobody waits for the answer any more")
+            raise ClientGoneError("nobody waits for the answer any more")
 
     def late(self) -> TimeUpError:
         """The error of an answer that takes too long."""

@@ -67,9 +67,9 @@ from lineage_core.recipe.plan import (
     expressions_of,
 )
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.rewrite.alike import Alike
 from lineage_dataframes.rewrite.built import Built, Leaf
 from lineage_dataframes.rewrite.choices import ONE_KEPT, keeps_some, row_expressions
+from lineage_dataframes.rewrite.common_subplans import CommonSubplans
 from lineage_dataframes.rewrite.expressions import (
     Text,
     columns_in,
@@ -88,7 +88,11 @@ from lineage_dataframes.rewrite.numbering import (
     peers,
     tied_otherwise,
 )
-from lineage_dataframes.rewrite.orders import is_unsteady, neighbours_that_tie, unsteady_columns
+from lineage_dataframes.rewrite.orders import (
+    is_nondeterministic,
+    neighbours_that_tie,
+    nondeterministic_columns,
+)
 from lineage_dataframes.rewrite.shapes import LEAVES_MAX, TEXT_MAX, TOO_DEEP, check_calls
 from lineage_dataframes.rewrite.windows import depends_on_ties, overs, running, window_keys
 from lineage_dataframes.sources.views import FILE, ROW, plain_name, view_name
@@ -99,7 +103,7 @@ from lineage_dataframes.spark import literals
 class Builder:
     """Writes the named queries of one SQL statement.
 
-    ``files``: by source, the term that says which file a row is of, its path unless given. ``alike``: groups that
+    ``files``: by source, the term that says which file a row is of, its path unless given. ``find_common_subplans``: groups that
     several nodes have are named by the first of these. ``reasons``: why the witnesses may be too many.
     ``checks``: statements that must give no row, with the reason to refuse the trace where one does. ``tied``: rows of windows at
     the top that are tied (`numbering`) stand there with each number that they may have had. ``kept``: rows of groups of
@@ -108,7 +112,7 @@ class Builder:
 
     recipe: Recipe
     files: Mapping[int, str] = field(default_factory=dict)
-    alike: Alike = field(default_factory=Alike)
+    find_common_subplans: CommonSubplans = field(default_factory=CommonSubplans)
     tied: bool = False
     kept: bool = False
     queries: dict[str, str] = field(default_factory=dict)
@@ -118,8 +122,8 @@ class Builder:
     _written: int = 0
 
     @cached_property
-    def _unsteady(self) -> frozenset[int]:
-        return unsteady_columns(self.recipe)
+    def _nondeterministic(self) -> frozenset[int]:
+        return nondeterministic_columns(self.recipe)
 
     def statement(self, select: str) -> str:
         """``select`` with the named queries that stand before it."""
@@ -184,7 +188,7 @@ class Builder:
         """Add the columns that name a row's group by its keys."""
         names = [f"b{place}", *(f"b{place}_{n}" for n in range(len(keys)))]
         marks += [f"{term} AS {name}" for term, name in zip(["true", *keys], names, strict=True)]
-        leaves.append(Leaf(self.alike.first(place), tuple(names)))
+        leaves.append(Leaf(self.find_common_subplans.first(place), tuple(names)))
 
     def _doubt(
         self, place: int, condition: str, reason: str, marks: list[str], leaves: list[Leaf]
@@ -291,7 +295,9 @@ class Builder:
             return [], []
         read = dict.fromkeys(n for one in expressions_of(node) for n in subqueries_in(one))
         leaves = [
-            Leaf(self.alike.first(n, subquery=True), (f"s{place}_{n}",), subquery=True)
+            Leaf(
+                self.find_common_subplans.first(n, subquery=True), (f"s{place}_{n}",), subquery=True
+            )
             for n in read
         ]
         return [f"true AS {leaf.columns[0]}" for leaf in leaves], leaves
@@ -348,7 +354,7 @@ class Builder:
         for cut in cuts:
             if isinstance(between, Sort):
                 tied = neighbours_that_tie(
-                    self.text(), below.name, (), between.order, self._unsteady, cut=cut
+                    self.text(), below.name, (), between.order, self._nondeterministic, cut=cut
                 )
             else:
                 many = f"SELECT count(1) AS n FROM {below.name}"
@@ -363,10 +369,15 @@ class Builder:
         """
         over, text = overs(node)[0], self.text()
         by_place = depends_on_ties(node)
-        if is_unsteady(over.order, self._unsteady):
+        if is_nondeterministic(over.order, self._nondeterministic):
             reason = "a window's order is by sums of doubles, of which some are nearly equal"
             tied = neighbours_that_tie(
-                text, below.name, over.partition, over.order, self._unsteady, equal_too=by_place
+                text,
+                below.name,
+                over.partition,
+                over.order,
+                self._nondeterministic,
+                equal_too=by_place,
             )
             self.checks.append((tied, reason))
         elif by_place:

@@ -37,7 +37,7 @@ SUMS = {
 }  # fmt: skip
 
 
-def unsteady_columns(recipe: Recipe, *, of_any_type: bool = False) -> frozenset[int]:
+def nondeterministic_columns(recipe: Recipe, *, of_any_type: bool = False) -> frozenset[int]:
     """Columns of doubles that are made from sums of doubles, whose last digits each run decides.
 
     ``of_any_type``: and those of other types, such as texts in which the digits stand.
@@ -47,7 +47,7 @@ def unsteady_columns(recipe: Recipe, *, of_any_type: bool = False) -> frozenset[
     for node in recipe.plan:
         for column, expressions in _made(recipe, node):
             may_be = of_any_type or types[column.id] in DOUBLES
-            if may_be and any(_unsteady(one, recipe, types, found) for one in expressions):
+            if may_be and any(_nondeterministic(one, recipe, types, found) for one in expressions):
                 found.add(column.id)
     return frozenset(found)
 
@@ -55,8 +55,8 @@ def unsteady_columns(recipe: Recipe, *, of_any_type: bool = False) -> frozenset[
 def texts_of_sums(recipe: Recipe) -> frozenset[int]:
     """Columns of the output, no numbers, in which digits of sums of doubles stand: the last of these each run decides."""
     columns = {one.id for one in recipe.columns}
-    every = unsteady_columns(recipe, of_any_type=True) & columns
-    return every - unsteady_columns(recipe)
+    every = nondeterministic_columns(recipe, of_any_type=True) & columns
+    return every - nondeterministic_columns(recipe)
 
 
 def _made(recipe: Recipe, node: Node) -> Iterable[tuple[Attribute, Sequence[Expression]]]:
@@ -77,7 +77,7 @@ def _made(recipe: Recipe, node: Node) -> Iterable[tuple[Attribute, Sequence[Expr
             return []
 
 
-def _unsteady(
+def _nondeterministic(
     expression: Expression, recipe: Recipe, types: dict[int, str], found: set[int]
 ) -> bool:
     for one in within(expression):
@@ -130,7 +130,7 @@ def neighbours_that_tie(
     return f"SELECT r FROM ({rows}) AS q WHERE {' AND '.join([place, *ties])}"
 
 
-def is_unsteady(order: Iterable[SortKey], unsteady: frozenset[int]) -> bool:
+def is_nondeterministic(order: Iterable[SortKey], unsteady: frozenset[int]) -> bool:
     """Whether a key of the order is made from sums of doubles."""
     return any(columns_in(key.of) & unsteady for key in order)
 

@@ -76,14 +76,14 @@ def read_now(recipe: Recipe) -> list[Source]:
     return [recipe.sources[n] for n in sorted(places) if recipe.sources[n].format == JDBC]
 
 
-def said_of_now(recipe: Recipe) -> tuple[str, ...]:
+def as_now_warning(recipe: Recipe) -> tuple[str, ...]:
     """What an answer says of such sources."""
     return tuple(f"rows of {source.name} are as they are now" for source in read_now(recipe))
 
 
 def not_compared(recipe: Recipe) -> list[str]:
     """Why a trace of such sources may be another than the job's, where its output was not looked for."""
-    return [f"{one}, and not compared with what the job gave" for one in said_of_now(recipe)]
+    return [f"{one}, and not compared with what the job gave" for one in as_now_warning(recipe)]
 
 
 def check_tables(recipe: Recipe) -> None:

@@ -59,7 +59,7 @@ def refusals(recipe: Recipe, key: str | None = None) -> tuple[tuple[str, str], .
 
     Args:
         recipe: noted when the job ran.
-        key: of its Python functions, as in `lineage_dataframes.trace.backward.trace_back`.
+        key: of its Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
     Raises:
         FunctionsKeyError: the key can't be used.

@@ -31,7 +31,8 @@ from lineage_dataframes.sources.locations import names_of
 from lineage_dataframes.sources.row_texts import text_in_plan, text_of_row
 from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.spark.connected import in_thread
-from lineage_dataframes.trace.backward import trace_back
+from lineage_dataframes.trace.allowed import check_files_allowed, check_recipe_allowed
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import Outcome, trace_forward
 from lineage_dataframes.trace.overwritten import AsNow, as_now, marked
 from lineage_dataframes.trace.rows import (
@@ -44,11 +45,10 @@ from lineage_dataframes.trace.rows import (
     texts_at,
     values_at,
 )
-from lineage_dataframes.trace.vetting import vet, vet_files
 from lineage_query.answers import Answer, Group, Item, NotAsked
-from lineage_query.engine import Asker, Question, said_end, said_incomplete
+from lineage_query.engine import QueryEngine, TraceQuery, end_warning, incomplete_warning
 from lineage_query.names import Names
-from lineage_query.noted import NotedPlace
+from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.places import Location, ValuedPlace
 from lineage_query.rows.reader import RowReader
 from lineage_query.verdicts import verdict_of
@@ -68,7 +68,7 @@ RowsOf = Callable[[Recipe, str], Rows]
 
 
 @dataclass
-class Forth:
+class ForwardAnswer:
     """Where rows of sources went.
 
     ``groups``: by node, the output rows of DataFrames. ``became``: by space, the records that some of these are.
@@ -102,31 +102,31 @@ class Forth:
 
 
 @dataclass
-class Frames(ABC):
+class DataFrameAnswers(ABC):
     """Traces by recipes of one application, as far as DataFrames reach: see `crossing`.
 
-    ``reader``: says which files may be read. ``key``: of recipes' Python functions, as in `tracing.trace_back`.
+    ``reader``: says which files may be read. ``key``: of recipes' Python functions, as in `tracing.trace_backward`.
     """
 
     spark: SparkSession
     store: GraphStore
     reader: RowReader
     app: str
-    question: Question
+    question: TraceQuery
     key: str | None = None
 
     def __post_init__(self) -> None:
         self._graph = self.store.graph(self.app)
         self._nodes = {node.node: node for node in self._graph.nodes()}
         self._names = Names(list(self._nodes.values()))
-        self._asker = Asker(self.store, self.reader)
+        self._engine = QueryEngine(self.store, self.reader)
         self._warnings: list[str] = []
         self._recipes: list[Recipe] = []
         self._as_now: list[AsNow] = []
         self._reasons: list[str] = []
         self._not_asked: list[NotAsked] = []
 
-    def row(self, noted: NotedPlace) -> Answer:
+    def row(self, noted: RecipePlace) -> Answer:
         """The trace of the row that stands at a place."""
         place, node = noted.location, noted.nodes[0]
         if self.question.direction is Direction.FORWARD:
@@ -142,31 +142,31 @@ class Frames(ABC):
         with ThreadPoolExecutor(1) as pool:
             rows: Rows = [(output, file.path, np.array([ordinal], np.uint64))]
             start = pool.submit(in_thread(self.spark, self._group), node, recipe, rows)
-            found = trace_back(
+            found = trace_backward(
                 self.spark, recipe, [row], there=there, written=output.format, key=self.key
             )
         self._take(node, recipe, found)
         return self._beyond([start.result()])
 
-    def valued(self, noted: NotedPlace, place: ValuedPlace) -> Answer:
+    def valued(self, noted: RecipePlace, place: ValuedPlace) -> Answer:
         """The trace of the rows that have some values."""
         if self.question.direction is Direction.FORWARD:
             return self._forward(noted, lambda recipe, node: self._with_values(recipe, node, place))
 
         def trace(recipe: Recipe) -> Witnesses:
-            return trace_back(self.spark, recipe, values=place.values, key=self.key)
+            return trace_backward(self.spark, recipe, values=place.values, key=self.key)
 
         return self._back(noted, trace, "no row of the output has these values")
 
-    def where(self, noted: NotedPlace, where: str) -> Answer:
+    def where(self, noted: RecipePlace, where: str) -> Answer:
         """The trace of an output's rows that fulfil a condition in Spark's SQL."""
 
         def trace(recipe: Recipe) -> Witnesses:
-            return trace_back(self.spark, recipe, where=where, key=self.key)
+            return trace_backward(self.spark, recipe, where=where, key=self.key)
 
         return self._back(noted, trace, f"no row of the output fulfils {where}")
 
-    def _back(self, noted: NotedPlace, trace: Callable[[Recipe], Witnesses], none: str) -> Answer:
+    def _back(self, noted: RecipePlace, trace: Callable[[Recipe], Witnesses], none: str) -> Answer:
         """The rows that all writes of an output which can be asked were made of.
 
         Raises:
@@ -216,21 +216,21 @@ class Frames(ABC):
 
     def _end(self) -> Answer:
         place, direction = self.question.places[0], self.question.direction
-        self._warnings.append(said_end(place, self.app, direction))
+        self._warnings.append(end_warning(place, self.app, direction))
         return self._answer([], [], ())
 
-    def _forward(self, noted: NotedPlace, rows_of: RowsOf) -> Answer:
+    def _forward(self, noted: RecipePlace, rows_of: RowsOf) -> Answer:
         """The output rows, of all DataFrames that read them, that rows of a source went into."""
         if self._nodes[noted.nodes[0]].kind != "frame-source":
             return self._end()
-        forth = Forth()
+        forth = ForwardAnswer()
         start = self._made_of(noted.nodes, rows_of, forth)
         refusal = forth.refusal()
         if refusal is not None:
             raise refusal
         return self._gone_on(start, forth)
 
-    def _made_of(self, nodes: Iterable[str], rows_of: RowsOf, forth: Forth) -> list[Group]:
+    def _made_of(self, nodes: Iterable[str], rows_of: RowsOf, forth: ForwardAnswer) -> list[Group]:
         """Note what DataFrames that read some sources made of some rows of theirs; the rows themselves, said once."""
         start: list[Group] = []
         for node in nodes:
@@ -239,7 +239,7 @@ class Frames(ABC):
                 start = start or rows
         return start
 
-    def _made_by(self, user: str, node: str, rows_of: RowsOf, forth: Forth) -> list[Group]:
+    def _made_by(self, user: str, node: str, rows_of: RowsOf, forth: ForwardAnswer) -> list[Group]:
         record = self._nodes[user]
         made = f"what {record.name or record.op} (node {user}) made of it"
         if record.kind == "unknown":
@@ -272,7 +272,7 @@ class Frames(ABC):
         return start
 
     @abstractmethod
-    def _gone_on(self, start: list[Group], forth: Forth) -> Answer:
+    def _gone_on(self, start: list[Group], forth: ForwardAnswer) -> Answer:
         """The answer, with what became of records that rows of DataFrames became."""
 
     def _readers(self, node: str) -> list[str]:
@@ -317,7 +317,7 @@ class Frames(ABC):
         said = tuple(dict.fromkeys(reasons))
         verdict = verdict_of(self.store, self.app)
         if not verdict.complete:
-            self._warnings.append(said_incomplete(self.app, verdict))
+            self._warnings.append(incomplete_warning(self.app, verdict))
         return Answer(
             app=self.app,
             direction=self.question.direction,
@@ -350,11 +350,11 @@ class Frames(ABC):
             )
         if self.question.as_now:
             # Of files that may not be read nobody is told how they are now.
-            vet_files(recipe, self.reader)
+            check_files_allowed(recipe, self.reader)
             self._as_now.append(as_now(recipe))
             recipe = self._as_now[-1].recipe
         self._recipes.append(recipe)
-        vet(recipe, self.reader)
+        check_recipe_allowed(recipe, self.reader)
         if self.key == NO_CODE:
             check_tables(recipe)
         return recipe

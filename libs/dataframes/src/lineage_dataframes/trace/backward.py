@@ -16,9 +16,9 @@ from lineage_core.contract.runs import each_once
 from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError, TiedError
-from lineage_dataframes.rewrite.alike import Alike, Waiting, alike
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.rewrite.built import Built, Leaf
+from lineage_dataframes.rewrite.common_subplans import CommonSubplans, Waiting, find_common_subplans
 from lineage_dataframes.rewrite.functions import register, runnable
 from lineage_dataframes.rewrite.grouping import Grouping, grouping_of
 from lineage_dataframes.rewrite.keys import distinct, has_key
@@ -26,7 +26,7 @@ from lineage_dataframes.rewrite.orders import texts_of_sums
 from lineage_dataframes.rewrite.stages import Stage, stage_of
 from lineage_dataframes.rewrite.values import Named, Values, chosen, condition
 from lineage_dataframes.sources.file_codes import FileCodes, file_codes
-from lineage_dataframes.sources.jdbc import not_compared, read_now, said_of_now, shared_names
+from lineage_dataframes.sources.jdbc import as_now_warning, not_compared, read_now, shared_names
 from lineage_dataframes.sources.witnesses import Collected, Witnesses
 from lineage_dataframes.sources.written import as_written, loses
 from lineage_dataframes.spark import literals
@@ -36,7 +36,7 @@ from lineage_dataframes.trace.session import run, trace_session
 from lineage_query.rows.typed_values import UnsureError, array_of
 
 
-def trace_back(
+def trace_backward(
     spark: SparkSession,
     recipe: Recipe,
     rows: Sequence[GivenRow] | None = None,
@@ -70,11 +70,11 @@ def trace_back(
         ChangedSourceError: a source is not what it was when the job ran.
         FunctionsKeyError: the key can't be used.
     """
-    code, now = runnable(spark, recipe, key), said_of_now(recipe)
+    code, now = runnable(spark, recipe, key), as_now_warning(recipe)
     session = trace_session(spark, recipe)
     register(session, code.recipe)
     files = file_codes(session, recipe)
-    tracer = _Tracer(session, code.recipe, files, alike(code.recipe), written)
+    tracer = _Tracer(session, code.recipe, files, find_common_subplans(code.recipe), written)
     with code.explained():
         if rows is not None:
             # Whether rows that are read now give the row, its values alone don't say.
@@ -119,7 +119,7 @@ def trace_named(
         names: the records' names, each once, in order.
         records: how many records have these names, where that is known.
         shown: of so many names the rows' values are told; None: of all.
-        key: of the recipe's Python functions, as in `trace_back`.
+        key: of the recipe's Python functions, as in `trace_backward`.
 
     Raises:
         RefusedError: the plan does not allow a sound trace, or gives no row of one of the names now.
@@ -129,13 +129,15 @@ def trace_named(
     code = runnable(spark, recipe, key)
     session = trace_session(spark, recipe)
     register(session, code.recipe)
-    tracer = _Tracer(session, code.recipe, file_codes(session, recipe), alike(code.recipe))
+    tracer = _Tracer(
+        session, code.recipe, file_codes(session, recipe), find_common_subplans(code.recipe)
+    )
     with code.explained():
         matched, texts = tracer.of_names(names, records, names if shown is None else names[:shown])
     # Names are made of some columns; the values of others may be new.
     tracer.reasons += [*not_compared(recipe), *shared_names(recipe)]
     reasons = code.widened(tuple(dict.fromkeys(tracer.reasons)))
-    found = Witnesses(tracer.found.rows(), matched, reasons, said_of_now(recipe))
+    found = Witnesses(tracer.found.rows(), matched, reasons, as_now_warning(recipe))
     return NamedWitnesses(found, texts)
 
 
@@ -151,7 +153,7 @@ class _Tracer:
     session: SparkSession
     recipe: Recipe
     files: FileCodes
-    alike: Alike
+    find_common_subplans: CommonSubplans
     written: str | None = None
     found: Collected = field(default_factory=Collected)
     reasons: list[str] = field(default_factory=list)
@@ -170,7 +172,7 @@ class _Tracer:
         built, asked, table = self._with_rows(rows)
         if asked.missing and (texts := texts_of_sums(self.recipe)):
             built, asked, table = self._with_rows(rows, texts)
-        if asked.missing and said_of_now(self.recipe):
+        if asked.missing and as_now_warning(self.recipe):
             changed = ", ".join(source.name or "" for source in read_now(self.recipe))
             raise ChangedSourceError(
                 f"{changed} changed since: what it has now does not give the row"
@@ -313,10 +315,10 @@ class _Tracer:
         return condition(self.session, terms)
 
     def _builder(self) -> Builder:
-        return Builder(self.recipe, self.files.terms, self.alike)
+        return Builder(self.recipe, self.files.terms, self.find_common_subplans)
 
     def _waiting(self) -> Waiting[pa.Table]:
-        return Waiting(self.recipe.plan, self.alike)
+        return Waiting(self.recipe.plan, self.find_common_subplans)
 
     @property
     def _last(self) -> int:

@@ -22,16 +22,16 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.spark.connected import in_thread
-from lineage_dataframes.trace.answers import Forth, Frames, Rows, RowsOf
+from lineage_dataframes.trace.answers import DataFrameAnswers, ForwardAnswer, Rows, RowsOf
 from lineage_dataframes.trace.backward import trace_named
 from lineage_dataframes.trace.rows import source_with
 from lineage_dataframes.trace.session import told
 from lineage_query.answers import Answer, Group, Item
-from lineage_query.engine import Question
-from lineage_query.noted import NotedPlace
+from lineage_query.engine import TraceQuery
+from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RowReader, reading_by
-from lineage_query.trace import KeptRows, NamedRows, Traced
+from lineage_query.trace import KeptRows, NamedRows, Trace
 from lineage_query.verdicts import verdict_of
 from lineage_store.port import GraphStore
 
@@ -44,8 +44,8 @@ def answer_through(
     spark: SparkSession,
     store: GraphStore,
     reader: RowReader,
-    question: Question,
-    traced: Traced,
+    question: TraceQuery,
+    traced: Trace,
     key: str | None = None,
 ) -> Answer:
     """The answer to a question about records, through the recipes of the DataFrames that they came from or went into.
@@ -57,8 +57,8 @@ def answer_through(
         store: has the recipes.
         reader: says which files may be read.
         question: about records.
-        traced: what came of it, with `Traced.crosses`.
-        key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_back`.
+        traced: what came of it, with `Trace.crosses`.
+        key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
     Raises:
         ForbiddenRowsError: a file of the trace may not be read.
@@ -70,7 +70,7 @@ def answer_through(
 
 
 @dataclass
-class Crossing(Frames):
+class Crossing(DataFrameAnswers):
     """Traces of one application through its DataFrames and its RDDs."""
 
     _frames: dict[str, Group] = field(default_factory=dict)
@@ -86,11 +86,11 @@ class Crossing(Frames):
     _asked: dict[str, object] = field(default_factory=dict)
     """By node, the rows that a query was asked about in an earlier round."""
 
-    def records(self, traced: Traced) -> Answer:
+    def records(self, traced: Trace) -> Answer:
         """What was found among records, and beyond them."""
         begun = traced
         if self.question.direction is Direction.FORWARD:
-            forth = Forth()
+            forth = ForwardAnswer()
             for noted in traced.beside:
                 self._beside(noted, forth)
             complete = verdict_of(self.store, self.app).complete
@@ -108,11 +108,11 @@ class Crossing(Frames):
         )
         return replace(answer, start=start, asked=begun.asked)
 
-    def _beside(self, noted: NotedPlace, forth: Forth) -> None:
+    def _beside(self, noted: RecipePlace, forth: ForwardAnswer) -> None:
         """Note what DataFrames made of a row that is a record, too."""
         self._made_of(noted.nodes, lambda recipe, _: self._at(recipe, noted.location), forth)
 
-    def _of_records(self, last: Traced, groups: list[Group]) -> Answer:
+    def _of_records(self, last: Trace, groups: list[Group]) -> Answer:
         """What was found among records, with what was found beyond."""
         found = last.answer(self.question.limit, texts=self.question.texts)
         said = set(last.stops())
@@ -136,10 +136,10 @@ class Crossing(Frames):
             not_asked=(*found.not_asked, *self._not_asked),
         )
 
-    def _trace(self, regions: Regions) -> Traced:
+    def _trace(self, regions: Regions) -> Trace:
         """What lies among records, from items of them."""
         question = replace(self.question, places=(), app=self.app, regions=regions)
-        return self._asker.trace(question)
+        return self._engine.trace(question)
 
     # -- back ----------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class Crossing(Frames):
             groups=(*ahead, *answer.groups),
         )
 
-    def _go_back(self, traced: Traced) -> Traced:
+    def _go_back(self, traced: Trace) -> Trace:
         """Go on until nothing is found any more; the last trace among records."""
         while True:
             for rows in traced.named_rows():
@@ -256,14 +256,14 @@ class Crossing(Frames):
 
     # -- forth ---------------------------------------------------------------------------------
 
-    def _gone_on(self, start: list[Group], forth: Forth) -> Answer:
+    def _gone_on(self, start: list[Group], forth: ForwardAnswer) -> Answer:
         if not forth.became:
             return self._answer(start, list(forth.groups.values()), forth.reasons)
         last = self._follow(self._trace(forth.became), forth)
         answer = self._of_records(last, self._forth_groups(forth))
         return replace(answer, start=tuple(start), asked=self.question.places)
 
-    def _follow(self, traced: Traced, forth: Forth) -> Traced:
+    def _follow(self, traced: Trace, forth: ForwardAnswer) -> Trace:
         """Go on until nothing is reached any more; the last trace among records."""
         while True:
             for kept in traced.kept_rows():
@@ -278,7 +278,7 @@ class Crossing(Frames):
                 return traced
             traced = self._trace(more)
 
-    def _forth_groups(self, forth: Forth) -> list[Group]:
+    def _forth_groups(self, forth: ForwardAnswer) -> list[Group]:
         """Rows that records became, and the output rows that were made of them."""
         self._reasons += forth.reasons
         return [*self._kept.values(), *forth.groups.values()]

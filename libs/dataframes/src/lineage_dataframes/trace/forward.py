@@ -24,7 +24,7 @@ from lineage_dataframes.rewrite.group_keys import COARSE, key_terms, known_keys
 from lineage_dataframes.rewrite.keys import arrow_types, distinct, has_key, matches_key
 from lineage_dataframes.rewrite.stages import inputs_built
 from lineage_dataframes.rewrite.windows import looks_at_some, overs, running, window_rank
-from lineage_dataframes.sources.jdbc import said_of_now
+from lineage_dataframes.sources.jdbc import as_now_warning
 from lineage_dataframes.sources.unknown import UNKNOWN
 from lineage_dataframes.sources.views import files_of
 from lineage_dataframes.spark import literals
@@ -69,7 +69,7 @@ def trace_forward(
         spark: any session; the trace runs in a new one beside it.
         recipe: noted when the job ran.
         rows: by file (its address as in the recipe's sources), ordinals of rows from 0.
-        key: of the recipe's Python functions, as in `lineage_dataframes.trace.backward.trace_back`.
+        key: of the recipe's Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
     Raises:
         RefusedError: the plan does not allow a sound trace.
@@ -140,7 +140,7 @@ class _Forward:
             for column, not_known in zip(found.columns, unknown, strict=True)
         ]
         values = tuple(zip(*held, strict=True))
-        self.reasons += said_of_now(self.recipe)
+        self.reasons += as_now_warning(self.recipe)
         if self.recipe.output.limit is not None:
             self.reasons.append(f"the program was given {self.recipe.output.limit} rows at most")
         columns = tuple(one.name for one in self.recipe.columns)
@@ -155,8 +155,8 @@ class _Forward:
         """Rows that share their name with affected ones: what was made of these can't be told apart."""
         name = f"c{self.recipe.columns[-1].id}"
         names = distinct(found.select([name]))
-        alike = has_key(self.session, "lineage_rows", [name], names)
-        count = f"SELECT count(1) AS n FROM {built.name} AS r WHERE {alike}"
+        find_common_subplans = has_key(self.session, "lineage_rows", [name], names)
+        count = f"SELECT count(1) AS n FROM {built.name} AS r WHERE {find_common_subplans}"
         if run(self.session, builder, count)["n"][0].as_py() > found.num_rows:
             self.reasons.append(EQUAL_ROWS)
 

@@ -11,13 +11,13 @@ from lineage_core.recipe.document import HIVE_TEXT, File, Recipe, Source
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError
 from lineage_dataframes.sources.changed import Change, changes_here, local_path, when
-from lineage_dataframes.trace.vetting import vet_files
+from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_query.answers import Answer, Group
-from lineage_query.engine import Question
-from lineage_query.noted import NotedPlace
+from lineage_query.engine import TraceQuery
+from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.standing import seen
-from lineage_query.trace import Traced
+from lineage_query.trace import Trace
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import FileState, canonical, plain_path
 from lineage_store.port import GraphStore
@@ -30,7 +30,7 @@ NO_OTHER_WAY = "run the job again to trace what it makes now"
 
 
 def check_before(
-    store: GraphStore, reader: RowReader, question: Question, noted: NotedPlace
+    store: GraphStore, reader: RowReader, question: TraceQuery, noted: RecipePlace
 ) -> None:
     """See, before Spark starts, that the files which a question needs are what they were, as far as this machine has them.
 
@@ -50,7 +50,9 @@ def check_before(
     told.check_sources(graph, users, question)
 
 
-def check_through(store: GraphStore, reader: RowReader, question: Question, traced: Traced) -> None:
+def check_through(
+    store: GraphStore, reader: RowReader, question: TraceQuery, traced: Trace
+) -> None:
     """As :func:`check_before`, for a trace of records that goes on through DataFrames; raises the same."""
     if traced.beside:
         # What records tell is told in any case.
@@ -74,14 +76,14 @@ class _Told:
     reader: RowReader
     app: str
 
-    def check_sources(self, graph: FlowGraph, users: Sequence[str], question: Question) -> None:
+    def check_sources(self, graph: FlowGraph, users: Sequence[str], question: TraceQuery) -> None:
         """See that one of some outputs can be computed anew from its sources, at least."""
         refused: list[ChangedSourceError] = []
         for node in users:
             recipe = read_recipe(graph, node)
             if recipe is None:
                 return
-            vet_files(recipe, self.reader)
+            check_files_allowed(recipe, self.reader)
             problem = self._problem(recipe, question)
             if problem is None:
                 return
@@ -89,7 +91,7 @@ class _Told:
         if refused:
             raise refused[0]
 
-    def _problem(self, recipe: Recipe, question: Question) -> ChangedSourceError | None:
+    def _problem(self, recipe: Recipe, question: TraceQuery) -> ChangedSourceError | None:
         changes = [one for source in recipe.sources for one in changes_here(source)[0]]
         if not changes:
             return None
@@ -104,13 +106,13 @@ class _Told:
         more = f" (and {len(changes) - 1:,} more of its sources' files)" if changes[1:] else ""
         return ChangedSourceError(f"{changes[0].said}{more}; {self._who(self.app)} read it; {way}")
 
-    def check_output(self, graph: FlowGraph, noted: NotedPlace, question: Question) -> None:
+    def check_output(self, graph: FlowGraph, noted: RecipePlace, question: TraceQuery) -> None:
         """See that the file of a row that is asked for is what was written."""
         node = noted.nodes[0]
         recipe = read_recipe(graph, node)
         if recipe is None:
             return
-        vet_files(recipe, self.reader)
+        check_files_allowed(recipe, self.reader)
         wanted = canonical(noted.location.path)
         files = tuple(file for file in recipe.output.files if canonical(file.path) == wanted)
         changes, _ = changes_here(_as_source(files, recipe.output.format))

@@ -20,7 +20,7 @@ from lineage_dataframes.rewrite.grouping import KEEP_VALUES
 from lineage_dataframes.sources.views import view_of
 from lineage_dataframes.spark import literals
 from lineage_dataframes.trace.answerable import OUTPUTS, told_of
-from lineage_dataframes.trace.backward import trace_back, trace_named
+from lineage_dataframes.trace.backward import trace_backward, trace_named
 from lineage_dataframes.trace.rows import output_of
 from lineage_dataframes.trace.session import check, session_of, told, trace_session
 from lineage_store.port import GraphStore
@@ -47,7 +47,7 @@ def probed(
         app: the application.
         verdict: with what recipes alone tell (`answerable`): outputs that are refused there are not tried.
         rows: how many of each output.
-        key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_back`.
+        key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
     """
     graph, found = store.graph(app), list(verdict.refusals)
     refused = {one.node for one in found}
@@ -76,7 +76,7 @@ def probe(
                 trace_named(spark, recipe, np.array([row[-1]], np.int64), shown=0, key=key)
             else:
                 written = recipe.output.format if recipe.output.files else None
-                trace_back(spark, recipe, [row], there=there, written=written, key=key)
+                trace_backward(spark, recipe, [row], there=there, written=written, key=key)
         except FramesError as problem:
             yield str(problem)
 

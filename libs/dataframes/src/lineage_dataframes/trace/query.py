@@ -8,18 +8,18 @@ from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.trace.crossing import Crossing
 from lineage_dataframes.trace.session import told
 from lineage_query.answers import Answer
-from lineage_query.engine import Question
-from lineage_query.noted import NotedPlace
+from lineage_query.engine import TraceQuery
+from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.reader import RowReader, reading_by
 from lineage_store.port import GraphStore
 
 
-def trace_noted(
+def trace_recipe_row(
     spark: SparkSession,
     store: GraphStore,
     reader: RowReader,
-    question: Question,
-    noted: NotedPlace,
+    question: TraceQuery,
+    noted: RecipePlace,
     where: str = "",
     *,
     key: str | None = None,
@@ -33,7 +33,7 @@ def trace_noted(
         question: of one place.
         noted: what the place names.
         where: instead of a row, all that fulfil this condition in Spark's SQL.
-        key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_back`.
+        key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
     Raises:
         TraceError: the question asks for what such traces don't have.

@@ -31,10 +31,10 @@ from lineage_core.recipe.plan import (
     inputs_of,
 )
 from lineage_dataframes.errors import NotComputedError, RefusedError, TiedError
-from lineage_dataframes.rewrite.alike import Waiting, alike
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.rewrite.built import Built, Leaf
 from lineage_dataframes.rewrite.choices import ONE_KEPT
+from lineage_dataframes.rewrite.common_subplans import Waiting, find_common_subplans
 from lineage_dataframes.rewrite.expressions import matched_by
 from lineage_dataframes.rewrite.functions import register, runnable
 from lineage_dataframes.rewrite.group_keys import COARSE, key_terms, known_keys
@@ -108,7 +108,7 @@ class Relations:
         spark: any session; the queries run in a new one beside it.
         recipe: noted when the job ran; its output must have files.
         scratch: a folder for pairs on their way. Where there are many, Spark writes them there: they share it.
-        key: of the recipe's Python functions, as in `lineage_dataframes.trace.backward.trace_back`.
+        key: of the recipe's Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
 
     Raises:
         RefusedError: the plan does not allow sound traces, or none of all rows at once.
@@ -132,7 +132,7 @@ class Relations:
         self._session, self._ready = begun_session(spark, recipe, {OUTPUT: self.output})
         register(self._session, code.recipe)
         self._files = file_codes(self._session, recipe, self.output)
-        self._alike = alike(self._recipe)
+        self._alike = find_common_subplans(self._recipe)
         self._stages: list[Stage] = []
         self._numbers = count()
         self._named = self._named_groups()

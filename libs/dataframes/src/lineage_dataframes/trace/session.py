@@ -36,7 +36,7 @@ from lineage_dataframes.spark.connected import new_session
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, reason_of, table_of
 from lineage_dataframes.spark.settings import WRITTEN_FOR, replayed
 from lineage_dataframes.spark.versions import check_spark
-from lineage_dataframes.trace.vetting import check_text
+from lineage_dataframes.trace.allowed import check_text
 
 VIEWS_AT_ONCE = 4
 """Most of what a view takes is waiting for Spark."""

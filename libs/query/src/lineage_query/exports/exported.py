@@ -10,7 +10,7 @@ from lineage_query.exports.errors import ExportError
 from lineage_query.exports.options import Options
 from lineage_query.exports.registry import FORMATS, export, format_of
 from lineage_query.exports.tables import batches_of, batches_through, facts_of
-from lineage_query.trace import Traced
+from lineage_query.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Exported:
         )
 
 
-def exported(traced: Traced, name: str, stream: IO[bytes], options: Options) -> Exported:
+def exported(traced: Trace, name: str, stream: IO[bytes], options: Options) -> Exported:
     """Write a trace and say what was written; raises as :func:`lineage_query.exports.export`."""
     warnings = (*export(traced, name, stream, options), *traced.stops())
     return Exported(
@@ -108,7 +108,7 @@ def exported_answer(answer: Answer, name: str, stream: IO[bytes], options: Optio
 
 
 def exported_through(
-    traced: Traced, answer: Answer, name: str, stream: IO[bytes], options: Options
+    traced: Trace, answer: Answer, name: str, stream: IO[bytes], options: Options
 ) -> Exported:
     """Write a trace of records, and the answer in which it goes on through DataFrames.
 

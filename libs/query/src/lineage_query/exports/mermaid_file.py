@@ -9,10 +9,10 @@ from lineage_core.tracing.folding import folded
 from lineage_query.exports.options import Options
 from lineage_query.exports.tables import whole_text
 from lineage_query.flowchart import mermaid_text
-from lineage_query.trace import Traced
+from lineage_query.trace import Trace
 
 
-def write_mermaid(traced: Traced, stream: IO[bytes], options: Options) -> Mapping[str, None]:
+def write_mermaid(traced: Trace, stream: IO[bytes], options: Options) -> Mapping[str, None]:
     """Write the nodes that a trace passed; what says nothing of items are nodes that keep none."""
     nodes, links = traced.nodes()
     folds = folded(nodes)
@@ -31,7 +31,7 @@ def _items(count: int) -> str:
     return "" if not count else "1 item" if count == 1 else f"{count:,} items"
 
 
-def _said(traced: Traced) -> list[str]:
+def _said(traced: Trace) -> list[str]:
     """Comments that tell of the trace."""
     way = "from" if traced.direction.value == "backward" else "to"
     asked = ", ".join(traced.asked)

@@ -21,10 +21,10 @@ from lineage_store.neo4j.counting import HALF, count_store
 from lineage_store.neo4j.graph import Neo4jGraph
 from lineage_store.neo4j.keys import app_key, prefix
 from lineage_store.neo4j.loading import Loading
+from lineage_store.neo4j.published_runs import PublishedRuns
 from lineage_store.neo4j.record_view import REMOVE, RecordView
 from lineage_store.neo4j.rows import offset_key
 from lineage_store.neo4j.schema import migrate
-from lineage_store.neo4j.told_runs import ToldRuns
 from lineage_store.neo4j.vitals import Vitals, read_vitals
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import names_in
@@ -256,9 +256,9 @@ class Neo4jStore:
         self.graph(app)
         return RecordView(self._connection, app)
 
-    def told_runs(self) -> ToldRuns:
+    def told_runs(self) -> PublishedRuns:
         """Which applications OpenLineage was told of."""
-        return ToldRuns(self._connection, self._clock)
+        return PublishedRuns(self._connection, self._clock)
 
     def delete(self, app: str) -> None:
         for statement in _DELETE:

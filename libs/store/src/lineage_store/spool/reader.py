@@ -16,11 +16,11 @@ from typing import IO
 
 from lineage_core.codec.csv_codec import decode_csv
 from lineage_core.codec.packing import PackedBlock, prepare
-from lineage_core.codec.record_batch import Frame, decompress, read_frames
+from lineage_core.codec.record_batch import RecordBatch, decompress, read_record_batches
 from lineage_core.contract.block_header import BlockHeader
 from lineage_core.contract.message import MESSAGE_BYTES_MAX, Message, parse_message
 from lineage_core.contract.trimming import Kept, cut_block
-from lineage_core.errors import BlockError, ContractError, TruncatedFrameError
+from lineage_core.errors import BlockError, ContractError, TruncatedRecordBatchError
 from lineage_store.paths import open_file
 
 DRIVER_FILE = "driver.jsonl"
@@ -117,12 +117,12 @@ def _is_block_file(path: Path) -> bool:
     return path.suffix == BLOCK_SUFFIX
 
 
-def frames_of(path: Path) -> Iterator[Frame | Damage]:
+def record_batches_of(path: Path) -> Iterator[RecordBatch | Damage]:
     """Whole frames of a file, then perhaps the damage that ends them. Missing: damage alone."""
     try:
         with open_file(str(path)) as stream:
-            yield from read_frames(stream)
-    except TruncatedFrameError as error:
+            yield from read_record_batches(stream)
+    except TruncatedRecordBatchError as error:
         yield Damage(str(error), truncated=True)
     except ContractError as error:
         yield Damage(str(error))
@@ -134,8 +134,8 @@ def frames_of(path: Path) -> Iterator[Frame | Damage]:
 
 def first_header(path: Path) -> BlockHeader | None:
     """Header of a file's first frame; None when it has no whole one."""
-    for frame in frames_of(path):
-        if isinstance(frame, Frame):
+    for frame in record_batches_of(path):
+        if isinstance(frame, RecordBatch):
             try:
                 return BlockHeader.from_json(frame.header)
             except ContractError:
@@ -144,7 +144,7 @@ def first_header(path: Path) -> BlockHeader | None:
 
 
 def decode(
-    frame: Frame,
+    frame: RecordBatch,
     app: str,
     is_source: Callable[[str], bool],
     kept: Kept | None = None,

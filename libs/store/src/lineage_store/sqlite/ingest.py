@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from lineage_core.codec.packing import PackedBlock
-from lineage_core.codec.record_batch import Frame
+from lineage_core.codec.record_batch import RecordBatch
 from lineage_core.contract.message import Commit
 from lineage_core.contract.trimming import Kept, kept_of
 from lineage_core.linking.linker import TaskId
@@ -187,11 +187,11 @@ class _Ingest:
         kept = None if commit is None else kept_of(commit)
         size = -1 if path is None else _size(path)
         if path is not None and size >= 0:
-            for frame in spool.frames_of(path):
+            for frame in spool.record_batches_of(path):
                 yield frame if isinstance(frame, Damage) else self._decoding(frame, kept)
         yield _FileStop(size)
 
-    def _decoding(self, frame: Frame, kept: Kept | None) -> tuple[int, Future[_Outcome]]:
+    def _decoding(self, frame: RecordBatch, kept: Kept | None) -> tuple[int, Future[_Outcome]]:
         is_source = self._loader.sources.__contains__
         decoding = _submit(self._pool, spool.decode, frame, self._app, is_source, kept)
         return frame.stop - frame.offset, decoding

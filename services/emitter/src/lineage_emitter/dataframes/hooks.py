@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_emitter import scope
 from lineage_emitter.dataframes import catalog, commands, delta, iceberg, jdbc, local_rows, plans
+from lineage_emitter.dataframes.current_time import AS_IT_RAN
 from lineage_emitter.dataframes.in_program import is_of_an_answer, lineage_property
 from lineage_emitter.dataframes.jvm import activate, explicit_settings
 from lineage_emitter.dataframes.leaves import Tables
-from lineage_emitter.dataframes.moment import AS_IT_RAN
-from lineage_emitter.dataframes.noting import Done
 from lineage_emitter.dataframes.outputs import (
     FORMATS,
     READABLE_OPTIONS,
@@ -32,6 +31,7 @@ from lineage_emitter.dataframes.outputs import (
     to_files,
     to_table,
 )
+from lineage_emitter.dataframes.recorder import Done
 from lineage_emitter.failures import in_words
 from lineage_emitter.pyspark_parts import frame_class, merge_class
 

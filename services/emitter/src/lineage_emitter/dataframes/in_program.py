@@ -97,14 +97,14 @@ class FrameLineage:
             ChangedSourceError: a source is not what it was when the frame was made.
             RowError: the frame has no such row or column, or a value is none of its column.
         """
-        from lineage_dataframes.trace.backward import trace_back
+        from lineage_dataframes.trace.backward import trace_backward
 
         with scope.suspended():
             recipe, now = self._recipe(as_now=as_now)
             if rows:
-                found = trace_back(self._spark, recipe, list(rows))
+                found = trace_backward(self._spark, recipe, list(rows))
             else:
-                found = trace_back(self._spark, recipe, where=where)
+                found = trace_backward(self._spark, recipe, where=where)
         return FrameRows(self._spark, recipe, replace(found, reasons=(*now, *found.reasons)))
 
     def forward(self, place: str, *, as_now: bool = False) -> OutputRows:

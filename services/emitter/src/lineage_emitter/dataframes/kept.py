@@ -3,7 +3,7 @@
 An action reads the rows of such an RDD anew, or takes what an earlier one has left (a cache, a shuffle). Which run's
 rows it saw is not asked: all runs of a partition that were read to their end must have given the same rows by the same
 flows (a digest tells), else a recipe can't say them. Then one file a partition stands for every run. A run that was
-cut short tells nothing, so a plan that may read its rows in part (:mod:`lineage_emitter.dataframes.partly`) is not traced.
+cut short tells nothing, so a plan that may read its rows in part (:mod:`lineage_emitter.dataframes.partial_reads`) is not traced.
 """
 
 from __future__ import annotations

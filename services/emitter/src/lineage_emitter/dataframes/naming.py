@@ -63,11 +63,11 @@ def naming_columns(frame: DataFrame) -> list[int]:
     Raises:
         ValueError, RefusedError: the frame's rows can't be traced.
     """
-    from lineage_dataframes.rewrite.steady import steady_columns
+    from lineage_dataframes.rewrite.deterministic import deterministic_columns
 
     recipe = recipe_of(frame, Output(action=TO_RDD))
     kinds = [field.dataType for field in frame.schema.fields]
-    steady = steady_columns(frame.sparkSession, recipe)
+    steady = deterministic_columns(frame.sparkSession, recipe)
     return [place for place in steady if _is_hashed(kinds[place])]
 
 

@@ -19,6 +19,7 @@ from lineage_core.recipe.functions import signed
 from lineage_core.recipe.plan import Attribute, OpaqueNode, Scan
 from lineage_emitter.dataframes import catalog, delta, iceberg, kept
 from lineage_emitter.dataframes.code import Functions
+from lineage_emitter.dataframes.current_time import OWN_PLAN, current_time_columns, without
 from lineage_emitter.dataframes.jvm import (
     default_setting,
     explicit_settings,
@@ -27,9 +28,8 @@ from lineage_emitter.dataframes.jvm import (
     reads_delta,
 )
 from lineage_emitter.dataframes.leaves import Leaves, Tables
-from lineage_emitter.dataframes.moment import OWN_PLAN, columns_of_moment, without
 from lineage_emitter.dataframes.nodes import Nodes
-from lineage_emitter.dataframes.partly import partly_read
+from lineage_emitter.dataframes.partial_reads import read_partially
 from lineage_emitter.dataframes.plan_text import Tree, read_plan
 from lineage_emitter.dataframes.pruning import pruned
 from lineage_emitter.dataframes.types import ddl
@@ -95,7 +95,7 @@ def recipe_of(
     anew = of_delta or tables.read is not None
     action = "collect" if output is None else output.action.rpartition(".")[2]
     own_plan = action in OWN_PLAN and not anew
-    unknown = frozenset[int]() if own_plan else columns_of_moment(frame)
+    unknown = frozenset[int]() if own_plan else current_time_columns(frame)
     if tables.read is not None:
         plan = iceberg.optimised(spark, tables.read.plan)
     else:
@@ -133,7 +133,7 @@ def _recipe_of_plan(
     beneath(plan)
     for place, node in enumerate(nodes.plan):
         of_rdd = isinstance(node, Scan) and leaves.sources[node.source] in leaves.of_rdds
-        if of_rdd and partly_read(nodes.plan, place, output):
+        if of_rdd and read_partially(nodes.plan, place, output):
             nodes.plan[place] = OpaqueNode(node.columns, "RDD", kept.NOT_READ, ())
     last = nodes.plan[-1]
     typed = tuple(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_core.environment.private_files import private_folder
-from lineage_emitter.dispatch.frames import FrameMaker
+from lineage_emitter.dispatch.block_packer import BlockPacker
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
 from lineage_emitter.dispatch.spool import BlockFile, claim_run, run_name
 from lineage_emitter.errors import DeliveryError
@@ -28,7 +28,7 @@ WAITING_BYTES_MAX = 16 << 20
 """Frames kept until they are acknowledged; the producer's queue has a copy of them."""
 
 
-class TaskKafka(FrameMaker):
+class TaskKafka(BlockPacker):
     """Sends the frames of one segment run. Not thread-safe.
 
     A frame is kept until Kafka has acknowledged it; then it is gone, or else it goes to ``path``, in

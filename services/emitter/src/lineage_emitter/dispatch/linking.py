@@ -60,7 +60,7 @@ class BackgroundLinker:
             return
         app = self._folder.name
         try:
-            from lineage_openlineage.telling import tell
+            from lineage_openlineage.publishing import tell
             from lineage_store.sqlite.store import SqliteStore
 
             with SqliteStore(self._settings.store_file()) as store:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from lineage_core.codec.record_batch import Frame
+from lineage_core.codec.record_batch import RecordBatch
 from lineage_core.contract.block_header import BlockHeader
 from lineage_core.contract.message import End
 from lineage_core.environment.private_files import private_opener
@@ -159,8 +159,8 @@ class Sender:
 
     def _send_blocks(self, path: Path, stream: IO[bytes], report: SendReport) -> bool:
         window, whole, blocks = Window(self._blocks), True, 0
-        for frame in spool.frames_of(path):
-            if not isinstance(frame, Frame):
+        for frame in spool.record_batches_of(path):
+            if not isinstance(frame, RecordBatch):
                 # A writer that was killed: nothing is missing that was ever promised.
                 if not frame.truncated:
                     whole = False

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from lineage_core.environment.private_files import private_opener
-from lineage_emitter.dispatch.frames import FrameMaker
+from lineage_emitter.dispatch.block_packer import BlockPacker
 
 if TYPE_CHECKING:
     from lineage_core.contract.block import FlowBlock
@@ -111,7 +111,7 @@ class BlockFile:
         os.unlink(self.path)
 
 
-class TaskSpool(FrameMaker):
+class TaskSpool(BlockPacker):
     """Appends the frames of one segment run to a file of its own. Not thread-safe."""
 
     spooled = 0

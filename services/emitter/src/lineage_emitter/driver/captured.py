@@ -19,10 +19,10 @@ from lineage_emitter.driver.java_records import JavaRecords, end_of_lineage, is_
 from lineage_emitter.driver.partition_rule import one_record_rule
 from lineage_emitter.program.recipes import Recipe, Source
 from lineage_emitter.pyspark_parts import PipelinedRDD, is_rdd_api
+from lineage_emitter.worker.inband_addresses import TracedSerializer
 from lineage_emitter.worker.operators import Chain, EndsIn, OneRecord, Opaque, Plainly, Read
 from lineage_emitter.worker.recorders import PREFIX_REASON
 from lineage_emitter.worker.spaces import EACH_RUN, Spaces
-from lineage_emitter.worker.stamps import TracedSerializer
 
 if TYPE_CHECKING:
     from lineage_emitter.program.numbering import Numbered

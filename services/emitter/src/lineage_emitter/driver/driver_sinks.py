@@ -21,9 +21,9 @@ from lineage_emitter import scope
 from lineage_emitter.driver.shuffles import named
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.handing import has_length
+from lineage_emitter.worker.inband_addresses import Pieces, TracedRecords, TracedSerializer
 from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder
 from lineage_emitter.worker.segment import Frame, Segment
-from lineage_emitter.worker.stamps import Pieces, TracedRecords, TracedSerializer
 
 if TYPE_CHECKING:
     from lineage_emitter.driver.captured import CapturedRDD

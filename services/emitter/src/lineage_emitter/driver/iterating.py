@@ -13,8 +13,8 @@ from lineage_emitter.driver.driver_sinks import DriverSink
 from lineage_emitter.driver.pairs import errors_of_the_driver
 from lineage_emitter.driver.shuffles import named
 from lineage_emitter.worker.batches import is_bare
+from lineage_emitter.worker.inband_addresses import Pieces
 from lineage_emitter.worker.spaces import space_of_split
-from lineage_emitter.worker.stamps import Pieces
 
 if TYPE_CHECKING:
     from lineage_emitter.driver.captured import CapturedRDD

@@ -16,7 +16,7 @@ from pyspark import RDD
 
 from lineage_emitter import scope
 from lineage_emitter.worker.by_record import same
-from lineage_emitter.worker.stamps import Frames, Pieces, TracedSerializer, payload_of
+from lineage_emitter.worker.inband_addresses import Frames, Pieces, TracedSerializer, payload_of
 
 if TYPE_CHECKING:
     from lineage_emitter.driver.captured import CapturedRDD

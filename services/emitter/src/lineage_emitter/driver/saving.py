@@ -17,8 +17,8 @@ from pyspark.serializers import (
 from lineage_emitter.driver.actions import under_way
 from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.session import hadoop
+from lineage_emitter.worker.inband_addresses import Frames, TracedSerializer
 from lineage_emitter.worker.operators import Collect, Read
-from lineage_emitter.worker.stamps import Frames, TracedSerializer
 from lineage_emitter.worker.whole_batches import PassBatches
 
 if TYPE_CHECKING:

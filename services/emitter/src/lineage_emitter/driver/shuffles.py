@@ -20,9 +20,9 @@ from lineage_emitter.worker.batches import AS_READ, batch_of_ten, batching
 from lineage_emitter.worker.buckets import Buckets
 from lineage_emitter.worker.by_record import same
 from lineage_emitter.worker.combiner import CombineMapSide, Combiners, ReadKeys
+from lineage_emitter.worker.inband_addresses import PositionedSerializer, TracedSerializer
 from lineage_emitter.worker.operators import Exchange, ReadExchange, SortExchanged, SortInPlace
 from lineage_emitter.worker.spaces import space_of_split
-from lineage_emitter.worker.stamps import PositionedSerializer, TracedSerializer
 
 if TYPE_CHECKING:
     from lineage_emitter.driver.captured import CapturedRDD

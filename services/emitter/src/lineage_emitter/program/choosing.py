@@ -11,7 +11,7 @@ from lineage_emitter.errors import ChoiceError, TracingError
 from lineage_emitter.program.recipes import Source, recipe_of
 
 if TYPE_CHECKING:
-    from lineage_emitter.program.lookups import Look
+    from lineage_emitter.program.lookups import LineageView
     from lineage_emitter.session.session import Session
 
 Which: TypeAlias = "RDD[Any] | str"
@@ -19,7 +19,7 @@ Which: TypeAlias = "RDD[Any] | str"
 
 
 def step_to(
-    look: Look,
+    look: LineageView,
     session: Session,
     starts: Iterable[str],
     reached: Collection[str],
@@ -53,7 +53,9 @@ def step_to(
     return _only(look, found, f"{_shown(which)} may mean several nodes")
 
 
-def way_to(look: Look, session: Session, starts: Iterable[str], which: Which, *, back: bool) -> str:
+def way_to(
+    look: LineageView, session: Session, starts: Iterable[str], which: Which, *, back: bool
+) -> str:
     """The node with items, on the way from ``starts``, that is meant.
 
     Raises:
@@ -79,7 +81,7 @@ def way_to(look: Look, session: Session, starts: Iterable[str], which: Which, *,
     return found
 
 
-def one_of(look: Look, session: Session, nodes: Collection[str], which: Which | None) -> str:
+def one_of(look: LineageView, session: Session, nodes: Collection[str], which: Which | None) -> str:
     """Of some nodes the one that is meant, or the only one.
 
     Raises:
@@ -101,7 +103,7 @@ def one_of(look: Look, session: Session, nodes: Collection[str], which: Which | 
     return only
 
 
-def _way(look: Look, starts: Iterable[str], *, back: bool) -> set[str]:
+def _way(look: LineageView, starts: Iterable[str], *, back: bool) -> set[str]:
     """All nodes on the way from some, these included."""
     found: set[str] = set()
     for start in starts:
@@ -109,13 +111,13 @@ def _way(look: Look, starts: Iterable[str], *, back: bool) -> set[str]:
     return found
 
 
-def _only(look: Look, nodes: list[str], what: str) -> str | None:
+def _only(look: LineageView, nodes: list[str], what: str) -> str | None:
     if len(nodes) > 1:
         raise ChoiceError(what, [look.text(node) for node in nodes])
     return nodes[0] if nodes else None
 
 
-def _meant(look: Look, session: Session, which: Which) -> set[str]:
+def _meant(look: LineageView, session: Session, which: Which) -> set[str]:
     """The nodes that are meant, for an RDD also those of its numbered records."""
     if not isinstance(which, RDD):
         return look.called(which)

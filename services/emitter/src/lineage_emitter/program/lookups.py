@@ -32,7 +32,7 @@ Items: TypeAlias = Mapping[str, Region]
 
 
 @contextmanager
-def looking(session: Session, timeout_s: float) -> Iterator[Look]:
+def looking(session: Session, timeout_s: float) -> Iterator[LineageView]:
     """Look at the lineage of all that a program has captured so far.
 
     Raises:
@@ -41,7 +41,7 @@ def looking(session: Session, timeout_s: float) -> Iterator[Look]:
     settle(session, timeout_s)
     url = store_url(session)
     with open_store(url) as store:
-        yield Look(store, session.app, _reader(url))
+        yield LineageView(store, session.app, _reader(url))
 
 
 @functools.cache
@@ -50,7 +50,7 @@ def _reader(url: str) -> RowReader:
     return RowReader(index_folder(url))
 
 
-class Look:
+class LineageView:
     """The graph of one application as it stands."""
 
     def __init__(self, store: GraphStore, app: str, reader: RowReader) -> None:
@@ -193,7 +193,7 @@ def named_records(items: Items) -> dict[str, Region]:
     return {node: names for node, names in found.items() if names is not None}
 
 
-def said_to_go_on(look: Look, items: Items) -> dict[str, None]:
+def continues_warning(look: LineageView, items: Items) -> dict[str, None]:
     """What a person is told who sees names of rows."""
     return {
         f"{look.text(node)}: these are rows of a DataFrame, by a hash; frame_rows() tells what they were made from": None

@@ -19,13 +19,13 @@ from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.contract.region import Region
 from lineage_core.tracing.trace_result import Direction, TraceResult
 from lineage_emitter.errors import TracingError
-from lineage_emitter.program.lookups import Items, Look, by_node, joined
+from lineage_emitter.program.lookups import Items, LineageView, by_node, joined
 
 BACK, FORTH = Direction.BACKWARD, Direction.FORWARD
 
 
 @dataclass
-class Moved:
+class NavigationStep:
     """Where a move led to; ``reasons``: why the items are a superset."""
 
     items: dict[str, Items] = field(default_factory=dict)
@@ -37,24 +37,24 @@ class Moved:
         self.items[node] = joined([self.items.get(node, {}), items])
 
 
-class Mover:
+class Navigator:
     """Moves within one look."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: LineageView) -> None:
         self.look = look
         self.tracer = look.tracer
         self.topology = look.topology
 
     # -- back --------------------------------------------------------------------------------
 
-    def back(self, items: Items) -> Moved:
+    def back(self, items: Items) -> NavigationStep:
         """One step back.
 
         Raises:
             TracingError: the items are rows of sources.
         """
         starts = by_node(items)
-        moved = Moved()
+        moved = NavigationStep()
         sources = {node for node in starts if self.topology.is_end(node, upstream=True)}
         if starts and sources == set(starts):
             raise TracingError(f"nothing lies before {self._texts(sources)}: a source")
@@ -64,7 +64,7 @@ class Mover:
                 self._step_over(BACK, spaces, same, moved)
         return moved
 
-    def back_all(self, items: Items, until: str | None = None) -> Moved:
+    def back_all(self, items: Items, until: str | None = None) -> NavigationStep:
         """All the way to the sources, or to the items of a node on the way.
 
         Raises:
@@ -74,13 +74,13 @@ class Mover:
 
     # -- forth -------------------------------------------------------------------------------
 
-    def forth(self, items: Items) -> Moved:
+    def forth(self, items: Items) -> NavigationStep:
         """One step forward.
 
         Raises:
             TracingError: the items are those of sinks.
         """
-        moved = Moved()
+        moved = NavigationStep()
         self._refuse_sinks(items)
         for node, spaces in by_node(items).items():
             if self._is_lasting(node, spaces):
@@ -89,20 +89,20 @@ class Mover:
                 self._around(node, spaces, moved, step=True)
         return moved
 
-    def forth_all(self, items: Items, until: str | None = None) -> Moved:
+    def forth_all(self, items: Items, until: str | None = None) -> NavigationStep:
         """All the way to the sinks, or to the items of a node on the way.
 
         Raises:
             TraceError: the node does not lie that way.
             TracingError: the items are those of sinks.
         """
-        moved = Moved()
+        moved = NavigationStep()
         self._refuse_sinks(items)
         for node, spaces in by_node(items).items():
             if self._is_lasting(node, spaces):
                 part = self._whole_way(FORTH, spaces, until)
             else:
-                part = Moved()
+                part = NavigationStep()
                 self._around(node, spaces, part, step=False, until=until)
             for reached, found in part.items.items():
                 moved.add(reached, found)
@@ -112,21 +112,21 @@ class Mover:
     # -- parts of moves ----------------------------------------------------------------------
 
     def _trace(
-        self, direction: Direction, items: Items, moved: Moved, **how: str | int
+        self, direction: Direction, items: Items, moved: NavigationStep, **how: str | int
     ) -> TraceResult:
         result = self.tracer.trace(direction, dict(items), **how)  # type: ignore[arg-type]
         moved.reasons |= dict.fromkeys(result.reasons)
         return result
 
-    def _whole_way(self, direction: Direction, items: Items, until: str | None) -> Moved:
-        moved = Moved()
+    def _whole_way(self, direction: Direction, items: Items, until: str | None) -> NavigationStep:
+        moved = NavigationStep()
         result = self._trace(direction, items, moved, until=until or "ends")
         for node, found in result.found.items():
             moved.add(node, found.spaces)
         return moved
 
     def _step_over(
-        self, direction: Direction, items: Items, same: Collection[str], moved: Moved
+        self, direction: Direction, items: Items, same: Collection[str], moved: NavigationStep
     ) -> None:
         """Step until the nodes are others than ``same`` and than those of ``getLineage``."""
         while items:
@@ -166,7 +166,13 @@ class Mover:
         return all(computed.count(partition) == 1 for partition in partitions)
 
     def _around(
-        self, node: str, spaces: Items, moved: Moved, *, step: bool, until: str | None = None
+        self,
+        node: str,
+        spaces: Items,
+        moved: NavigationStep,
+        *,
+        step: bool,
+        until: str | None = None,
     ) -> None:
         """Forward on the ways through ``node``, from what the items were made of."""
         through = self.look.rdd_node(node)
@@ -194,7 +200,7 @@ class Mover:
                 "from there forward starts at what they were made from"
             ] = None
 
-    def _lasting_before(self, spaces: Items, moved: Moved) -> Items:
+    def _lasting_before(self, spaces: Items, moved: NavigationStep) -> Items:
         """The nearest items before that outlast a computation."""
         lasting: list[Items] = []
         todo: Items = dict(spaces)
@@ -203,13 +209,13 @@ class Mover:
             further: list[Items] = []
             for found in result.found.values():
                 for space, region in found.spaces.items():
-                    goes_on = not _outlasts(space) and space not in todo
-                    (further if goes_on else lasting).append({space: region})
+                    continues_in = not _outlasts(space) and space not in todo
+                    (further if continues_in else lasting).append({space: region})
             todo = joined(further)
         return joined(lasting)
 
     def _step_through(
-        self, before: Items, above: Collection[str], below: Collection[str], moved: Moved
+        self, before: Items, above: Collection[str], below: Collection[str], moved: NavigationStep
     ) -> dict[str, Items]:
         """One step beyond a node whose upstream is ``above`` and whose downstream ``below``."""
         reached: dict[str, Items] = {}

@@ -12,7 +12,7 @@ from lineage_core.contract.address import parse_space
 from lineage_core.contract.region import Region
 from lineage_core.tracing.trace_result import NodeItems
 from lineage_emitter.errors import TracingError
-from lineage_emitter.program.lookups import Items, Look, by_split
+from lineage_emitter.program.lookups import Items, LineageView, by_split
 from lineage_emitter.program.numbering import Numbered, SourceRows
 from lineage_emitter.program.recipes import Source
 from lineage_emitter.session import hadoop
@@ -30,7 +30,7 @@ NO_ORDINALS = (
 )
 
 
-def in_order(look: Look, items: Items) -> list[tuple[str, Region]]:
+def in_order(look: LineageView, items: Items) -> list[tuple[str, Region]]:
     """Spaces and their items in the order in which they are shown: by node, then partition."""
     nodes = {node: at for at, node in enumerate(look.nodes)}
 
@@ -84,7 +84,7 @@ def at_ordinals(ordered: Iterable[tuple[str, Region]], ordinals: Iterable[int]) 
 class Records:
     """What gives the records of items: those that ``getLineage`` numbered, and rows of sources."""
 
-    def __init__(self, look: Look, session: Session) -> None:
+    def __init__(self, look: LineageView, session: Session) -> None:
         self._look = look
         self._session = session
 

@@ -20,14 +20,14 @@ from lineage_emitter.program.choosing import Which, one_of, step_to, way_to
 from lineage_emitter.program.drawing import ProgramGraph
 from lineage_emitter.program.lookups import (
     Items,
-    Look,
+    LineageView,
     by_node,
     by_split,
+    continues_warning,
     joined,
     looking,
-    said_to_go_on,
 )
-from lineage_emitter.program.moving import Moved, Mover
+from lineage_emitter.program.moving import NavigationStep, Navigator
 from lineage_emitter.program.numbering import SourceRows, numbered
 from lineage_emitter.program.recipes import Source, recipe_of, upstream
 from lineage_emitter.program.replaying import (
@@ -148,18 +148,18 @@ class TracedItems:
         also of one that lies behind it.
         """
         with self._look() as look:
-            return self._step(look, Mover(look).back(self._items), which, back=True)
+            return self._step(look, Navigator(look).back(self._items), which, back=True)
 
     def goNext(self, which: Which | None = None) -> TracedItems:
         """One step forward; ``which`` as for :meth:`goBack`."""
         with self._look() as look:
-            return self._step(look, Mover(look).forth(self._items), which, back=False)
+            return self._step(look, Navigator(look).forth(self._items), which, back=False)
 
     def goBackAll(self, which: Which | None = None) -> TracedItems:
         """All the way to the rows of every source, or to the items of one node on the way."""
         with self._look() as look:
             until = None if which is None else self._way(look, which, back=True)
-            moved = Mover(look).back_all(self._items, until)
+            moved = Navigator(look).back_all(self._items, until)
             if until is None:
                 return self._moved(look, moved, self._sources(look))
             is_source = look.topology.is_source(until)
@@ -169,7 +169,7 @@ class TracedItems:
         """All the way to the items of every sink, or to the items of one node on the way."""
         with self._look() as look:
             until = None if which is None else self._way(look, which, back=False)
-            moved = Mover(look).forth_all(self._items, until)
+            moved = Navigator(look).forth_all(self._items, until)
             real = {n: items for n, items in moved.items.items() if not look.is_numbering(n)}
             if until is None and real:
                 moved.items = real
@@ -254,7 +254,7 @@ class TracedItems:
         all questions do, ``RefusedError`` where the plan allows no sound trace, and
         ``ChangedSourceError`` where a source is not what it was.
         """
-        from lineage_emitter.program.behind import rows_behind
+        from lineage_emitter.program.source_rows import rows_behind
 
         self._session.frames.settle()
         records = self.goBackAll()
@@ -323,13 +323,13 @@ class TracedItems:
                 shown, warned = records.shown(node, spaces, limit)
                 groups.append(shown)
                 warnings |= warned
-            warnings |= said_to_go_on(look, self._items)
+            warnings |= continues_warning(look, self._items)
         return Showing(groups, self.reasons, self.gaps, tuple(warnings))
 
     # -- inside ------------------------------------------------------------------------------
 
     @contextmanager
-    def _look(self) -> Iterator[Look]:
+    def _look(self) -> Iterator[LineageView]:
         with looking(self._session, self._timeout_s) as look:
             yield look
 
@@ -354,11 +354,11 @@ class TracedItems:
             return [self._whole.source.node]
         return list(by_node(self._items))
 
-    def _by_node(self, look: Look) -> list[tuple[str, Items]]:
+    def _by_node(self, look: LineageView) -> list[tuple[str, Items]]:
         found = by_node(self._items)
         return [(node, found[node]) for node in look.nodes if node in found]
 
-    def _sources(self, look: Look) -> frozenset[str]:
+    def _sources(self, look: LineageView) -> frozenset[str]:
         """The sources whose rows behind the items are all told by going back."""
         if self._within is not None:
             return self._within
@@ -370,14 +370,14 @@ class TracedItems:
             above |= look.topology.around(node, upstream=True)
         return frozenset(node for node in above if look.topology.is_source(node))
 
-    def _by_source(self, look: Look) -> Rows:
+    def _by_source(self, look: LineageView) -> Rows:
         found = by_node(self._items)
         rows = {node: by_split(found.get(node, {})) for node in self._sources(look)}
         for node, kept in rows.items():
             Records(look, self._session).refuse_changed(node, kept)
         return rows
 
-    def _goal(self, look: Look, until: RDD[Any] | str | None) -> RDD[Any]:
+    def _goal(self, look: LineageView, until: RDD[Any] | str | None) -> RDD[Any]:
         if isinstance(until, RDD):
             if recipe_of(until) is None:
                 raise TracingError("the RDD is not captured: it can't be made again")
@@ -392,15 +392,19 @@ class TracedItems:
             raise TracingError(f"{until!r} names {len(found)} RDDs on the way: give the RDD itself")
         return found[0]
 
-    def _way(self, look: Look, which: Which, *, back: bool) -> str:
+    def _way(self, look: LineageView, which: Which, *, back: bool) -> str:
         return way_to(look, self._session, self._nodes, which, back=back)
 
-    def _step(self, look: Look, moved: Moved, which: Which | None, *, back: bool) -> TracedItems:
+    def _step(
+        self, look: LineageView, moved: NavigationStep, which: Which | None, *, back: bool
+    ) -> TracedItems:
         node = step_to(look, self._session, self._nodes, moved.items, which, back=back)
         moved.items = {} if node is None else {node: moved.items[node]}
         return self._moved(look, moved)
 
-    def _moved(self, look: Look, moved: Moved, within: frozenset[str] | None = None) -> TracedItems:
+    def _moved(
+        self, look: LineageView, moved: NavigationStep, within: frozenset[str] | None = None
+    ) -> TracedItems:
         items = {s: r for spaces in moved.items.values() for s, r in spaces.items()}
         reasons = (*self.reasons, *moved.reasons)
         return self._with(items, within=within, reasons=reasons, gaps=look.gaps())
@@ -450,7 +454,7 @@ def lineage_at(session: Session, places: Iterable[str], timeout_s: float) -> Tra
         return TracedItems(session, items, origin=None, timeout_s=timeout_s, gaps=look.gaps())
 
 
-def _node(look: Look, node: str) -> TracedNode:
+def _node(look: LineageView, node: str) -> TracedNode:
     node = look.rdd_node(node)
     record = look.nodes[node]
     label, operator = look.names.label(node), record.name or record.op

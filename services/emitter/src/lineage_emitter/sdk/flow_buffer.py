@@ -15,7 +15,7 @@ from lineage_core.contract.region import Region
 from lineage_core.errors import ConflictError, RegionError
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.sdk.flow_columns import Content, Flows, Runs, Told, by_space, joined
-from lineage_emitter.sdk.told_flows import ToldFlows
+from lineage_emitter.sdk.flow_id_index import FlowIdIndex
 from lineage_emitter.worker.recorders import FLOWS_MAX
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class FlowBuffer(ABC):
         self._previous: dict[str, Content] = {}
         """Those that waited before them, and the hashes of their ids."""
         self._previous_ids = np.zeros(0, np.uint64)
-        self._older = ToldFlows(folder)
+        self._older = FlowIdIndex(folder)
         self._room = TEXT_MAX
         self._regions: dict[int, Runs] = {}
         self._opaque: tuple[list[int], list[int]] = ([], [])

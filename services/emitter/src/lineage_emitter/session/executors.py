@@ -49,7 +49,10 @@ class Probe:
     def __call__(self, split: int, records: Iterable[Any]) -> Iterator[tuple[str, str]]:
         list(records)
         for what, modules in (
-            ("capture", ("lineage_emitter.worker.operators", "lineage_emitter.dispatch.frames")),
+            (
+                "capture",
+                ("lineage_emitter.worker.operators", "lineage_emitter.dispatch.block_packer"),
+            ),
             ("kafka", ("confluent_kafka",)),
         ):
             try:

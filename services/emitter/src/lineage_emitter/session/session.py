@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from lineage_core.contract.message import Begin, EndStatus, Message, Unknown
-from lineage_emitter.dataframes.noting import FrameNotes
+from lineage_emitter.dataframes.recorder import RecipeRecorder
 from lineage_emitter.dispatch.driver_spool import claim
 from lineage_emitter.dispatch.opening import leave_note
 from lineage_emitter.errors import CaptureFailedError
@@ -61,7 +61,7 @@ class Session:
         self._closed = False
         self.records: WeakValueDictionary[str, Any] = WeakValueDictionary()
         """What gives the records of a node again, by node, while the program holds its RDD."""
-        self.frames = FrameNotes(self)
+        self.frames = RecipeRecorder(self)
         self.api = LineageApi(
             sc.appName or "", app=self.app, settings=settings, spark_version=sc.version
         )

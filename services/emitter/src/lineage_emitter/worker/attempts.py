@@ -16,7 +16,7 @@ from pyspark.serializers import BatchedSerializer
 
 from lineage_core.contract.region import Region
 from lineage_emitter.errors import CaptureFailedError
-from lineage_emitter.worker.stamps import Frames
+from lineage_emitter.worker.inband_addresses import Frames
 
 _ATTEMPT = struct.Struct("<Q")
 

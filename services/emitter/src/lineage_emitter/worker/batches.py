@@ -22,11 +22,16 @@ from pyspark.serializers import (
 from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.by_record import same
+from lineage_emitter.worker.inband_addresses import (
+    TracedSerializer,
+    positioned,
+    read_positioned,
+    write_frame,
+)
 from lineage_emitter.worker.named_rows import NamedRows, NamedRowsSerializer
 from lineage_emitter.worker.operators import Read
 from lineage_emitter.worker.recorders import DenseRecorder
 from lineage_emitter.worker.spaces import EACH_RUN, space_of_split
-from lineage_emitter.worker.stamps import TracedSerializer, positioned, read_positioned, write_frame
 
 if TYPE_CHECKING:
     from lineage_emitter.driver.captured import CapturedRDD

@@ -32,12 +32,12 @@ from lineage_emitter.worker.handing import (
     returned,
     shaped,
 )
+from lineage_emitter.worker.inband_addresses import TracedRecords
 from lineage_emitter.worker.lines import Lines
 from lineage_emitter.worker.named_rows import NamedRows
 from lineage_emitter.worker.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, GivenRecorder
 from lineage_emitter.worker.segment import NOTHING_READ, Frame, Segment
 from lineage_emitter.worker.spaces import Spaces, read_split
-from lineage_emitter.worker.stamps import TracedRecords
 from lineage_emitter.worker.task_config import TaskConfig
 
 _END = object()

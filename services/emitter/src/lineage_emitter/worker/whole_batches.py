@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from lineage_emitter.worker import segment as segments
-from lineage_emitter.worker.stamps import Pieces, TracedRecords, payload_of
+from lineage_emitter.worker.inband_addresses import Pieces, TracedRecords, payload_of
 
 Records = Iterable[Any]
 PartitionFunction = Callable[[int, Records], Records]

@@ -13,16 +13,16 @@ from fastapi.responses import StreamingResponse
 
 from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.engine import Question
+from lineage_query.engine import TraceQuery
 from lineage_query.exports import Exported, Options
 from lineage_query.exports.options import DERIVED_ITEMS_MAX
-from lineage_query.trace import Traced
+from lineage_query.trace import Trace
 from lineage_query_api import models
 from lineage_query_api.dependencies import AppName, Caller, Granted, RowCaller, Store
 from lineage_query_api.errors import too_much
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import AnyObject
-from lineage_query_api.noted_traces import Computed
+from lineage_query_api.recipe_traces import Computed
 from lineage_query_api.routes.exports import (
     parts_of,
     written,
@@ -37,7 +37,7 @@ FRAMED = "application/vnd.lineage.file"
 
 
 @router.post("/answers")
-def answer(question: models.Question, scope: Granted) -> AnyObject:
+def answer(question: models.AnswerRequest, scope: Granted) -> AnyObject:
     """Trace places as people type them, over all applications: as `lineage back --json` and `lineage forward --json`."""
     store, caller = scope.within(question.app)
     asked = replace(_question(question), limit=question.limit, as_now=question.as_now)
@@ -58,7 +58,7 @@ def answer(question: models.Question, scope: Granted) -> AnyObject:
         }
     },
 )
-def answer_as_file(question: models.FileQuestion, scope: Granted) -> StreamingResponse:
+def answer_as_file(question: models.ExportRequest, scope: Granted) -> StreamingResponse:
     """Trace places as people type them, as a file: as `lineage export --json`, and the file itself."""
     if question.items_max > DERIVED_ITEMS_MAX and question.format in ("prov", "graphml"):
         raise too_much(
@@ -77,10 +77,10 @@ def answer_as_file(question: models.FileQuestion, scope: Granted) -> StreamingRe
 
 
 def _written(
-    store: Lineages, found: Traced | Computed, question: models.FileQuestion, options: Options
+    store: Lineages, found: Trace | Computed, question: models.ExportRequest, options: Options
 ) -> tuple[IO[bytes], Exported]:
     typed = question.places if question.asked is None else question.asked
-    if isinstance(found, Traced):
+    if isinstance(found, Trace):
         return written(store, found.asked_as(typed), question.format, options)
     answer = found.answer.asked_as(typed)
     if found.records is None:
@@ -88,8 +88,8 @@ def _written(
     return written_through(store, found.records.asked_as(typed), answer, question.format, options)
 
 
-def _question(asked: models.Question | models.FileQuestion) -> Question:
-    return Question(
+def _question(asked: models.AnswerRequest | models.ExportRequest) -> TraceQuery:
+    return TraceQuery(
         direction=Direction(asked.direction),
         places=tuple(asked.places),
         app=asked.app,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from lineage_query.listing import CursorError
-from lineage_query_api import shaping
+from lineage_query_api import serializers
 from lineage_query_api.dependencies import AppName, Caller, Cursor, Deleter, PageSize, Store
 from lineage_query_api.models import (
     AnyObject,
@@ -57,7 +57,7 @@ def list_applications(
         first = ids.index(cursor) + 1
     page = records[first : first + limit]
     found: list[ApplicationModel] = [
-        shaping.application(record, store.verdict(record.app)) for record in page
+        serializers.application(record, store.verdict(record.app)) for record in page
     ]
     more = first + limit < len(records)
     return ApplicationPage(
@@ -69,15 +69,15 @@ def list_applications(
 def get_application(app: AppName, store: Store, _: Caller) -> ApplicationDetails:
     """One application, with what it read and wrote."""
     opened = store.open(app)
-    summary = shaping.application(store.application(opened.app), opened.verdict)
+    summary = serializers.application(store.application(opened.app), opened.verdict)
     answered = store.answerable(opened.app)
     return ApplicationDetails(
         **summary.model_dump(),
         answerable=answered.answerable,
         refusals=[RefusalModel.model_validate(asdict(one)) for one in answered.refusals],
         nodes=len(opened.nodes),
-        sources=shaping.node_refs(opened, "source", "frame-source"),
-        sinks=shaping.node_refs(opened, "sink", "frame"),
+        sources=serializers.node_refs(opened, "source", "frame-source"),
+        sinks=serializers.node_refs(opened, "sink", "frame"),
         unknown_parts=list(opened.verdict.unknown),
     )
 
@@ -100,4 +100,4 @@ def get_completeness(app: AppName, store: Store, _: Caller) -> AnyObject:
 def get_progress(app: AppName, store: Store, _: Caller) -> ProgressModel:
     """How far capture, linking and writing are, for who watches a running job."""
     found = store.find(app)
-    return shaping.progress(found, store.verdict(found), time.time())
+    return serializers.progress(found, store.verdict(found), time.time())

@@ -10,11 +10,11 @@ from fastapi import APIRouter
 from lineage_core.contract.region import Region
 from lineage_core.tracing.trace_result import NodeItems
 from lineage_query.answers import Group
-from lineage_query.snapshot import Opened
-from lineage_query_api import shaping
+from lineage_query.snapshot import ApplicationSnapshot
+from lineage_query_api import serializers
 from lineage_query_api.dependencies import AppName, Caller, Store
 from lineage_query_api.errors import too_much
-from lineage_query_api.lineages import Lineages, Trace
+from lineage_query_api.lineages import CachedTrace, Lineages
 from lineage_query_api.models import (
     DiffGroup,
     DiffModel,
@@ -72,7 +72,7 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
     """Inputs of several outputs, those of most outputs first: where one bad row would be."""
     places = list(dict.fromkeys(request.places))
     counted: Counter[tuple[str, str, int]] = Counter()
-    exact, traces = True, list[Trace]()
+    exact, traces = True, list[CachedTrace]()
     opened = store.open(app)
     for place in places:
         asked = TraceRequest(direction="backward", start=StartModel(places=[place]))
@@ -116,13 +116,13 @@ def suspects(app: AppName, request: SuspectsRequest, store: Store, caller: Calle
 class _Files:
     """Lists items with their rows of files, and knows whether one of these has changed."""
 
-    def __init__(self, store: Lineages, opened: Opened, texts: bool) -> None:
+    def __init__(self, store: Lineages, opened: ApplicationSnapshot, texts: bool) -> None:
         self._store = store
         self._composer = opened.composer()
         self._texts = texts
         self.changed = False
 
-    def warnings(self, *traces: Trace) -> list[str]:
+    def warnings(self, *traces: CachedTrace) -> list[str]:
         """What is to be known of traces, and of the files of what was listed."""
         said = [warning for made in traces for warning in made.traced.warnings]
         return list(dict.fromkeys((*said, *self._composer.warnings)))
@@ -136,14 +136,14 @@ class _Files:
 
     def some(self, node: str, spaces: dict[str, Region]) -> Some:
         """The first of some items of a node."""
-        group = self.group(NodeItems(node, spaces), shaping.ITEMS_SHOWN)
-        return Some(count=group.count, items=shaping.items(group.items))
+        group = self.group(NodeItems(node, spaces), serializers.ITEMS_SHOWN)
+        return Some(count=group.count, items=serializers.items(group.items))
 
-    def side(self, made: Trace) -> Side:
+    def side(self, made: CachedTrace) -> Side:
         """What a trace was asked for."""
-        starts = [self.group(items, shaping.ITEMS_SHOWN) for items in made.traced.starts()]
+        starts = [self.group(items, serializers.ITEMS_SHOWN) for items in made.traced.starts()]
         count = made.traced.result.count
-        return Side(trace=made.id, count=count, start=[shaping.group(one) for one in starts])
+        return Side(trace=made.id, count=count, start=[serializers.group(one) for one in starts])
 
 
 def _combined(

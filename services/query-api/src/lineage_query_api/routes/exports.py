@@ -22,11 +22,11 @@ from lineage_query.exports import (
     exported_through,
     format_of,
 )
-from lineage_query.trace import Traced
+from lineage_query.trace import Trace
 from lineage_query_api.dependencies import Caller, Store
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.models import FormatName
-from lineage_query_api.noted_traces import NotedTrace
+from lineage_query_api.recipe_traces import RecipeTrace
 from lineage_query_api.routes.traces import TraceName, had, whole
 
 router = APIRouter(prefix="/v1", tags=["traces"])
@@ -60,7 +60,7 @@ def export_trace(
     made = had(store, trace, caller)
     chosen = format_of(format_name)
     options = Options(way=way, texts=caller.rows)
-    if not isinstance(made, NotedTrace):
+    if not isinstance(made, RecipeTrace):
         file, _ = written(store, made.traced, format_name, options)
     elif made.way is None:
         file, _ = written_answer(made.answer, format_name, options)
@@ -73,7 +73,7 @@ def export_trace(
 
 
 def written(
-    store: Lineages, traced: Traced, format_name: str, options: Options
+    store: Lineages, traced: Trace, format_name: str, options: Options
 ) -> tuple[IO[bytes], Exported]:
     """A file of a trace, and what was written; it is whole: an error is still an error then.
 
@@ -91,7 +91,7 @@ def written(
 
 
 def written_through(
-    store: Lineages, traced: Traced, answer: Answer, format_name: str, options: Options
+    store: Lineages, traced: Trace, answer: Answer, format_name: str, options: Options
 ) -> tuple[IO[bytes], Exported]:
     """A file of a trace of records and of the answer in which it goes on through DataFrames.
 
@@ -112,7 +112,7 @@ def written_through(
 
 def _spooled(
     store: Lineages,
-    traced: Traced,
+    traced: Trace,
     format_name: str,
     write: Callable[[IO[bytes]], Exported],
     *,

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from lineage_query.rows.standing import has_changed
-from lineage_query_api import shaping
+from lineage_query_api import serializers
 from lineage_query_api.dependencies import (
     AppName,
     Caller,
@@ -17,7 +17,7 @@ from lineage_query_api.dependencies import (
     Store,
     check_rows,
 )
-from lineage_query_api.models import GraphModel, ItemPage, NotedColumns, SearchText
+from lineage_query_api.models import GraphModel, ItemPage, OutputColumns, SearchText
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["graph"])
 
@@ -31,15 +31,15 @@ def get_graph(
 ) -> GraphModel:
     """Nodes and links, with counts, exactness and call sites."""
     opened = store.open(app)
-    return shaping.graph(opened, opened.graph.links(), store.listing(opened), unfold=unfold)
+    return serializers.graph(opened, opened.graph.links(), store.listing(opened), unfold=unfold)
 
 
 @router.get("/nodes/{node}/columns")
-def list_columns(app: AppName, node: NodeName, store: Store, _: Caller) -> NotedColumns:
+def list_columns(app: AppName, node: NodeName, store: Store, _: Caller) -> OutputColumns:
     """What rows of a DataFrame's output or source may be asked for by: its columns."""
     opened = store.open(app)
     traced = bool(store.settings.spark_master)
-    return shaping.noted_columns(opened, opened.names.node(node), traced=traced)
+    return serializers.noted_columns(opened, opened.names.node(node), traced=traced)
 
 
 @router.get("/nodes/{node}/items")
@@ -72,7 +72,7 @@ def list_items(
         what="" if record is None else record.name or record.op,
         path=None if record is None else record.path,
         count=page.count,
-        items=shaping.items(page.items),
+        items=serializers.items(page.items),
         next=page.following,
         scanned=page.scanned,
         cut=page.cut,

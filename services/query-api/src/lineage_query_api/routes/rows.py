@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from lineage_core.contract.address import parse_space, split_address
 from lineage_core.contract.region import Region
 from lineage_query.listing import POSITION_MAX
-from lineage_query.snapshot import Opened
+from lineage_query.snapshot import ApplicationSnapshot
 from lineage_query_api.dependencies import AppName, RowCaller, Store
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.models import PlaceText, RowModel, RowsModel
@@ -71,7 +71,7 @@ def get_rows(
     )
 
 
-def _last_row(opened: Opened, space: str, last: int) -> int:
+def _last_row(opened: ApplicationSnapshot, space: str, last: int) -> int:
     parsed = parse_space(space)
     rows = opened.locations.partitions(parsed.name).get(parsed.partition)
     return last if rows is None else max(rows - 1, 0)

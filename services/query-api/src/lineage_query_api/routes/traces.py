@@ -14,7 +14,7 @@ from lineage_core.tracing.trace_result import NodeItems
 from lineage_query.answers import Answer, order_of
 from lineage_query.listing import Listing
 from lineage_query.rows.standing import has_changed
-from lineage_query_api import shaping
+from lineage_query_api import serializers
 from lineage_query_api.auth import Principal
 from lineage_query_api.dependencies import (
     AppName,
@@ -25,9 +25,9 @@ from lineage_query_api.dependencies import (
     Store,
 )
 from lineage_query_api.errors import ProblemError, too_much
-from lineage_query_api.lineages import Lineages, Trace
+from lineage_query_api.lineages import CachedTrace, Lineages
 from lineage_query_api.models import TraceModel, TracePage, TraceRequest
-from lineage_query_api.noted_traces import ITEMS_KEPT, Computed, NotedTrace
+from lineage_query_api.recipe_traces import ITEMS_KEPT, Computed, RecipeTrace
 from lineage_query_api.trace_ids import unpack
 
 router = APIRouter(prefix="/v1", tags=["traces"])
@@ -40,7 +40,7 @@ def make_trace(app: AppName, request: TraceRequest, store: Store, caller: Caller
     """Where items come from, or where they went: counts, and the first items of each node."""
     made = store.trace_any(app, request, rows=caller.rows)
     with store.turn():
-        return shaping.trace(made, texts=caller.rows, others=store.also_read)
+        return serializers.trace(made, texts=caller.rows, others=store.also_read)
 
 
 @router.get("/traces/{trace}")
@@ -48,7 +48,7 @@ def get_trace(trace: TraceName, store: Store, caller: Caller) -> TraceModel:
     """A trace again."""
     made = had(store, trace, caller)
     with store.turn():
-        return shaping.trace(made, texts=caller.rows, others=store.also_read)
+        return serializers.trace(made, texts=caller.rows, others=store.also_read)
 
 
 @router.get("/traces/{trace}/nodes/{node}/items")
@@ -64,10 +64,10 @@ def list_trace_items(
     made = had(store, trace, caller)
     opened = made.opened
     named = opened.names.node(node)
-    if not isinstance(made, NotedTrace):
+    if not isinstance(made, RecipeTrace):
         found = made.result_items.get(named)
     elif made.way is None or named not in made.way:
-        return shaping.noted_page(made, named, limit, cursor, texts=caller.rows)
+        return serializers.noted_page(made, named, limit, cursor, texts=caller.rows)
     else:
         records = store.trace(opened.app, made.request, rows=caller.rows).traced
         found = (Computed(made.answer, records).way() or {}).get(named)
@@ -79,7 +79,7 @@ def list_trace_items(
         node=found.node,
         label=opened.names.label(found.node),
         count=page.count,
-        items=shaping.items(page.items),
+        items=serializers.items(page.items),
         next=page.following,
         changed=has_changed(page.standing),
         standing=page.standing,
@@ -94,7 +94,7 @@ def list_trace_items(
 def stream_trace_items(trace: TraceName, store: Store, caller: Caller) -> StreamingResponse:
     """All items that a trace found, one JSON object a line."""
     made = had(store, trace, caller)
-    if isinstance(made, NotedTrace):
+    if isinstance(made, RecipeTrace):
         lines = noted_lines(made, texts=caller.rows)
         return StreamingResponse(lines, media_type="application/x-ndjson")
     store.check_listed(
@@ -112,7 +112,7 @@ def in_order(found: NodeItems) -> NodeItems:
     return NodeItems(found.node, {space: found.spaces[space] for space in ordered})
 
 
-def had(store: Lineages, trace: str, caller: Principal) -> Trace | NotedTrace:
+def had(store: Lineages, trace: str, caller: Principal) -> CachedTrace | RecipeTrace:
     """The trace that an id stands for.
 
     Raises:
@@ -137,7 +137,7 @@ def whole(answer: Answer) -> Answer:
     return answer
 
 
-def noted_lines(made: NotedTrace, *, texts: bool) -> Iterator[bytes]:
+def noted_lines(made: RecipeTrace, *, texts: bool) -> Iterator[bytes]:
     """All items that a trace of DataFrames' rows found, one JSON object a line.
 
     Raises:
@@ -152,7 +152,7 @@ def noted_lines(made: NotedTrace, *, texts: bool) -> Iterator[bytes]:
     return (line.encode("utf-8", "replace") for line in lines)
 
 
-def _lines(store: Lineages, made: Trace, *, texts: bool) -> Iterator[bytes]:
+def _lines(store: Lineages, made: CachedTrace, *, texts: bool) -> Iterator[bytes]:
     listing = Listing(made.opened)
     for node, found in made.traced.result.found.items():
         ordered, cursor = in_order(found), None

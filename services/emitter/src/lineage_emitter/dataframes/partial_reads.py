@@ -19,7 +19,7 @@ LATER = {"", TO_RDD, "DataFrame.toLocalIterator", "DataFrame.foreachPartition"}
 """Actions that read rows when they have returned, or as many as the program's function asks for; none at all."""
 
 
-def partly_read(plan: Sequence[Node], place: int, output: Output) -> bool:
+def read_partially(plan: Sequence[Node], place: int, output: Output) -> bool:
     """Whether rows of the node at ``place`` may be left unread.
 
     What groups or sorts reads all of its input before it gives a row, and so does a subquery for one value; other
@@ -29,7 +29,7 @@ def partly_read(plan: Sequence[Node], place: int, output: Output) -> bool:
         return True
     users = [at for at, node in enumerate(plan) if place in inputs_of(node)]
     return any(
-        _stops(plan[at]) or (not _reads_all(plan[at]) and partly_read(plan, at, output))
+        _stops(plan[at]) or (not _reads_all(plan[at]) and read_partially(plan, at, output))
         for at in users
     )
 

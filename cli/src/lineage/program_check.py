@@ -140,7 +140,7 @@ class Used:
         return f"{self.name} ({line} {first}{more}){': ' if self.why else ''}{self.why}"
 
 
-def look_at(job: Path) -> list[Used]:
+def check_program(job: Path) -> list[Used]:
     """What a program uses of Spark. Nothing of it is run or imported.
 
     Raises:

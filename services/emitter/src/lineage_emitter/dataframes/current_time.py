@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"#(\d+)L?\b")
 _LAST_NUMBER = re.compile(r"#(\d+)L?$")
 
 
-def columns_of_moment(frame: DataFrame) -> frozenset[int]:
+def current_time_columns(frame: DataFrame) -> frozenset[int]:
     """The frame's columns that were made from the current time, just above all else that it does.
 
     Raises:

@@ -52,14 +52,14 @@ _PATTERN = set("*?[]{}\\")
 """Signs by which a path names several."""
 
 
-def vet(recipe: Recipe, reader: RowReader) -> None:
+def check_recipe_allowed(recipe: Recipe, reader: RowReader) -> None:
     """See that a recipe does nothing but compute, over files that ``reader`` may read.
 
     Raises:
         RefusedError: it would do something else.
         ForbiddenRowsError: a file may not be read.
     """
-    vet_files(recipe, reader)
+    check_files_allowed(recipe, reader)
     check_text(recipe)
 
 
@@ -75,16 +75,16 @@ def check_text(recipe: Recipe) -> None:
             if "." in name or name.lower() in ELSEWHERE:
                 raise RefusedError(f"a source has an option of another kind: {name}")
     for source in recipe.sources:
-        _vet_base(source)
+        _check_base(source)
     for place in sorted({node.source for node in recipe.plan if isinstance(node, Scan)}):
-        _vet_schema(recipe.sources[place].schema, recipe.sources[place].partitions)
+        _check_schema(recipe.sources[place].schema, recipe.sources[place].partitions)
     for one in _expressions(recipe):
-        _vet_expression(one)
+        _check_expression(one)
     for kind in sorted(set(_types(recipe))):
-        _vet_type(kind)
+        _check_type(kind)
 
 
-def _vet_base(source: Source) -> None:
+def _check_base(source: Source) -> None:
     """See that the folder from which names of folders are columns is above a source's files: Spark asks whether it is there."""
     for name, base in source.options.items():
         if name.lower() != "basepath":
@@ -97,7 +97,7 @@ def _vet_base(source: Source) -> None:
             raise RefusedError(f"{base} is not above the files of a source that names it: {name}")
 
 
-def vet_files(recipe: Recipe, reader: RowReader) -> None:
+def check_files_allowed(recipe: Recipe, reader: RowReader) -> None:
     """See that a recipe names no files but those that ``reader`` may read. It needs no Spark.
 
     Raises:
@@ -132,7 +132,7 @@ def _expressions(recipe: Recipe) -> Iterator[Expression]:
             yield from (literal for row in node.rows for literal in row)
 
 
-def _vet_expression(one: Expression) -> None:
+def _check_expression(one: Expression) -> None:
     if isinstance(one, Call):
         if one.fn not in CALLED:
             raise RefusedError(f"the recipe calls {one.fn!r}, which traces do not")
@@ -176,13 +176,13 @@ def _json_type(call: Call) -> str:
 
 
 @lru_cache(1_000)
-def _vet_schema(text: str, partitions: str) -> None:
+def _check_schema(text: str, partitions: str) -> None:
     """See that columns of a source are what Spark reads as such."""
     schema_of_text(text, partitions)
 
 
 @lru_cache(1_000)
-def _vet_type(kind: str) -> None:
+def _check_type(kind: str) -> None:
     """See that a type's text is one: words alone do no harm, others must read as a type."""
     if _WORDS.fullmatch(kind):
         return

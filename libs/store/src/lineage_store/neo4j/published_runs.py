@@ -47,7 +47,7 @@ REMOVE a.openlineage_claimed_until, a.openlineage_claims
 """
 
 
-class ToldRuns:
+class PublishedRuns:
     """What one database knows of it. Times in unix seconds."""
 
     def __init__(self, connection: Connection, clock: Callable[[], float | None]) -> None:

@@ -14,19 +14,19 @@ from lineage_core.contract.address import named_space
 from lineage_core.contract.region import Region
 from lineage_core.tracing.trace_result import NodeItems, TraceError
 from lineage_query.answers import Answer, Group
-from lineage_query.engine import Question, goes_on
-from lineage_query.noted import NotedPlace
+from lineage_query.engine import TraceQuery, continues_in
+from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_query.rows.standing import has_changed
-from lineage_query.snapshot import Opened
-from lineage_query.trace import Traced
+from lineage_query.snapshot import ApplicationSnapshot
+from lineage_query.trace import Trace
 from lineage_query_api.errors import ProblemError, no_rows, partly
 from lineage_query_api.masking import masked_answer
 from lineage_query_api.models import TraceRequest
-from lineage_query_api.one_spark import ELSEWHERE, OneSpark
-from lineage_query_api.seen_store import SeenReader
 from lineage_query_api.settings import QueryApiSettings
-from lineage_query_api.sights import Look
+from lineage_query_api.spark_session_holder import ELSEWHERE, SparkSessionHolder
+from lineage_query_api.visibility import VisibleApplication
+from lineage_query_api.visible_store import VisibleReader
 from lineage_store.port import GraphStore
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Computed:
     """
 
     answer: Answer
-    records: Traced | None = None
+    records: Trace | None = None
 
     def way(self) -> dict[str, NodeItems] | None:
         """The records that take part, by node; without the names of rows, where the answer has these."""
@@ -64,11 +64,11 @@ def _unnamed(items: NodeItems) -> dict[str, Region]:
 
 
 @dataclass(frozen=True, slots=True)
-class NotedTrace:
+class RecipeTrace:
     """A trace of DataFrames' rows: what was asked, and all that is known of the answer."""
 
     id: str
-    opened: Opened
+    opened: ApplicationSnapshot
     request: TraceRequest
     answer: Answer
     valued: bool
@@ -82,7 +82,7 @@ class NotedTrace:
         return sum(group.count for group in self.answer.groups)
 
 
-class NotedTraces:
+class RecipeTraces:
     """Answers questions about rows of DataFrames. May be shared by threads."""
 
     def __init__(
@@ -90,9 +90,9 @@ class NotedTraces:
         store: GraphStore,
         reader: RowReader,
         settings: QueryApiSettings,
-        shared: NotedTraces | None = None,
+        shared: RecipeTraces | None = None,
         scope: Hashable = None,
-        look: Look | None = None,
+        look: VisibleApplication | None = None,
     ) -> None:
         """``shared``: those of the whole store, with which it shares Spark and what is kept, each ``scope`` its own.
 
@@ -102,30 +102,30 @@ class NotedTraces:
         self._store = store
         self._reader = reader
         self._scope = scope
-        self._spark: OneSpark | None
-        self._kept: OrderedDict[tuple[Hashable, str], NotedTrace]
+        self._spark: SparkSessionHolder | None
+        self._kept: OrderedDict[tuple[Hashable, str], RecipeTrace]
         if shared is None:
             roots = reader.roots if isinstance(reader, RootedReader) else None
-            self._spark = OneSpark(settings, roots) if settings.spark_master else None
+            self._spark = SparkSessionHolder(settings, roots) if settings.spark_master else None
             self._lock = threading.Lock()
             self._kept = OrderedDict()
         else:
             self._spark, self._lock, self._kept = shared._spark, shared._lock, shared._kept
 
-    def goes_on(self, question: Question, traced: Traced) -> bool:
+    def continues_in(self, question: TraceQuery, traced: Trace) -> bool:
         """Whether a trace of records is to go on through DataFrames here."""
         if self._look is not None and not self._look.traceable:
             raise partly()
-        return self._spark is not None and goes_on(question, traced)
+        return self._spark is not None and continues_in(question, traced)
 
-    def go_on(self, question: Question, traced: Traced, *, rows: bool) -> Answer:
+    def go_on(self, question: TraceQuery, traced: Trace, *, rows: bool) -> Answer:
         """The answer to a question about records, through the DataFrames whose rows they are.
 
         Raises:
             LineageError, ProblemError: as :meth:`ask`.
         """
 
-        def through(session: SparkSession, limited: Question) -> Answer:
+        def through(session: SparkSession, limited: TraceQuery) -> Answer:
             from lineage_dataframes.rewrite.functions import NO_CODE
             from lineage_dataframes.trace.crossing import answer_through
 
@@ -137,7 +137,7 @@ class NotedTraces:
         check_through(self._store, self._reader, question, traced)
         return self._spark.run(lambda session: _answer(session, question, through, rows=rows))
 
-    def ask(self, question: Question, noted: NotedPlace, *, rows: bool) -> Answer:
+    def ask(self, question: TraceQuery, noted: RecipePlace, *, rows: bool) -> Answer:
         """The answer to a question. ``rows``: whoever asks may read what rows say.
 
         Raises:
@@ -159,13 +159,15 @@ class NotedTraces:
                 f"by Spark, which this server has not (LINEAGE_SPARK_MASTER is not set): {ELSEWHERE}"
             )
 
-        reader = self._reader.computing() if isinstance(self._reader, SeenReader) else self._reader
+        reader = (
+            self._reader.computing() if isinstance(self._reader, VisibleReader) else self._reader
+        )
 
-        def trace(session: SparkSession, limited: Question) -> Answer:
+        def trace(session: SparkSession, limited: TraceQuery) -> Answer:
             from lineage_dataframes.rewrite.functions import NO_CODE
-            from lineage_dataframes.trace.query import trace_noted
+            from lineage_dataframes.trace.query import trace_recipe_row
 
-            return trace_noted(session, self._store, reader, limited, noted, key=NO_CODE)
+            return trace_recipe_row(session, self._store, reader, limited, noted, key=NO_CODE)
 
         if find_spec("lineage_dataframes") is not None:
             from lineage_dataframes.trace.overwritten import check_before
@@ -174,10 +176,10 @@ class NotedTraces:
         found = self._spark.run(lambda session: _answer(session, question, trace, rows=rows))
         if self._look is None:
             return found
-        assert isinstance(self._reader, SeenReader)
+        assert isinstance(self._reader, VisibleReader)
         return masked_answer(found, self._look, self._reader.header)
 
-    def looked_up(self, question: Question, traced: Traced, *, rows: bool) -> Answer:
+    def looked_up(self, question: TraceQuery, traced: Trace, *, rows: bool) -> Answer:
         """What a trace along materialised flows says, as an answer of the application that these are of."""
         if self._look is not None:
             raise partly()
@@ -198,14 +200,14 @@ class NotedTraces:
             )
         )
 
-    def keep(self, trace: NotedTrace) -> None:
+    def keep(self, trace: RecipeTrace) -> None:
         """Have a trace again when it is asked for again."""
         with self._lock:
             self._kept[self._scope, trace.id] = trace
             while len(self._kept) > ANSWERS_KEPT:
                 self._kept.popitem(last=False)
 
-    def kept(self, key: str, opened: Opened, *, rows: bool) -> NotedTrace | None:
+    def kept(self, key: str, opened: ApplicationSnapshot, *, rows: bool) -> RecipeTrace | None:
         """A trace that was made before, of the same lineage.
 
         Raises:
@@ -244,7 +246,7 @@ class NotedTraces:
             self._spark.close()
 
 
-def _files_changed(trace: NotedTrace, opened: Opened) -> bool:
+def _files_changed(trace: RecipeTrace, opened: ApplicationSnapshot) -> bool:
     """Whether files of the rows in an answer are not any more what they were: it is computed anew, or refused."""
     locations = opened.locations.as_now()
     nodes = {group.node for group in (*trace.answer.start, *trace.answer.groups)}
@@ -253,8 +255,8 @@ def _files_changed(trace: NotedTrace, opened: Opened) -> bool:
 
 def _answer(
     session: SparkSession,
-    question: Question,
-    trace: Callable[[SparkSession, Question], Answer],
+    question: TraceQuery,
+    trace: Callable[[SparkSession, TraceQuery], Answer],
     *,
     rows: bool,
 ) -> Answer:
@@ -283,6 +285,6 @@ def _bounded(answer: Answer) -> Answer:
     return replace(answer, warnings=(*answer.warnings, told))
 
 
-def _same(one: Opened, other: Opened) -> bool:
+def _same(one: ApplicationSnapshot, other: ApplicationSnapshot) -> bool:
     """Whether nothing has come to an application's lineage: what is incomplete is opened over and over."""
     return one is other or (one.nodes == other.nodes and one.verdict == other.verdict)

@@ -42,7 +42,7 @@ Asked = TypeVar("Asked")
 
 
 @dataclass(frozen=True)
-class Alike:
+class CommonSubplans:
     """By place, the first node of the plan that gives the same rows (``rows``), or has the same groups (``groups``).
 
     Where nothing was compared, each node itself.
@@ -57,12 +57,12 @@ class Alike:
         return firsts[place] if firsts else place
 
 
-def alike(recipe: Recipe) -> Alike:
+def find_common_subplans(recipe: Recipe) -> CommonSubplans:
     """Compare the nodes of a plan."""
     forms = _Forms(recipe)
     for node in recipe.plan:
         forms.add(node)
-    return Alike(_firsts(forms.rows), _firsts(forms.groups))
+    return CommonSubplans(_firsts(forms.rows), _firsts(forms.groups))
 
 
 def _firsts(numbers: Sequence[int]) -> tuple[int, ...]:
@@ -201,8 +201,8 @@ def _by_id(ids: Iterable[int], numbers: Iterable[int]) -> dict[int, int]:
 class Waiting(Generic[Asked]):
     """Groups that are to be traced, each with all that was asked of it before its turn comes."""
 
-    def __init__(self, plan: Sequence[Node], alike: Alike) -> None:
-        self._plan, self._alike = plan, alike
+    def __init__(self, plan: Sequence[Node], find_common_subplans: CommonSubplans) -> None:
+        self._plan, self._alike = plan, find_common_subplans
         self._asked: dict[Group, list[tuple[Leaf, Asked]]] = {}
         self._below: dict[Group, frozenset[Group]] = {}
 

@@ -75,7 +75,7 @@ WITHHELD = Shown(rows=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Visibility:
     """What a caller may see of an application of some names.
 
     ``known`` and ``read``: patterns of datasets for each name of the application; a dataset must fit those of all.
@@ -87,7 +87,7 @@ class Sight:
     masks: tuple[Mask, ...]
 
     @classmethod
-    def of(cls, rules: DatasetRules, names: Iterable[str]) -> Sight:
+    def of(cls, rules: DatasetRules, names: Iterable[str]) -> Visibility:
         """What rules say of an application of some names."""
         per_name = [
             [one for one in rules.grants if fits(name, one.applications)] for name in sorted(names)
@@ -154,7 +154,7 @@ def is_named(column: str, masked: Iterable[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Look:
+class VisibleApplication:
     """What a caller sees of an application, as far as its messages name datasets.
 
     ``nodes``: by node that has a dataset. ``files``: by canonical path. ``sources``: how DataFrames read those of a
@@ -162,7 +162,7 @@ class Look:
     it is on its way. ``of_databases``: it read tables of databases.
     """
 
-    sight: Sight
+    sight: Visibility
     nodes: dict[str, Shown]
     files: dict[str, Shown]
     sources: dict[str, tuple[Source, ...]]
@@ -230,7 +230,7 @@ class Look:
         return (*self.nodes.values(), *self.files.values(), *self.others)
 
 
-def look_at(messages: Iterable[Message], sight: Sight, *, final: bool) -> Look:
+def look_at(messages: Iterable[Message], sight: Visibility, *, final: bool) -> VisibleApplication:
     """What is seen of an application whose messages of :data:`ABOUT_DATASETS` are given."""
     names: dict[str, list[str]] = {}
     files: dict[str, list[str]] = {}
@@ -285,7 +285,7 @@ def look_at(messages: Iterable[Message], sight: Sight, *, final: bool) -> Look:
         # Who reads a file that is hidden elsewhere does not show it either.
         for path in (path for one in some for path in one.files):
             nodes[node] &= by_path[links.of(path)]
-    return Look(
+    return VisibleApplication(
         sight,
         nodes,
         by_path,
@@ -346,7 +346,7 @@ class _Dataset:
     def is_empty(self) -> bool:
         return not (self.names or self.parts or self.files)
 
-    def shown(self, sight: Sight, links: Spellings) -> Shown:
+    def shown(self, sight: Visibility, links: Spellings) -> Shown:
         """What is shown of it as a whole: each file is granted by its own name, or by one of all of it."""
         each = tuple(dict.fromkeys(self.files)) or self.parts
         if not each:

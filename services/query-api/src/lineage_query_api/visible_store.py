@@ -43,12 +43,12 @@ from lineage_query.rows.line_index import LineIndex
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.parquet_rows import is_parquet
 from lineage_query.rows.reader import RowReader
-from lineage_query.snapshot import Opened, Opener
+from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query.verdicts import with_reasons
 from lineage_query_api.errors import partly
 from lineage_query_api.granted_store import GrantedStore, ReadOnlyStore
 from lineage_query_api.masking import MASK, masked_row
-from lineage_query_api.sights import Look, Shown
+from lineage_query_api.visibility import Shown, VisibleApplication
 from lineage_store.paths import Bytes, FileState, RowsError, Spellings
 from lineage_store.port import ApplicationRecord
 from lineage_store.records import FILES, SPLITS
@@ -72,13 +72,13 @@ _BY_VALUE = {SpaceKind.KEYS, SpaceKind.OPAQUE}
 """Spaces whose positions are hashes of values."""
 
 
-class SeenGraph:
+class VisibleGraph:
     """The lineage of an application without what is hidden in it: :class:`lineage_core.contract.graph.FlowGraph`.
 
     Texts that capture kept beside flows are not there: nobody knows what they were made of.
     """
 
-    def __init__(self, graph: FlowGraph, look: Look) -> None:
+    def __init__(self, graph: FlowGraph, look: VisibleApplication) -> None:
         self._graph = graph
         self._look = look
         self._links = Spellings()
@@ -171,14 +171,14 @@ class SeenGraph:
         )
 
 
-class SeenStore(ReadOnlyStore):
+class VisibleStore(ReadOnlyStore):
     """A store that holds one application, without what is hidden of it.
 
     ``key``: names what is seen, and no other. ``judged``: has all of it, for verdicts, of which :meth:`verdict_of` takes
     what is hidden.
     """
 
-    def __init__(self, granted: GrantedStore, app: str, look: Look) -> None:
+    def __init__(self, granted: GrantedStore, app: str, look: VisibleApplication) -> None:
         """``granted``: the applications that the caller may know, with all that is in them."""
         self.judged = granted
         self.app = app
@@ -207,10 +207,10 @@ class SeenStore(ReadOnlyStore):
             raise partly()
         return self._shown(self.judged.messages(app, *kinds))
 
-    def graph(self, app: str) -> SeenGraph:
+    def graph(self, app: str) -> VisibleGraph:
         self._check(app)
         self._check_ids()
-        return SeenGraph(self.judged.graph(app), self.look)
+        return VisibleGraph(self.judged.graph(app), self.look)
 
     def counts(self, app: str) -> StoreCounts:
         self._check(app)
@@ -244,7 +244,7 @@ class SeenStore(ReadOnlyStore):
 
     def _shown(self, messages: Iterable[Message]) -> list[Message]:
         """What lookups of files need, and no more."""
-        graph = SeenGraph(self.judged.graph(self.app), self.look)
+        graph = VisibleGraph(self.judged.graph(self.app), self.look)
         found: list[Message] = []
         for one in messages:
             if isinstance(one, Begin):
@@ -289,10 +289,10 @@ def _quiet(message: Message) -> Message:
     return message
 
 
-class SeenReader(RowReader):
+class VisibleReader(RowReader):
     """Reads rows of files of one application, masked and withheld as its datasets are."""
 
-    def __init__(self, reader: RowReader, look: Look) -> None:
+    def __init__(self, reader: RowReader, look: VisibleApplication) -> None:
         super().__init__()
         self._reader = reader
         self._look = look
@@ -402,7 +402,7 @@ class SeenReader(RowReader):
         return list(texts)
 
 
-class ComputingReader(SeenReader):
+class ComputingReader(VisibleReader):
     """Opens files that are masked, too: for traces that compute with rows, and whose answer is masked."""
 
     def opened(self, path: str, *, packed: bool = False) -> Bytes:
@@ -410,7 +410,7 @@ class ComputingReader(SeenReader):
         return self._reader.opened(path, packed=packed)
 
 
-class SeenNames(Names):
+class VisibleNames(Names):
     """The names of nodes; items that are named by hashes of values go by no name."""
 
     def space(self, text: str) -> str:
@@ -434,10 +434,10 @@ class SeenNames(Names):
         return found
 
 
-class SeenTracer(Tracer):
+class VisibleTracer(Tracer):
     """Traces over all of an application, for who does not see all of it."""
 
-    def __init__(self, tracer: Tracer, look: Look) -> None:
+    def __init__(self, tracer: Tracer, look: VisibleApplication) -> None:
         # What it keeps is the other tracer's.
         self._tracer = tracer
         self._look = look
@@ -468,17 +468,19 @@ class SeenTracer(Tracer):
         return replace(found, reasons=(WITHHELD_REASON,) if found.reasons else ())
 
 
-class SeenOpener(Opener):
+class VisibleApplicationCache(ApplicationCache):
     """Opens the one application of a store by an opener that all callers share."""
 
-    def __init__(self, shared: Opener, store: SeenStore, reader: SeenReader) -> None:
+    def __init__(
+        self, shared: ApplicationCache, store: VisibleStore, reader: VisibleReader
+    ) -> None:
         super().__init__(store, reader)
         self._shared = shared
         self._seen = store
-        self._kept: tuple[Opened, Opened] | None = None
+        self._kept: tuple[ApplicationSnapshot, ApplicationSnapshot] | None = None
 
-    def open(self, app: str) -> Opened:
-        """As :meth:`Opener.open`; raises KeyError for others, too."""
+    def open(self, app: str) -> ApplicationSnapshot:
+        """As :meth:`ApplicationCache.open`; raises KeyError for others, too."""
         graph = self._seen.graph(app)
         opened = self._shared.open(app)
         kept = self._kept
@@ -487,24 +489,24 @@ class SeenOpener(Opener):
         return kept[1]
 
     def forget(self, app: str) -> None:
-        """As :meth:`Opener.forget`, for all callers."""
+        """As :meth:`ApplicationCache.forget`, for all callers."""
         self._shared.forget(app)
 
-    def _shown(self, opened: Opened, graph: SeenGraph) -> Opened:
+    def _shown(self, opened: ApplicationSnapshot, graph: VisibleGraph) -> ApplicationSnapshot:
         verdict = self._seen.verdict_of(opened.app, opened.verdict)
         nodes = with_reasons(graph.nodes(), verdict.superset)
         return replace(
             opened,
             graph=graph,
             nodes=nodes,
-            names=SeenNames(nodes),
+            names=VisibleNames(nodes),
             locations=Locations(graph, self.reader),
-            tracer=SeenTracer(opened.tracer, self._seen.look),
+            tracer=VisibleTracer(opened.tracer, self._seen.look),
             verdict=verdict,
         )
 
 
-class SeenListing(Listing):
+class VisibleListing(Listing):
     """Items of nodes, which are not looked for by what they say."""
 
     def page(self, *args: Any, contains: str = "", **options: Any) -> Page:

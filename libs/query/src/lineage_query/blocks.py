@@ -14,7 +14,7 @@ LOAD_AT_ONCE = 8
 """Blocks in memory together."""
 
 
-def loaded(graph: FlowGraph, blocks: Iterable[BlockId]) -> Iterator[FlowBlock]:
+def iter_blocks(graph: FlowGraph, blocks: Iterable[BlockId]) -> Iterator[FlowBlock]:
     """Blocks with their columns; who has seen enough stops, and no more are loaded.
 
     Raises:
@@ -29,7 +29,7 @@ def loaded(graph: FlowGraph, blocks: Iterable[BlockId]) -> Iterator[FlowBlock]:
 def outputs_of(graph: FlowGraph, space: str, refs: Iterable[BlockRef]) -> Region:
     """The positions of a space that some blocks put out."""
     found: list[Region] = []
-    for block in loaded(graph, (ref.block_id for ref in refs)):
+    for block in iter_blocks(graph, (ref.block_id for ref in refs)):
         last = block.out_first if block.out_last is None else block.out_last
         for section in block.out:
             if section.space == space:

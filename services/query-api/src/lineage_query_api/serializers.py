@@ -12,10 +12,10 @@ from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.folding import Fold, folded, links_between, unfolded
 from lineage_query.answers import Answer, Group, Item
 from lineage_query.listing import CursorError, Listing
-from lineage_query.noted import columns_of
-from lineage_query.snapshot import Opened
+from lineage_query.recipe_rows import columns_of
+from lineage_query.snapshot import ApplicationSnapshot
 from lineage_query_api.errors import ProblemError
-from lineage_query_api.lineages import Trace
+from lineage_query_api.lineages import CachedTrace
 from lineage_query_api.models import (
     ApplicationModel,
     Captured,
@@ -26,19 +26,19 @@ from lineage_query_api.models import (
     ItemModel,
     Linked,
     NodeRef,
-    NotedColumn,
-    NotedColumns,
+    OutputColumn,
+    OutputColumns,
     Passed,
     ProgressModel,
     TraceModel,
     TracePage,
     Written,
 )
-from lineage_query_api.noted_traces import NotedTrace
+from lineage_query_api.recipe_traces import RecipeTrace
 from lineage_store.port import ApplicationRecord
 
 ITEMS_SHOWN = 20
-Others: TypeAlias = Callable[[Trace | NotedTrace, Answer], list[str]]
+Others: TypeAlias = Callable[[CachedTrace | RecipeTrace, Answer], list[str]]
 
 
 def application(record: ApplicationRecord, verdict: Verdict) -> ApplicationModel:
@@ -58,7 +58,7 @@ def application(record: ApplicationRecord, verdict: Verdict) -> ApplicationModel
     )
 
 
-def node_ref(opened: Opened, node: NodeRecord) -> NodeRef:
+def node_ref(opened: ApplicationSnapshot, node: NodeRecord) -> NodeRef:
     """A node by name."""
     return NodeRef(
         node=node.node,
@@ -68,7 +68,7 @@ def node_ref(opened: Opened, node: NodeRecord) -> NodeRef:
     )
 
 
-def node_refs(opened: Opened, *kinds: str) -> list[NodeRef]:
+def node_refs(opened: ApplicationSnapshot, *kinds: str) -> list[NodeRef]:
     """The nodes of some kinds, in order of creation."""
     return [node_ref(opened, node) for node in opened.nodes if node.kind in kinds]
 
@@ -98,9 +98,9 @@ def group(one: Group) -> GroupModel:
     )
 
 
-def trace(made: Trace | NotedTrace, *, texts: bool, others: Others) -> TraceModel:
+def trace(made: CachedTrace | RecipeTrace, *, texts: bool, others: Others) -> TraceModel:
     """A trace with its counts and the first items of each node. ``others``: says what it leaves out of others."""
-    if isinstance(made, NotedTrace):
+    if isinstance(made, RecipeTrace):
         return _noted_trace(made, texts=texts, others=others)
     answer = made.traced.answer(ITEMS_SHOWN, texts=texts)
     answer = replace(answer, warnings=(*answer.warnings, *others(made, answer)))
@@ -109,7 +109,7 @@ def trace(made: Trace | NotedTrace, *, texts: bool, others: Others) -> TraceMode
     return _trace(made, answer, shown, made.traced.result.count, computed=False)
 
 
-def _passed(opened: Opened, counts: Mapping[str, int]) -> list[Passed]:
+def _passed(opened: ApplicationSnapshot, counts: Mapping[str, int]) -> list[Passed]:
     order = [node.node for node in opened.nodes if node.node in counts]
     return [
         Passed(node=node, label=opened.names.label(node), count=counts[node])
@@ -117,7 +117,7 @@ def _passed(opened: Opened, counts: Mapping[str, int]) -> list[Passed]:
     ]
 
 
-def _noted_trace(made: NotedTrace, *, texts: bool, others: Others) -> TraceModel:
+def _noted_trace(made: RecipeTrace, *, texts: bool, others: Others) -> TraceModel:
     answer = made.answer if texts else made.answer.without_texts()
     answer = replace(answer, warnings=(*answer.warnings, *others(made, answer)))
     start, groups = (
@@ -135,7 +135,12 @@ def _noted_trace(made: NotedTrace, *, texts: bool, others: Others) -> TraceModel
 
 
 def _trace(
-    made: Trace | NotedTrace, answer: Answer, passed: list[Passed], count: int, *, computed: bool
+    made: CachedTrace | RecipeTrace,
+    answer: Answer,
+    passed: list[Passed],
+    count: int,
+    *,
+    computed: bool,
 ) -> TraceModel:
     return TraceModel(
         trace=made.id,
@@ -152,12 +157,12 @@ def _trace(
         passed=passed,
         count=count,
         computed=computed,
-        through=isinstance(made, NotedTrace) and made.way is not None,
+        through=isinstance(made, RecipeTrace) and made.way is not None,
     )
 
 
 def noted_page(
-    made: NotedTrace, node: str, limit: int, cursor: str | None, *, texts: bool
+    made: RecipeTrace, node: str, limit: int, cursor: str | None, *, texts: bool
 ) -> TracePage:
     """Items of one node of a trace of DataFrames' rows.
 
@@ -184,19 +189,19 @@ def noted_page(
     )
 
 
-def noted_columns(opened: Opened, node: str, *, traced: bool) -> NotedColumns:
+def noted_columns(opened: ApplicationSnapshot, node: str, *, traced: bool) -> OutputColumns:
     """What rows of a DataFrame's node may be asked for by; no columns where it is none."""
     columns = columns_of(opened.graph, opened.nodes, node)
-    return NotedColumns(
+    return OutputColumns(
         node=node,
         label=opened.names.label(node),
-        columns=[NotedColumn(name=name, type=kind) for name, kind in columns],
+        columns=[OutputColumn(name=name, type=kind) for name, kind in columns],
         traced=traced,
     )
 
 
 def graph(
-    opened: Opened, links: Sequence[LinkRecord], listing: Listing, *, unfold: bool
+    opened: ApplicationSnapshot, links: Sequence[LinkRecord], listing: Listing, *, unfold: bool
 ) -> GraphModel:
     """The nodes of an application, those of a loop as one."""
     folds = unfolded(opened.nodes) if unfold else folded(opened.nodes)
@@ -208,7 +213,9 @@ def graph(
     )
 
 
-def _graph_node(opened: Opened, fold: Fold, stages: dict[str, str], listing: Listing) -> GraphNode:
+def _graph_node(
+    opened: ApplicationSnapshot, fold: Fold, stages: dict[str, str], listing: Listing
+) -> GraphNode:
     node = fold.total
     return GraphNode(
         node=node.node,

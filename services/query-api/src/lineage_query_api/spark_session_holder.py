@@ -38,7 +38,7 @@ ELSEWHERE = "ask `lineage back` or `forward` where the store and Spark are"
 log = structlog.get_logger(__name__)
 
 
-class OneSpark:
+class SparkSessionHolder:
     """Runs questions on one session of Spark. May be shared by threads.
 
     A Spark that was started here and has ended, or does not end a question, makes room for another one.
@@ -87,7 +87,7 @@ class OneSpark:
         wait(either, timeout=self._limit_s, return_when=FIRST_COMPLETED)
         if not future.done():
             threading.Thread(target=self._cancel, args=(tag, future), daemon=True).start()
-            budget.check_asker()
+            budget.check_client()
             raise ProblemError(
                 HTTPStatus.GATEWAY_TIMEOUT,
                 f"the queries of the trace take more than {self._limit_s:g} s",
@@ -110,7 +110,7 @@ class OneSpark:
     def _await_turn(self, budget: Budget) -> None:
         until = time.monotonic() + self._limit_s
         while not self._turns.acquire(timeout=CANCEL_EVERY_S / 4):
-            budget.check_asker()
+            budget.check_client()
             if time.monotonic() > until:
                 raise busy("questions about DataFrames")
 

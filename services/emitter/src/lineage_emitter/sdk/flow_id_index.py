@@ -31,7 +31,7 @@ def _nothing() -> None:
     pass
 
 
-class ToldFlows:
+class FlowIdIndex:
     """Hashes of flow ids and of their contents. Not thread-safe.
 
     Two ids in 2**64 share a hash by chance: then one of them is taken for the other, which is an

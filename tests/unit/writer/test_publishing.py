@@ -11,13 +11,13 @@ import pytest
 
 from lineage_core.contract.message import Begin, End, Totals
 from lineage_openlineage.errors import OpenLineageError, OpenLineageUnavailableError
+from lineage_openlineage.publishing import tell
 from lineage_openlineage.settings import OpenLineageSettings
-from lineage_openlineage.telling import tell
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.sqlite.store import SqliteStore
-from lineage_writer import telling
+from lineage_writer import publishing
 from lineage_writer.metrics import Metrics
-from lineage_writer.telling import EVERY_S, LONGEST_S, Teller
+from lineage_writer.publishing import EVERY_S, LONGEST_S, Publisher
 from tests.support.stored_lineage import store_run
 from tests.support.writer_process import wait_until
 
@@ -68,7 +68,7 @@ class Rig:
         self.now = 10_000.0
         self.metrics = Metrics()
         settings = OpenLineageSettings(openlineage_file=str(self.file), openlineage_namespace="n")
-        self.teller = Teller(settings, lambda: self.store, self.metrics, lambda: self.now)
+        self.teller = Publisher(settings, lambda: self.store, self.metrics, lambda: self.now)
 
     def look(self, later_s: float = 0.0) -> list[str]:
         """What is in the file after a look."""
@@ -124,7 +124,7 @@ def test_a_backend_that_is_away_is_tried_less_and_less(
         tried.append(app)
         raise OpenLineageUnavailableError("away")
 
-    monkeypatch.setattr(telling, "tell", away)
+    monkeypatch.setattr(publishing, "tell", away)
     rig.look()
     # It would not take the other one either.
     assert tried == ["app-1"]
@@ -133,7 +133,7 @@ def test_a_backend_that_is_away_is_tried_less_and_less(
     # At once, and after 2, 4, 8 and 16 seconds more.
     assert len(tried) == rig.counted("failed") == 5
     assert not rig.store.claimed
-    monkeypatch.setattr(telling, "tell", tell)
+    monkeypatch.setattr(publishing, "tell", tell)
     assert rig.look(later_s=LONGEST_S) == ["START", "COMPLETE"] * 2
 
 
@@ -147,7 +147,7 @@ def test_an_event_that_is_refused_keeps_no_other_from_being_told(
             raise OpenLineageError("refused")
         return tell(store, app, settings)
 
-    monkeypatch.setattr(telling, "tell", picky)
+    monkeypatch.setattr(publishing, "tell", picky)
     assert rig.look() == ["START", "COMPLETE"]
     assert rig.store.remembered == {"app-2"}
     assert rig.counted("failed") == 1
@@ -179,8 +179,8 @@ def test_what_nobody_thought_of_does_not_end_the_telling(
             raise ZeroDivisionError
         return tell(store, app, settings)
 
-    monkeypatch.setattr(telling, "tell", odd)
-    monkeypatch.setattr(telling, "EVERY_S", 0.001)
+    monkeypatch.setattr(publishing, "tell", odd)
+    monkeypatch.setattr(publishing, "EVERY_S", 0.001)
     settings = OpenLineageSettings(openlineage_file=str(rig.file))
     path = rig.file.parent / "lineage.db"
     clock = itertools.count(10_000.0, 10.0)
@@ -191,7 +191,7 @@ def test_what_nobody_thought_of_does_not_end_the_telling(
         store.claim = lambda app, now: True  # type: ignore[method-assign]
         return store
 
-    teller = Teller(settings, opened, rig.metrics, lambda: next(clock))
+    teller = Publisher(settings, opened, rig.metrics, lambda: next(clock))
     teller.start()
     wait_until(lambda: rig.counted("told") == 1, "it is told of")
     teller.stop(60)

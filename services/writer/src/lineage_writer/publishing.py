@@ -18,8 +18,8 @@ import structlog
 
 from lineage_core.errors import LineageError
 from lineage_openlineage.errors import OpenLineageUnavailableError
+from lineage_openlineage.publishing import tell
 from lineage_openlineage.settings import OpenLineageSettings
-from lineage_openlineage.telling import tell
 from lineage_store.errors import StoreError
 from lineage_store.port import GraphStore
 from lineage_writer.metrics import Metrics
@@ -30,8 +30,8 @@ LONGEST_S = 120.0
 """Between two tries: of one application, and of a backend that is away."""
 
 
-class ToldRuns(Protocol):
-    """See :class:`lineage_store.neo4j.told_runs.ToldRuns`."""
+class PublishedRuns(Protocol):
+    """See :class:`lineage_store.neo4j.published_runs.PublishedRuns`."""
 
     def untold(self) -> list[str]: ...
     def claim(self, app: str, now: float) -> bool: ...
@@ -39,10 +39,10 @@ class ToldRuns(Protocol):
     def told(self, app: str, status: str) -> None: ...
 
 
-class TellingStore(GraphStore, Protocol):
+class PublishingStore(GraphStore, Protocol):
     """A store that remembers which applications were told of."""
 
-    def told_runs(self) -> ToldRuns:
+    def told_runs(self) -> PublishedRuns:
         """What it remembers."""
 
 
@@ -58,13 +58,13 @@ class _Try:
         self.pause_s = min(2 * self.pause_s, LONGEST_S)
 
 
-class Teller:
+class Publisher:
     """Looks for applications to tell of, in a thread of its own. ``clock`` gives unix seconds."""
 
     def __init__(
         self,
         settings: OpenLineageSettings,
-        open_store: Callable[[], TellingStore],
+        open_store: Callable[[], PublishingStore],
         metrics: Metrics,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -72,7 +72,7 @@ class Teller:
         self._open_store = open_store
         self._metrics = metrics
         self._clock = clock
-        self._store: TellingStore | None = None
+        self._store: PublishingStore | None = None
         self._tries: dict[str, _Try] = {}
         self._backend = _Try()
         self._stopping = threading.Event()
@@ -122,7 +122,7 @@ class Teller:
             self._log.warning("openlineage_store_failed", reason=str(error))
             self._backend.later(self._clock())
 
-    def _tell(self, store: TellingStore, app: str) -> None:
+    def _tell(self, store: PublishingStore, app: str) -> None:
         runs = store.told_runs()
         self._tries[app].later(self._clock())
         if not runs.claim(app, self._clock()):

@@ -7,10 +7,10 @@ from pyspark.sql import SparkSession
 from lineage_core.recipe.document import Recipe
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.rewrite.functions import NO_CODE, runnable
-from lineage_dataframes.rewrite.orders import unsteady_columns
+from lineage_dataframes.rewrite.orders import nondeterministic_columns
 
 
-def steady_columns(spark: SparkSession, recipe: Recipe) -> list[int]:
+def deterministic_columns(spark: SparkSession, recipe: Recipe) -> list[int]:
     """Places of the output's columns that have the same values, row by row, in every run.
 
     Left out are columns that can't be computed anew (without the code of Python functions), and all that is
@@ -21,5 +21,5 @@ def steady_columns(spark: SparkSession, recipe: Recipe) -> list[int]:
     """
     without_code = runnable(spark, recipe, NO_CODE).recipe
     built = Builder(without_code).build(len(recipe.plan) - 1, ids=True, top=True)
-    others = built.unknown | unsteady_columns(without_code, of_any_type=True)
+    others = built.unknown | nondeterministic_columns(without_code, of_any_type=True)
     return [place for place, column in enumerate(recipe.columns) if column.id not in others]

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lineage_core.codec.csv_codec import encode_csv, header_of
-from lineage_core.codec.record_batch import compress, pack_frame
+from lineage_core.codec.record_batch import compress, pack_record_batch
 
 if TYPE_CHECKING:
     from lineage_core.contract.block import FlowBlock
 
 
-class FrameMaker:
+class BlockPacker:
     """Makes frames of blocks. Not thread-safe."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class FrameMaker:
         header = header_of(block)
         if task != block.block_id.node:
             header = replace(header, task=task)
-        frame = pack_frame(header.to_json(), compress(encode_csv(block)))
+        frame = pack_record_batch(header.to_json(), compress(encode_csv(block)))
         self.blocks += 1
         self.flows += header.rows
         self.associations += header.associations

@@ -64,7 +64,7 @@ class Done:
     recipe: Callable[[str], Recipe]
 
 
-class FrameNotes:
+class RecipeRecorder:
     """Takes actions in the order in which they returned. Thread-safe."""
 
     def __init__(self, session: Session) -> None:

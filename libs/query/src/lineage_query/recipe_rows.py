@@ -12,7 +12,7 @@ from lineage_core.tracing.trace_result import TraceError
 from lineage_query.rows.places import Location, ValuedPlace, parse_location
 
 
-class NotedRowError(TraceError):
+class RecipeRowError(TraceError):
     """Rows of DataFrames were asked for: their trace is a query, made from the recipes of ``nodes`` or of their readers."""
 
     def __init__(self, place: str, app: str, records: Sequence[NodeRecord]) -> None:
@@ -33,7 +33,7 @@ class NotedRowError(TraceError):
 
 
 @dataclass(frozen=True, slots=True)
-class NotedPlace:
+class RecipePlace:
     """Rows of DataFrames by what they were asked for: the nodes, and their values or else where they stand.
 
     ``nodes``: of one application: those that read a source, or that wrote an output. ``doubts``: by node, why
@@ -56,7 +56,7 @@ class NotedPlace:
         return parse_location(self.place)
 
     @classmethod
-    def of(cls, error: NotedRowError) -> NotedPlace:
+    def of(cls, error: RecipeRowError) -> RecipePlace:
         """The place that could not be looked up.
 
         Raises:
@@ -87,7 +87,7 @@ def columns_of(graph: FlowGraph, nodes: Iterable[NodeRecord], node: str) -> list
     return []
 
 
-def noted_among(nodes: Iterable[NodeRecord], ids: Iterable[str]) -> list[NodeRecord]:
+def recipe_nodes_among(nodes: Iterable[NodeRecord], ids: Iterable[str]) -> list[NodeRecord]:
     """Of some nodes those whose rows are in no block. A file of an unknown node is a DataFrame's."""
     wanted = set(ids)
     kinds = NOTED | {"unknown"}

@@ -40,7 +40,7 @@ ERRORS = (400, 401, 403, 404, 413, 414, 422, 429, 500, 503, 504)
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
-class Shell:
+class RequestMiddleware:
     """ASGI middleware around all of the service.
 
     ``rates``: how many requests a caller may send; ``body_bytes``: longest body; ``issuer``: origin that the

@@ -12,7 +12,7 @@ from lineage_emitter import scope
 from lineage_emitter.dataframes.in_program import FrameRows
 from lineage_emitter.errors import TracingError
 from lineage_emitter.program.choosing import Which, one_of
-from lineage_emitter.program.lookups import Items, Look, named_records
+from lineage_emitter.program.lookups import Items, LineageView, named_records
 from lineage_store.recipes import read_recipe
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def rows_behind(
-    look: Look, session: Session, items: Items, which: Which | None, reasons: Iterable[str]
+    look: LineageView, session: Session, items: Items, which: Which | None, reasons: Iterable[str]
 ) -> FrameRows:
     """The rows of sources that the rows of one DataFrame among the items were made from.
 

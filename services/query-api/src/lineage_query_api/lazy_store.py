@@ -18,7 +18,7 @@ RETRY_S = 1.0
 log = structlog.get_logger(__name__)
 
 
-class LaterStore:
+class LazyStore:
     """Stands in for a store that does not answer yet. May be shared by threads."""
 
     def __init__(
@@ -60,7 +60,7 @@ class LaterStore:
             return self._store
 
 
-def open_now_or_later(
+def open_lazily(
     open_store: Callable[[], GraphStore], clock: Callable[[], float] = time.monotonic
 ) -> GraphStore:
     """The store; where it does not answer now, one that is opened when it does.
@@ -72,4 +72,4 @@ def open_now_or_later(
         return open_store()
     except StoreUnavailableError as error:
         log.warning("store_unavailable", reason=str(error))
-        return cast(GraphStore, LaterStore(open_store, clock))
+        return cast(GraphStore, LazyStore(open_store, clock))
