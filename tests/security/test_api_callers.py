@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,11 +11,12 @@ from typing import Any
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from fastapi.testclient import TestClient
+from jwt.algorithms import RSAAlgorithm
 
 from lineage_query_api.app import create_app
-from lineage_query_api.auth import Oidc, new_token
+from lineage_query_api.auth import Oidc, TokenGate, new_token
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.settings import read_settings
 from lineage_store.sqlite.store import SqliteStore
@@ -96,3 +99,52 @@ def test_roles_of_another_type_give_no_role(roles: object) -> None:
 @pytest.mark.parametrize("path", ["/" + "a" * 300, "/v1/" + "a" * 300, "/" + "a" * 40_000])
 def test_a_path_of_any_length_is_no_error_of_the_server(store: SqliteStore, path: str) -> None:
     assert client(store).get(path).status_code in (200, 401, 404, 414)
+
+
+def _jwt(header: str) -> str:
+    parts = (header, "{}", "signature")
+    return ".".join(base64.urlsafe_b64encode(one.encode()).rstrip(b"=").decode() for one in parts)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        # Escapes of JSON that no UTF-8 can hold come back in what PyJWT says.
+        r'{"alg": "RS256", "kid": "\ud800"}',
+        r'{"alg": "RS256", "kid": "known", "crit": ["\ud800"]}',
+        '{"alg": "RS256", "kid": "known"}',
+        '{"alg": "ES256", "kid": "known"}',
+        '{"alg": "EdDSA", "kid": "known"}',
+        '{"alg": "HS256", "kid": "known"}',
+        '{"alg": "none", "kid": "known"}',
+        f'{{"alg": "RS256", "kid": "known", "a": {"[" * 5000}{"]" * 5000}}}',
+    ],
+)
+def test_a_jwt_of_any_form_is_refused_as_a_token(
+    store: SqliteStore, tmp_path: Path, header: str
+) -> None:
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text("")
+    server = client(store, api_tokens=tokens, oidc_issuer="https://i", oidc_audience="a")
+    public = rsa.generate_private_key(65537, 2048).public_key()
+    jwk = {**json.loads(RSAAlgorithm.to_jwk(public)), "kid": "known", "use": "sig", "alg": "RS256"}
+    keys = jwt.PyJWKClient("https://i/keys")
+    keys.fetch_data = lambda: {"keys": [jwk]}  # type: ignore[method-assign]
+    server.app.state.gate = TokenGate(tokens, Oidc("https://i", "a", "roles", keys))  # type: ignore[attr-defined]
+    answer = server.get("/v1/me", headers={"Authorization": f"Bearer {_jwt(header)}"})
+    assert (answer.status_code, answer.json()["status"]) == (401, 401)
+
+
+def test_words_of_who_connects_are_kept_neither_in_metrics_nor_in_the_log(
+    store: SqliteStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = client(store)
+    for number in range(20):
+        server.request(f"WORD{number}{'A' * 60_000}", "/")
+    server.request("GET", "/" + "B" * 30_000)
+    told = server.get("/metrics").text
+    assert "AAAA" not in told
+    assert 'lineage_api_requests_total{method="other"' in told
+    assert len(told) < 20_000
+    captured = capsys.readouterr()
+    assert max(map(len, (captured.out + captured.err).splitlines())) < 5_000

@@ -182,15 +182,6 @@ class Oidc:
         """
         try:
             key = self._signing_keys().get_signing_key_from_jwt(token)
-            claims = jwt.decode(
-                token,
-                key.key,
-                algorithms=list(ALGORITHMS),
-                audience=self._audience,
-                issuer=self._issuer,
-                leeway=LEEWAY_S,
-                options={"require": ["exp", "iss", "aud", "sub"]},
-            )
         except jwt.PyJWKClientConnectionError as error:
             raise ProblemError(
                 HTTPStatus.SERVICE_UNAVAILABLE, "the issuer of tokens does not answer"
@@ -201,7 +192,22 @@ class Oidc:
                 HTTPStatus.SERVICE_UNAVAILABLE, "the issuer of tokens does not give its keys"
             ) from error
         except jwt.PyJWTError as error:
-            raise _unauthorized(f"this token is not valid: {error}", "invalid_token") from error
+            raise _not_valid(error) from error
+        try:
+            claims = jwt.decode(
+                token,
+                key.key,
+                algorithms=list(ALGORITHMS),
+                audience=self._audience,
+                issuer=self._issuer,
+                leeway=LEEWAY_S,
+                options={"require": ["exp", "iss", "aud", "sub"]},
+            )
+        except jwt.PyJWTError as error:
+            raise _not_valid(error) from error
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            # It names an algorithm of another kind of key.
+            raise _not_valid("its algorithm is not that of its key") from error
         return self._with_role(claims)
 
     def _with_role(self, claims: dict[str, Any]) -> Principal:
@@ -315,6 +321,10 @@ def _is_over(token: _Token, now: datetime) -> bool:
         return False
     ends = token.expires if token.expires.tzinfo else token.expires.replace(tzinfo=UTC)
     return ends <= now
+
+
+def _not_valid(why: object) -> ProblemError:
+    return _unauthorized(f"this token is not valid: {why}", "invalid_token")
 
 
 def _unauthorized(detail: str, error: str) -> ProblemError:

@@ -63,14 +63,19 @@ def _body(
         "type": "about:blank",
         "title": title,
         "status": int(status),
-        "detail": detail,
+        "detail": _plain(detail),
         "request_id": request_id,
     }
     if hint:
-        body["hint"] = hint
+        body["hint"] = _plain(hint)
     if error:
         body["error"] = error
     return body
+
+
+def _plain(text: str) -> str:
+    """Text that UTF-8 can hold: what is told may repeat what a caller sent as escapes of JSON."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def budget_problem(request_id: str, error: BudgetError) -> JSONResponse:
