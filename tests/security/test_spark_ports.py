@@ -13,7 +13,7 @@ pytestmark = pytest.mark.security
 PROGRAM = """
 import json, socket, struct
 from pathlib import Path
-from lineage_frames.own_spark import start_spark
+from lineage_dataframes.spark.own_spark import start_spark
 
 RPC, RPC_ANSWER = 3, 4
 ANSWER_S = 20
