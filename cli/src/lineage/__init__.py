@@ -1,1 +1,83 @@
-"""The command a person types."""
+"""Record-level data lineage for PySpark: capture in a program, and questions about what was captured.
+
+Names are loaded when they are used: ``import lineage`` alone loads neither PySpark nor Arrow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lineage.questions import trace
+    from lineage_core.errors import LineageError
+    from lineage_core.release import __version__
+    from lineage_core.tracing.trace_result import TraceError
+    from lineage_emitter.context import LineageContext
+    from lineage_emitter.driver.partition_rule import exact
+    from lineage_emitter.errors import (
+        CaptureFailedError,
+        SettingsError,
+        TracingError,
+        UnsupportedOperatorError,
+    )
+    from lineage_emitter.sdk.api import LineageApi
+    from lineage_store.errors import StoreError
+
+__all__ = [
+    "CaptureFailedError",
+    "LineageApi",
+    "LineageContext",
+    "LineageError",
+    "SettingsError",
+    "StoreError",
+    "TraceError",
+    "TracingError",
+    "UnsupportedOperatorError",
+    "__version__",
+    "exact",
+    "trace",
+]
+
+_HOMES = {
+    "CaptureFailedError": "lineage_emitter.errors",
+    "LineageApi": "lineage_emitter.sdk.api",
+    "LineageContext": "lineage_emitter.context",
+    "LineageError": "lineage_core.errors",
+    "SettingsError": "lineage_emitter.errors",
+    "StoreError": "lineage_store.errors",
+    "TraceError": "lineage_core.tracing.trace_result",
+    "TracingError": "lineage_emitter.errors",
+    "UnsupportedOperatorError": "lineage_emitter.errors",
+    "__version__": "lineage_core.release",
+    "exact": "lineage_emitter.driver.partition_rule",
+    "trace": "lineage.questions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from where it is defined.
+
+    Args:
+        name: Of the attribute.
+
+    Returns:
+        The attribute; it is kept, so that it is loaded once.
+
+    Raises:
+        AttributeError: The name is not a public one.
+    """
+    import importlib
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not.
+
+    Returns:
+        Their names beside those that the module holds.
+    """
+    return sorted({*globals(), *__all__})

@@ -29,6 +29,7 @@ from lineage.records import app as records_app
 from lineage.serving import app as serving_app
 from lineage.stack.commands import app as stack_app
 from lineage.terminal import echo
+from lineage_core.release import __version__
 from lineage_core.tracing.budget import current
 
 app = typer.Typer(
@@ -90,9 +91,7 @@ AsNowOption = Annotated[
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        echo(f"lineage {version('lineage')}")
+        echo(f"lineage {__version__}")
         raise typer.Exit
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from urllib.parse import quote
+
+from lineage_core.release import __version__
 
 DEFAULT_NAMESPACE = "lineage-master"
 DEFAULT_SCHEMAS = "urn:lineage-master:openlineage:1-0-0"
@@ -14,7 +15,7 @@ them wherever this program runs. Who serves the schema somewhere sets that addre
 
 def default_producer() -> str:
     """Who says all this, with the version."""
-    return f"urn:lineage-master:producer:{version('lineage-openlineage')}"
+    return f"urn:lineage-master:producer:{__version__}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -13,6 +12,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from lineage_core.release import __version__
 from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_query_api import problems
 from lineage_query_api.audit import Auditor, open_audit
@@ -86,7 +86,7 @@ def create_app(
     app = FastAPI(
         lifespan=closing,
         title="Lineage Master",
-        version=version("lineage-query-api"),
+        version=__version__,
         description=DESCRIPTION,
         docs_url=None,
         redoc_url=None,

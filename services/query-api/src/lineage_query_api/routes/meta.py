@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from fastapi import APIRouter, Request
 
+from lineage_core.release import __version__
 from lineage_query_api.dependencies import Granted
 from lineage_query_api.models import Me, SignIn
 
@@ -22,7 +21,7 @@ def me(scope: Granted) -> Me:
         rows=caller.rows,
         delete=caller.delete,
         auth=caller.auth,
-        version=version("lineage-query-api"),
+        version=__version__,
     )
 
 

@@ -1,0 +1,54 @@
+"""``lineage.trace``: what ``lineage back`` and ``lineage forward`` answer, for Python programs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Literal
+
+from lineage.access import open_access
+from lineage.options import DEFAULT_STORE
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.engine import TraceQuery
+
+if TYPE_CHECKING:
+    from lineage_query.answers import Answer
+
+
+def trace(
+    *places: str,
+    direction: Literal["backward", "forward"] = "backward",
+    app: str | None = None,
+    to: str | None = None,
+    steps: int | None = None,
+    limit: int | None = None,
+    store: str | None = None,
+) -> Answer:
+    """Find the input rows that made a row, or the output rows that it went into.
+
+    Args:
+        *places: Rows, as `lineage back` takes them: `PATH:LINE`, `PATH#COLUMN=VALUE` or an address of an item.
+        direction: `backward` to where the rows come from, `forward` to what they went into.
+        app: An application's id, or the beginning of it; by default all, or the latest, that fit.
+        to: A node on the way; the trace ends there.
+        steps: How many steps the trace takes; by default it goes all the way.
+        limit: How many items of each node are listed; by default all. They are counted without a limit.
+        store: The URL of a store or of a server; by default `LINEAGE_STORE`, else `.lineage/lineage.db`.
+
+    Returns:
+        The answer: `groups` of items by node, `exact` with the `reasons` where it is not, and `warnings`.
+
+    Raises:
+        StoreError: There is no such store or application, or no server answers.
+        LineageError: A place names no row, or its lineage can't be traced; the message says why.
+        ValueError: The direction is neither of the two.
+    """
+    question = TraceQuery(
+        direction=Direction(direction),
+        places=places,
+        app=app,
+        until=to,
+        steps=steps,
+        limit=limit,
+    )
+    with open_access(store or os.environ.get("LINEAGE_STORE") or DEFAULT_STORE) as access:
+        return access.ask(question)

@@ -1,0 +1,65 @@
+"""``import lineage``: what it offers, and that it costs next to nothing."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import lineage
+from lineage_query.answers import Answer
+from lineage_store.errors import StoreError
+
+pytestmark = pytest.mark.unit
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_every_public_name_is_there_once() -> None:
+    assert sorted(lineage.__all__) == sorted(lineage._HOMES)
+    assert {name for name in lineage.__all__ if getattr(lineage, name, None) is None} == set()
+    assert set(lineage.__all__) <= set(dir(lineage))
+    with pytest.raises(AttributeError, match="has no attribute 'Lineage'"):
+        _ = lineage.Lineage
+
+
+def test_import_alone_loads_nothing_but_itself() -> None:
+    code = "import sys; before = set(sys.modules); import lineage; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert loaded - sys.stdlib_module_names == {"lineage"}
+
+
+def test_the_version_is_that_of_every_member() -> None:
+    files = [ROOT / "pyproject.toml", *ROOT.glob("*/*/pyproject.toml"), ROOT / "cli/pyproject.toml"]
+    projects = [tomllib.loads(file.read_text(encoding="utf-8"))["project"] for file in files]
+    assert len(projects) > 10
+    assert {project["version"] for project in projects} == {lineage.__version__}
+
+
+def test_trace_says_what_it_can_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LINEAGE_STORE", raising=False)
+    with pytest.raises(StoreError, match=r"\.lineage/lineage\.db"):
+        lineage.trace("out/part-00000:1")
+    with pytest.raises(ValueError, match="sideways"):
+        lineage.trace("out/part-00000:1", direction="sideways")  # type: ignore[arg-type]
+
+
+def test_trace_answers_as_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path}/lineage.db"
+    with lineage.LineageApi("totals", store=url) as api:
+        api.register("read", "orders.csv", kind="source")
+        api.register("total", "total per customer", kind="sink")
+        api.link("read", "total")
+        with api.task("total", partition=0):
+            api.capture("f1", "read#0#6", "total#0#1")
+            api.capture("f2", "read#0#7", "total#0#1")
+    answer = lineage.trace("total#0#1", store=url)
+    assert isinstance(answer, Answer)
+    (group,) = answer.groups
+    assert [item.address for item in group.items] == ["read#0#6", "read#0#7"]
+    monkeypatch.setenv("LINEAGE_STORE", url)
+    (forward,) = lineage.trace("read#0#6", direction="forward", limit=0).groups
+    assert (forward.count, forward.items) == (1, ())
