@@ -1,0 +1,155 @@
+"""Calls of NumPy as handlers see them: arguments with arrays of a workflow among them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lineage_arrays.errors import UntracedError
+from lineage_arrays.workflow import AnyArray, Input, Operand
+
+
+@dataclass(frozen=True)
+class Result:
+    """One array of a call's result, and what it was made from."""
+
+    value: AnyArray
+    inputs: Sequence[Input] = ()
+
+
+@dataclass(frozen=True)
+class Results:
+    """Several arrays of a call's result. ``container`` makes of them what the function returns."""
+
+    parts: Sequence[Result]
+    container: Callable[[Any], Any] = tuple
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a NumPy function."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return name_of(self.function)
+
+    def run(self) -> Any:
+        """What NumPy itself computes."""
+        return self.function(*plain(self.args), **plain(self.kwargs))
+
+    def argument(self, at: int, name: str, default: Any = None) -> Any:
+        """An argument that may be given by place or by name."""
+        return self.args[at] if at < len(self.args) else self.kwargs.get(name, default)
+
+    def check_places(self) -> None:
+        """Refuse ``out`` and ``where`` that are given by their place among the arguments, where handlers don't look.
+
+        Raises:
+            UntracedError: they are.
+        """
+        for name in ("out", "where"):
+            at = _places(self.function).get(name, len(self.args))
+            if at < len(self.args) and self.args[at] not in _NOT_GIVEN:
+                raise self.refuse(f"{name}= is not traced", "assign the result: x[...] = ...")
+
+    def refuse(self, detail: str, way_out: str) -> UntracedError:
+        return UntracedError(f"{self.name}: {detail}", way_out)
+
+
+class _NotGiven:
+    """What ``out`` and ``where`` are where they are not given: compared by identity, arrays are arrays."""
+
+    def __contains__(self, value: Any) -> bool:
+        return value is None or value is True or value is np._NoValue
+
+
+_NOT_GIVEN = _NotGiven()
+
+
+@functools.cache
+def _places(function: Callable[..., Any]) -> dict[str, int]:
+    """Where the parameters of a function stand; none where it does not say."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    placed = itertools.takewhile(lambda one: one.kind <= one.POSITIONAL_OR_KEYWORD, parameters)
+    return {one.name: at for at, one in enumerate(placed)}
+
+
+Handler = Callable[[Call], Result | Results]
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """As people write it: ``sum``, ``linalg.norm``."""
+    if isinstance(function, np.ufunc):
+        return function.__name__
+    module = str(getattr(function, "__module__", "") or "")
+    inner = module.removeprefix("numpy").removeprefix(".")
+    name = getattr(function, "__name__", str(function))
+    return f"{inner}.{name}" if inner and not inner.startswith("_") else name
+
+
+def operands(argument: Any) -> Iterator[Operand]:
+    """The arrays of a workflow in an argument, lists and dictionaries looked through."""
+    if isinstance(argument, Operand):
+        yield argument
+    elif isinstance(argument, list | tuple):
+        for part in argument:
+            yield from operands(part)
+    elif isinstance(argument, Mapping):
+        for part in argument.values():
+            yield from operands(part)
+
+
+def replaced(argument: Any, replace: Callable[[Any], Any]) -> Any:
+    """An argument with each leaf replaced; lists, tuples and dictionaries are made anew."""
+    if isinstance(argument, list):
+        return [replaced(part, replace) for part in argument]
+    if type(argument) is tuple:
+        return tuple(replaced(part, replace) for part in argument)
+    if isinstance(argument, Mapping):
+        return {key: replaced(part, replace) for key, part in argument.items()}
+    return replace(argument)
+
+
+def plain(argument: Any) -> Any:
+    """An argument as NumPy itself takes it."""
+    return replaced(argument, lambda leaf: leaf.value if isinstance(leaf, Operand) else leaf)
+
+
+def frozen(argument: Any) -> Any:
+    """A constant argument that nobody changes later: what is asked for later still means what it meant."""
+    return replaced(argument, lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf)
+
+
+def no_operands(call: Call, *arguments: Any) -> None:
+    """Refuse arrays of a workflow where a mapping would have to follow their values.
+
+    Raises:
+        UntracedError: there are some.
+    """
+    if any(True for _ in operands(list(arguments))):
+        raise call.refuse(
+            "an argument beside the arrays is traced",
+            "give it as a plain value (np.asarray(x), int(x)); its own lineage ends there",
+        )
+
+
+def axes_of(call: Call, axis: Any, ndim: int) -> tuple[int, ...]:
+    """An ``axis`` argument as axes from 0 up; None: all of them."""
+    no_operands(call, axis)
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, tuple | list) else (axis,)
+    return tuple(int(one) % ndim if ndim else 0 for one in given)

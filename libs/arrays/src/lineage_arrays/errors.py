@@ -1,0 +1,33 @@
+"""Errors of lineage over arrays.
+
+LineageError
+└── ArrayLineageError          the base
+    ├── UntracedError          a call whose lineage is not known; ``way_out`` says what to do instead
+    ├── CellError              cells that the array does not have
+    └── ModeError              an operator lacks what the mode asks of it, or told something that can't be
+"""
+
+from __future__ import annotations
+
+from lineage_core.errors import LineageError
+
+
+class ArrayLineageError(LineageError):
+    """Base of the errors of lineage over arrays."""
+
+
+class UntracedError(ArrayLineageError, TypeError):
+    """A call whose lineage is not known. ``way_out``: what to do instead."""
+
+    def __init__(self, detail: str, way_out: str) -> None:
+        super().__init__(f"{detail}: {way_out}")
+        self.detail = detail
+        self.way_out = way_out
+
+
+class CellError(ArrayLineageError, IndexError):
+    """Cells that the array does not have."""
+
+
+class ModeError(ArrayLineageError):
+    """An operator does not support a mode, or reported region pairs that can't be."""

@@ -1,0 +1,220 @@
+"""Functions whose values say which cell goes where: sorts, masks, places, groups of equal cells.
+
+The witness is the cell that was chosen, the influence all that took part. Who chose is computed again, from the operand
+as it was, when a trace asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lineage_arrays.calls import Call, Handler, Result, Results, frozen, no_operands
+from lineage_arrays.cells import Shape
+from lineage_arrays.functions.reductions import only_operand
+from lineage_arrays.mappings import (
+    AllToAll,
+    Choice,
+    Gather,
+    Inverse,
+    Mapping,
+    SamePositions,
+    Span,
+    along_axis,
+    cell_by_cell,
+)
+from lineage_arrays.workflow import AnyArray, Input, Operand
+
+
+def gather_by_choice(source: Shape, target: Shape, index: Callable[[], AnyArray]) -> Choice:
+    """The cells that an index of positions plus one chose, among all."""
+    return Choice(Gather(source, target, index), AllToAll(source, target))
+
+
+def sorting(call: Call) -> Result | Results:
+    """``sort`` and ``argsort``: the cell that came to this place on the axis (of equal ones in their order)."""
+    operand = only_operand(call, call.argument(0, "a"))
+    if call.argument(3, "order") is not None:
+        raise call.refuse("order= is not traced", "np.lexsort over the fields says the same")
+    axis = call.argument(1, "axis", -1)
+    no_operands(call, axis)
+    values = operand.value
+    if values.dtype.names is not None:
+        raise call.refuse("structured cells", "np.argsort of one field, then x[order]")
+    value = np.asarray(call.run())
+    # The permutation itself is the result of argsort: equal cells stand as NumPy put them.
+    order = value if call.function is np.argsort else None
+    if axis is None:
+        flat = (values.size,)
+
+        def flat_index() -> AnyArray:
+            chosen = np.argsort(values, axis=None, kind="stable") if order is None else order
+            return chosen + 1
+
+        return Result(value, [Input(operand, gather_by_choice(values.shape, flat, flat_index))])
+    at = int(axis) % values.ndim
+
+    def index() -> AnyArray:
+        chosen = np.argsort(values, axis=at, kind="stable") if order is None else order
+        positions = np.arange(1, values.size + 1).reshape(values.shape)
+        return np.take_along_axis(positions, chosen, at)
+
+    lane = along_axis(values.shape, value.shape, {at: Span.all(values.shape[at])})
+    return Result(value, [Input(operand, Choice(Gather(values.shape, value.shape, index), lane))])
+
+
+def places(call: Call) -> Result | Results:
+    """``nonzero``, ``flatnonzero`` and ``argwhere``: the cell whose place it is."""
+    operand = only_operand(call, call.argument(0, "a"))
+    result = call.run()
+    values = operand.value
+
+    def index() -> AnyArray:
+        return np.flatnonzero(values) + 1
+
+    if call.function is np.argwhere:
+        value = np.asarray(result)
+        wide = gather_by_choice(
+            values.shape, value.shape, lambda: np.repeat(index()[:, None], value.shape[1], axis=1)
+        )
+        return Result(value, [Input(operand, wide)])
+    parts = result if isinstance(result, tuple) else (result,)
+    made = [
+        Result(part, [Input(operand, gather_by_choice(values.shape, part.shape, index))])
+        for part in parts
+    ]
+    return Results(made) if isinstance(result, tuple) else made[0]
+
+
+def distinct(call: Call) -> Result | Results:
+    """``unique`` of all cells, without further results: all cells that have the value."""
+    operand = only_operand(call, call.argument(0, "ar" if "ar" in call.kwargs else "x"))
+    wider = {"return_index", "return_inverse", "return_counts", "axis"} & {
+        name for name, given in call.kwargs.items() if given not in (False, None)
+    }
+    if wider or len(call.args) > 1:
+        raise call.refuse(
+            "further results, or an axis", "np.unique(x) alone; counts are np.bincount's"
+        )
+    value = np.asarray(call.run())
+    values = operand.value
+
+    def index() -> AnyArray:
+        again, inverse = np.unique(values, return_inverse=True)
+        if again.shape != value.shape:
+            raise AssertionError("unique gives other values than before")
+        return inverse.reshape(values.shape) + 1
+
+    # Each input cell goes to one output cell: the other way round.
+    groups = Inverse(Gather(value.shape, values.shape, index))
+    return Result(value, [Input(operand, Choice(groups, AllToAll(values.shape, value.shape)))])
+
+
+def counting(call: Call) -> Result | Results:
+    """``bincount``: all cells that have the number, and their weights."""
+    operand, weights = call.argument(0, "x"), call.argument(1, "weights")
+    value = np.asarray(call.run())
+    numbers = operand.value if isinstance(operand, Operand) else np.array(operand)
+    inputs = []
+    for one, chooses in ((operand, True), (weights, False)):
+        if isinstance(one, Operand):
+            groups: Mapping = Inverse(
+                Gather(value.shape, one.value.shape, lambda: np.asarray(numbers, np.int64) + 1)
+            )
+            if chooses:
+                groups = Choice(groups, AllToAll(one.value.shape, value.shape))
+            inputs.append(Input(one, groups))
+        else:
+            no_operands(call, one)
+    return Result(value, inputs)
+
+
+def taking(call: Call) -> Result | Results:
+    """``take`` and ``take_along_axis``: the cell that the index names, and the index's own."""
+    along = call.function is np.take_along_axis
+    array = call.argument(0, "arr" if along else "a")
+    indices = call.argument(1, "indices")
+    axis = call.argument(2, "axis", -1 if along else None)
+    if call.kwargs.get("out") is not None or call.kwargs.get("mode", "raise") != "raise":
+        raise call.refuse("out= and mode= are not traced", "index: x[indices]")
+    if not along and len(call.args) > 3:
+        raise call.refuse("out= and mode= are not traced", "index: x[indices]")
+    no_operands(call, axis)
+    value = np.asarray(call.run())
+    numbers = indices.value if isinstance(indices, Operand) else frozen(indices)
+    inputs = []
+    if isinstance(array, Operand):
+        shape, size = array.value.shape, array.value.size
+
+        def index() -> AnyArray:
+            positions = np.arange(1, size + 1).reshape(shape)
+            function = np.take_along_axis if along else np.take
+            return np.asarray(function(positions, numbers, axis))
+
+        inputs.append(Input(array, Gather(shape, value.shape, index)))
+    else:
+        no_operands(call, array)
+    if isinstance(indices, Operand):
+        inputs.append(Input(indices, _of_indices(call, indices, axis, along, value.shape)))
+    else:
+        no_operands(call, indices)
+    return Result(value, inputs)
+
+
+def _of_indices(
+    call: Call, indices: Operand, axis: int | None, along: bool, target: Shape
+) -> Mapping:
+    shape = indices.value.shape
+    if along:
+        if axis is None:
+            return SamePositions(shape, target)
+        return cell_by_cell(shape, target)
+    if axis is None:
+        return SamePositions(shape, target)
+    array = call.argument(0, "a")
+    ndim = np.ndim(array.value if isinstance(array, Operand) else array)
+    at = int(axis) % ndim
+
+    def index() -> AnyArray:
+        positions = np.arange(1, indices.value.size + 1).reshape(shape)
+        behind = len(target) - at - len(shape)
+        return np.broadcast_to(positions.reshape(shape + (1,) * behind), target)
+
+    return Gather(shape, target, index)
+
+
+def extracting(call: Call) -> Result | Results:
+    """``extract`` and ``compress`` without an axis: the cell of the array, and the one of the mask that chose it."""
+    condition, array = call.args[:2]
+    if len(call.args) > 2 or any(value is not None for value in call.kwargs.values()):
+        raise call.refuse("an axis, or out=", "x[:, mask] on the axis")
+    value = np.asarray(call.run())
+    mask = condition.value if isinstance(condition, Operand) else np.array(condition)
+
+    def index() -> AnyArray:
+        return np.flatnonzero(mask) + 1
+
+    inputs = []
+    if isinstance(array, Operand):
+        inputs.append(Input(array, Gather(array.value.shape, value.shape, index)))
+    if isinstance(condition, Operand):
+        inputs.append(Input(condition, gather_by_choice(mask.shape, value.shape, index)))
+    return Result(value, inputs)
+
+
+TABLE: dict[Callable[..., Any], Handler] = {
+    np.sort: sorting,
+    np.argsort: sorting,
+    np.nonzero: places,
+    np.flatnonzero: places,
+    np.argwhere: places,
+    np.unique: distinct,
+    np.unique_values: distinct,
+    np.bincount: counting,
+    np.take: taking,
+    np.take_along_axis: taking,
+    np.extract: extracting,
+    np.compress: extracting,
+}

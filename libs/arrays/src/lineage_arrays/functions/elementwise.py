@@ -1,0 +1,119 @@
+"""Functions whose result has a cell for each cell of their operands, as broadcasting lays them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lineage_arrays.calls import Call, Handler, Result, Results, no_operands
+from lineage_arrays.mappings import AllToAll, Gather, cell_by_cell
+from lineage_arrays.workflow import AnyArray, Input, Operand
+
+
+def by_cell(count: int, names: tuple[str, ...], superset: str = "") -> Handler:
+    """A function of at most ``count`` arrays in front; the rest is constant."""
+
+    def handler(call: Call) -> Result | Results:
+        if call.kwargs.get("out") is not None or call.kwargs.get("where", True) is not True:
+            raise call.refuse("out= and where= are not traced", "assign the result: out[...] = ...")
+        arrays = [*call.args[:count], *(call.kwargs[name] for name in names if name in call.kwargs)]
+        rest = {key: value for key, value in call.kwargs.items() if key not in names}
+        no_operands(call, call.args[count:], rest)
+        value = np.asarray(call.run())
+        return Result(
+            value,
+            [
+                Input(one, cell_by_cell(one.value.shape, value.shape), superset)
+                for one in arrays
+                if isinstance(one, Operand)
+            ],
+        )
+
+    return handler
+
+
+def where(call: Call) -> Result | Results:
+    """``where`` of three arguments: each cell from the condition's and from the one that it chose.
+
+    Of one argument it is ``nonzero``.
+    """
+    if call.kwargs or len(call.args) != 3:
+        raise call.refuse("one argument", "np.nonzero(condition) says the same and is traced")
+    condition, left, right = call.args
+    value = np.asarray(call.run())
+    inputs = []
+    if isinstance(condition, Operand):
+        inputs.append(Input(condition, cell_by_cell(condition.value.shape, value.shape)))
+    # Values are never written to, and a constant condition may be, by the program.
+    taken = condition.value if isinstance(condition, Operand) else np.array(condition)
+    for side, chosen in ((left, True), (right, False)):
+        if isinstance(side, Operand):
+            inputs.append(Input(side, _where_chosen(side, taken, value.shape, chosen)))
+    return Result(value, inputs)
+
+
+def _where_chosen(side: Operand, taken: AnyArray, shape: tuple[int, ...], chosen: bool) -> Gather:
+    source = side.value.shape
+
+    def index() -> AnyArray:
+        positions = np.arange(1, side_size + 1).reshape(source)
+        here = np.broadcast_to(taken.astype(np.bool_) == chosen, shape)
+        return np.where(here, np.broadcast_to(positions, shape), 0)
+
+    side_size = side.value.size
+    return Gather(source, shape, index)
+
+
+def lookup(first: str, superset: str = "") -> Handler:
+    """A function that looks each cell of one array up among all of others: ``isin``, ``interp``, ``digitize``."""
+
+    def handler(call: Call) -> Result | Results:
+        values = call.argument(0, first)
+        others = [*call.args[1:], *(value for key, value in call.kwargs.items() if key != first)]
+        value = np.asarray(call.run())
+        inputs = []
+        if isinstance(values, Operand):
+            inputs.append(Input(values, cell_by_cell(values.value.shape, value.shape)))
+        for one in others:
+            if isinstance(one, Operand):
+                inputs.append(Input(one, AllToAll(one.value.shape, value.shape), superset))
+            else:
+                no_operands(call, one)
+        return Result(value, inputs)
+
+    return handler
+
+
+def in_sorted(call: Call) -> Result | Results:
+    """``searchsorted``: each value, among all cells of the sorted array."""
+    array, values = call.argument(0, "a"), call.argument(1, "v")
+    no_operands(call, call.args[2:], call.kwargs.get("side"), call.kwargs.get("sorter"))
+    value = np.asarray(call.run())
+    inputs = []
+    if isinstance(array, Operand):
+        inputs.append(Input(array, AllToAll(array.value.shape, value.shape), AMONG_ALL))
+    if isinstance(values, Operand):
+        inputs.append(Input(values, cell_by_cell(values.value.shape, value.shape)))
+    return Result(value, inputs)
+
+
+AMONG_ALL = "all cells that a value is looked up among"
+
+TABLE: dict[Callable[..., Any], Handler] = {
+    **{
+        function: by_cell(1, ("a", "x", "val", "z", "p", "m"))
+        for function in (
+            np.real, np.imag, np.angle, np.round, np.around, np.fix, np.nan_to_num, np.isposinf, np.isneginf, np.isreal,
+            np.iscomplex, np.sinc, np.i0, np.astype,
+        )
+    },
+    np.clip: by_cell(3, ("a", "a_min", "a_max", "min", "max")),
+    np.isclose: by_cell(2, ("a", "b")),
+    np.where: where,
+    np.isin: lookup("element", AMONG_ALL),
+    np.interp: lookup("x", AMONG_ALL),
+    np.digitize: lookup("x", AMONG_ALL),
+    np.searchsorted: in_sorted,
+}  # fmt: skip

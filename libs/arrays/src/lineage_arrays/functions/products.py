@@ -1,0 +1,298 @@
+"""Products: of vectors, matrices and tensors, outer products, convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lineage_arrays.calls import Call, Handler, Result, Results, no_operands
+from lineage_arrays.cells import Shape
+from lineage_arrays.functions.rearranging import positions_of
+from lineage_arrays.mappings import AllToAll, Boxes, Chain, Gather, Mapping, SamePositions, Span
+from lineage_arrays.workflow import AnyArray, Input, Operand
+
+
+def labelled(source: Shape, labels: Sequence[Any], target: Shape, output: Sequence[Any]) -> Boxes:
+    """A mapping where axes have labels: an input axis moves with the output axis of its label, or counts as a whole.
+
+    An axis of one cell that is broadcast counts as a whole, too. A label that the output lacks stands once in an input.
+    """
+    spans = []
+    for label, length in zip(labels, source, strict=True):
+        if label not in output or (length == 1 and target[output.index(label)] != 1):
+            spans.append(Span.all(length))
+        else:
+            spans.append(Span.point(output.index(label)))
+    return Boxes(source, target, tuple(spans))
+
+
+def _labelled(
+    labels: Sequence[Any], target: Shape, output: Sequence[Any], operand: Operand
+) -> Mapping:
+    return labelled(operand.value.shape, labels, target, output)
+
+
+def _inputs(call: Call, pairs: Sequence[tuple[Any, Callable[[Operand], Mapping]]]) -> list[Input]:
+    inputs = []
+    for one, mapping in pairs:
+        if isinstance(one, Operand):
+            inputs.append(Input(one, mapping(one)))
+        else:
+            no_operands(call, one)
+    return inputs
+
+
+def signature(call: Call, core: str, arrays: Sequence[Any], value: AnyArray) -> Result:
+    """A product whose last axes are named by a signature like ``ik,kj->ij``, over axes before them that broadcast."""
+    words, output = core.split("->")
+    loop = value.ndim - len(output)
+    target = [*range(loop), *output]
+    pairs = []
+    for word, one in zip(words.split(","), arrays, strict=True):
+        before = np.ndim(one.value if isinstance(one, Operand) else one) - len(word)
+        labels = [*range(loop - before, loop), *word]
+        pairs.append(
+            (
+                one,
+                partial(_labelled, labels, value.shape, target),
+            )
+        )
+    return Result(value, _inputs(call, pairs))
+
+
+def matmul_core(left: int, right: int) -> str:
+    """The signature of a product of matrices, for operands of so many axes."""
+    return f"{'ik' if left > 1 else 'k'},{'kj' if right > 1 else 'k'}->{'i' if left > 1 else ''}{'j' if right > 1 else ''}"
+
+
+def dot(call: Call) -> Result | Results:
+    """``dot`` and ``inner``: of all vectors of one operand with all of the other."""
+    if call.kwargs.get("out") is not None or len(call.args) > 2:
+        raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
+    left, right = call.argument(0, "a"), call.argument(1, "b")
+    value = np.asarray(call.run())
+    dims = [np.ndim(one.value if isinstance(one, Operand) else one) for one in (left, right)]
+    if 0 in dims:
+        words = [[f"a{n}" for n in range(dims[0])], [f"b{n}" for n in range(dims[1])]]
+    else:
+        words = [[f"a{n}" for n in range(dims[0])], [f"b{n}" for n in range(dims[1])]]
+        words[0][-1] = "k"
+        words[1][-1 if call.function is np.inner or dims[1] == 1 else -2] = "k"
+    output = [label for label in (*words[0], *words[1]) if label != "k"]
+    return Result(
+        value,
+        _inputs(
+            call,
+            [
+                (one, partial(_labelled, word, value.shape, output))
+                for one, word in zip((left, right), words, strict=True)
+            ],
+        ),
+    )
+
+
+def matrix_product(core: str) -> Handler:
+    """``linalg.matmul``, ``linalg.vecdot``."""
+
+    def handler(call: Call) -> Result | Results:
+        if set(call.kwargs) - {"axis"} or call.kwargs.get("axis", -1) != -1:
+            raise call.refuse("axis= is not traced", "np.moveaxis the operands first")
+        left, right = call.args
+        value = np.asarray(call.run())
+        dims = [np.ndim(one.value if isinstance(one, Operand) else one) for one in (left, right)]
+        return signature(call, core or matmul_core(*dims), (left, right), value)
+
+    return handler
+
+
+def outer(call: Call) -> Result | Results:
+    """``outer``: of all cells of one operand with all of the other."""
+    if call.kwargs.get("out") is not None or len(call.args) > 2:
+        raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
+    value = np.asarray(call.run())
+
+    def along(axis: int) -> Callable[[Operand], Mapping]:
+        def mapping(operand: Operand) -> Mapping:
+            flat = (operand.value.size,)
+            return Chain(
+                SamePositions(operand.value.shape, flat),
+                Boxes(flat, value.shape, (Span.point(axis),)),
+            )
+
+        return mapping
+
+    names = ("a", "b") if call.function is np.outer else ("x1", "x2")
+    return Result(
+        value,
+        _inputs(call, [(call.argument(at, name), along(at)) for at, name in enumerate(names)]),
+    )
+
+
+def vdot(call: Call) -> Result | Results:
+    """``vdot``: one number of all cells."""
+    value = np.asarray(call.run())
+    return Result(
+        value,
+        _inputs(
+            call, [(one, lambda it: AllToAll(it.value.shape, value.shape)) for one in call.args]
+        ),
+    )
+
+
+def kronecker(call: Call) -> Result | Results:
+    """``kron``: each cell from one of either side."""
+    value = np.asarray(call.run())
+    left, right = call.argument(0, "a"), call.argument(1, "b")
+    shapes = [np.shape(one.value if isinstance(one, Operand) else one) for one in (left, right)]
+
+    def of(side: int) -> Callable[[Operand], Mapping]:
+        def mapping(operand: Operand) -> Mapping:
+            other = np.ones(shapes[1 - side], np.int64)
+
+            def index() -> AnyArray:
+                mine = positions_of(operand.value)
+                return np.kron(mine, other) if side == 0 else np.kron(other, mine)
+
+            return Gather(operand.value.shape, value.shape, index)
+
+        return mapping
+
+    return Result(value, _inputs(call, [(left, of(0)), (right, of(1))]))
+
+
+def tensordot(call: Call) -> Result | Results:
+    """``tensordot``: the axes that are summed over count as a whole."""
+    left, right = call.argument(0, "a"), call.argument(1, "b")
+    axes = call.argument(2, "axes", 2)
+    no_operands(call, axes)
+    value = np.asarray(call.run())
+    dims = [np.ndim(one.value if isinstance(one, Operand) else one) for one in (left, right)]
+    if isinstance(axes, int | np.integer):
+        summed = (list(range(dims[0] - int(axes), dims[0])), list(range(int(axes))))
+    else:
+        summed = tuple(  # type: ignore[assignment]  # two of them
+            [int(one) % dims[side] for one in np.atleast_1d(axes[side])] for side in (0, 1)
+        )
+    words = [
+        [None if at in summed[side] else (side, at) for at in range(dims[side])] for side in (0, 1)
+    ]
+    output = [label for word in words for label in word if label is not None]
+    return Result(
+        value,
+        _inputs(
+            call,
+            [
+                (one, partial(_labelled, word, value.shape, output))
+                for one, word in zip((left, right), words, strict=True)
+            ],
+        ),
+    )
+
+
+def einsum(call: Call) -> Result | Results:
+    """``einsum``, with the subscripts as a text."""
+    if call.kwargs.get("out") is not None or not isinstance(call.args[0], str):
+        raise call.refuse(
+            "subscripts as lists, or out=", "give the subscripts as a text: 'ij,jk->ik'"
+        )
+    text, arrays = call.args[0].replace(" ", ""), call.args[1:]
+    if "." in text:
+        raise call.refuse("an ellipsis", "name every axis by a letter")
+    words, arrow, output = text.partition("->")
+    if not arrow:
+        letters = words.replace(",", "")
+        output = "".join(sorted(one for one in set(letters) if letters.count(one) == 1))
+    value = np.asarray(call.run())
+    inputs = []
+    for word, one in zip(words.split(","), arrays, strict=True):
+        if not isinstance(one, Operand):
+            no_operands(call, one)
+            continue
+        summed = [label for label in word if label not in output]
+        superset = (
+            "a diagonal that is summed over counts as the whole of its axes"
+            if len(set(summed)) < len(summed)
+            else ""
+        )
+        inputs.append(Input(one, labelled(one.value.shape, word, value.shape, output), superset))
+    return Result(value, inputs)
+
+
+def convolution(call: Call) -> Result | Results:
+    """``convolve``, as its definition over the longer operand has it; ``correlate`` with the second one reversed."""
+    correlates = call.function is np.correlate
+    left, right = (call.argument(0, "a"), call.argument(1, "v"))
+    mode = call.argument(2, "mode", "valid" if correlates else "full")
+    value = np.asarray(call.run())
+    sizes = [np.size(one.value if isinstance(one, Operand) else one) for one in (left, right)]
+    # The full result begins where the operands touch; the others leave out as much on the left as NumPy does.
+    shorter = min(sizes)
+    skipped = {"full": 0, "same": (shorter - 1) // 2, "valid": shorter - 1}.get(mode)
+    if skipped is None:
+        raise call.refuse(f"mode {mode!r}", "give it as 'full', 'same' or 'valid'")
+    if correlates:
+        return _correlated(call, (left, right), sizes, mode, value)
+    return Result(
+        value,
+        _inputs(
+            call,
+            [
+                (one, partial(_window, value.shape, other, skipped))
+                for one, other in ((left, sizes[1]), (right, sizes[0]))
+            ],
+        ),
+    )
+
+
+def _window(target: Shape, other: int, skipped: int, operand: Operand) -> Boxes:
+    """Of a full convolution's cell ``o``: the cells ``o - (other - 1)`` to ``o``."""
+    span = Span(skipped - other + 1, skipped, 0, 1, 1)
+    return Boxes((operand.value.size,), target, (span,))
+
+
+def _correlated(
+    call: Call, sides: tuple[Any, Any], sizes: Sequence[int], mode: str, value: AnyArray
+) -> Result:
+    first, second = sizes
+    shorter = min(sizes)
+    if mode == "full":
+        skipped = 0
+    elif mode == "valid":
+        skipped = shorter - 1
+    elif first >= second:
+        skipped = (second - 1) // 2
+    else:
+        raise call.refuse(
+            "mode 'same' with the shorter operand in front", "give the mode 'full' and cut it"
+        )
+    reverse = Boxes((second,), (second,), (Span.point(0, -1, second - 1),))
+    return Result(
+        value,
+        _inputs(
+            call,
+            [
+                (sides[0], lambda it: _window(value.shape, second, skipped, it)),
+                (sides[1], lambda it: Chain(reverse, _window(value.shape, first, skipped, it))),
+            ],
+        ),
+    )
+
+
+TABLE: dict[Callable[..., Any], Handler] = {
+    np.dot: dot,
+    np.inner: dot,
+    np.vdot: vdot,
+    np.outer: outer,
+    np.linalg.outer: outer,
+    np.kron: kronecker,
+    np.tensordot: tensordot,
+    np.linalg.tensordot: tensordot,
+    np.einsum: einsum,
+    np.convolve: convolution,
+    np.correlate: convolution,
+    np.linalg.matmul: matrix_product(""),
+    np.linalg.vecdot: matrix_product("k,k->"),
+}

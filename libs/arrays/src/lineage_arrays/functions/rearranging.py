@@ -1,0 +1,248 @@
+"""Functions that move cells and look at none of them.
+
+Run once more over positions in the place of values they say which cell went where. They do so when a trace asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lineage_arrays.calls import (
+    Call,
+    Handler,
+    Result,
+    Results,
+    frozen,
+    no_operands,
+    operands,
+    replaced,
+)
+from lineage_arrays.cells import Shape
+from lineage_arrays.mappings import Gather
+from lineage_arrays.workflow import AnyArray, Input, Operand
+
+
+def positions_of(value: AnyArray) -> AnyArray:
+    """Positions plus one in the place of values, laid out in memory as these are."""
+    return Layout.of(value).positions()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Shape of an array, and its axes from the widest stride to the narrowest: not its values."""
+
+    shape: Shape
+    axes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, value: AnyArray) -> Layout:
+        return cls(
+            value.shape,
+            tuple(sorted(range(value.ndim), key=lambda axis: -abs(value.strides[axis]))),
+        )
+
+    def positions(self) -> AnyArray:
+        """Positions plus one."""
+        laid = np.empty([self.shape[axis] for axis in self.axes], np.int64)
+        index = laid.transpose(np.argsort(self.axes)) if self.axes else laid
+        index[...] = np.arange(1, index.size + 1).reshape(self.shape)
+        return index
+
+
+def gathered(
+    call: Call, values: Sequence[Any], rerun: Callable[[list[Any]], Any], result: Any
+) -> Result | Results:
+    """The outcome of a call that only moves cells.
+
+    Args:
+        call: the call.
+        values: its array arguments, flat; constants among them.
+        rerun: the call over others in their place.
+        result: what the call gave.
+    """
+    no_operands(call, [one for one in values if not isinstance(one, Operand)])
+    several = isinstance(result, list | tuple)
+    results = list(result) if several else [result]
+
+    layouts = [
+        Layout.of(one.value if isinstance(one, Operand) else np.asarray(one)) for one in values
+    ]
+    same = [id(one) for one in values]
+
+    def index(part: int, at: int) -> AnyArray:
+        mine = [
+            layout.positions() if which == same[at] else np.zeros(layout.shape, np.int64)
+            for layout, which in zip(layouts, same, strict=True)
+        ]
+        again = rerun(mine)
+        return np.asarray(again[part] if several else again)
+
+    places = _places(values)
+    parts = [
+        Result(
+            np.asarray(value),
+            [
+                Input(
+                    operand,
+                    Gather(
+                        operand.value.shape,
+                        np.shape(value),
+                        lambda part=part, at=at: index(part, at),  # type: ignore[misc]  # bound as it is now
+                    ),
+                )
+                for at, operand in places
+            ],
+        )
+        for part, value in enumerate(results)
+    ]
+    return Results(parts, type(result)) if several else parts[0]
+
+
+def _places(values: Sequence[Any]) -> list[tuple[int, Operand]]:
+    """Each operand once: one that is given twice is marked at both of its places."""
+    seen: dict[int, tuple[int, Operand]] = {}
+    for at, one in enumerate(values):
+        if isinstance(one, Operand):
+            seen.setdefault(id(one), (at, one))
+    return list(seen.values())
+
+
+_CONVERTING = ("dtype", "casting", "subok", "copy")
+"""Arguments that are about values: positions keep their type."""
+
+
+def _rerun(call: Call, rest: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[Any], Any]:
+    rest, kwargs = frozen(rest), frozen(kwargs)
+    return lambda first: call.function(first, *rest, **kwargs)
+
+
+def moving(name: str) -> Handler:
+    """A function of one array, its first argument; ``name``: of the parameter."""
+
+    def handler(call: Call) -> Result | Results:
+        given = call.argument(0, name)
+        rest = call.args[1:]
+        others = {key: value for key, value in call.kwargs.items() if key != name}
+        no_operands(call, rest, others)
+        _check_order(call, given, others, rest)
+        if others.pop("out", None) is not None:
+            raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
+        kept = {key: value for key, value in others.items() if key not in _CONVERTING}
+        again = _rerun(call, rest, kept)
+        if not isinstance(given, Operand):
+            values = list(given)
+            return gathered(call, values, again, call.run())
+        return gathered(call, [given], lambda mine: again(mine[0]), call.run())
+
+    return handler
+
+
+def _check_order(call: Call, given: Any, kwargs: dict[str, Any], rest: tuple[Any, ...]) -> None:
+    order = kwargs.get("order") or next((one for one in rest if one in ("A", "K")), None)
+    if order in ("A", "K") and not all(one.value.flags.forc for one in operands(given)):
+        raise call.refuse(
+            f"order={order!r} follows the memory of a view", "give order='C' or order='F'"
+        )
+
+
+def several(call: Call) -> Result | Results:
+    """A function all of whose positional arguments are arrays: ``atleast_1d``, ``broadcast_arrays``."""
+    kwargs = frozen(dict(call.kwargs))
+    no_operands(call, kwargs)
+    kept = {key: value for key, value in kwargs.items() if key not in _CONVERTING}
+    return gathered(call, call.args, lambda mine: call.function(*mine, **kept), call.run())
+
+
+def two_arrays(names: tuple[str, str], at: int) -> Handler:
+    """A function of two arrays, the first and the ``at``-th argument: ``append``, ``insert``."""
+
+    def handler(call: Call) -> Result | Results:
+        first, second = call.argument(0, names[0]), call.argument(at, names[1])
+        args, kwargs = list(call.args), dict(call.kwargs)
+        marks = (object(), object())
+        for place, (name, mark) in zip((0, at), zip(names, marks, strict=True), strict=True):
+            if place < len(args):
+                args[place] = mark
+            else:
+                kwargs[name] = mark
+        no_operands(call, args, kwargs)
+        if not isinstance(second, Operand) and any(True for _ in operands(second)):
+            raise call.refuse("a list of traced arrays", "np.stack it first")
+        kept_args, kept = frozen(args), frozen(kwargs)
+
+        def again(mine: list[Any]) -> Any:
+            def fill(leaf: Any) -> Any:
+                return mine[0] if leaf is marks[0] else mine[1] if leaf is marks[1] else leaf
+
+            return call.function(*replaced(kept_args, fill), **replaced(kept, fill))
+
+        return gathered(call, [first, second], again, call.run())
+
+    return handler
+
+
+def padding(call: Call) -> Result | Results:
+    """``pad``, in the modes that copy cells."""
+    mode = call.argument(2, "mode", "constant")
+    copying = mode in ("edge", "wrap", "reflect", "symmetric", "constant")
+    if not copying or call.kwargs.get("reflect_type", "even") != "even":
+        raise call.refuse(
+            f"mode {mode!r} computes what it fills in",
+            "pad by mode 'edge', 'wrap', 'reflect', 'symmetric' or 'constant'",
+        )
+    given, width = call.argument(0, "array"), frozen(call.argument(1, "pad_width"))
+    if not isinstance(given, Operand):
+        raise call.refuse("no traced array is padded", "give the array as the first argument")
+    no_operands(call, width, call.kwargs.get("constant_values"))
+    return gathered(call, [given], lambda mine: np.pad(mine[0], width, mode=mode), call.run())
+
+
+def blocks(call: Call) -> Result | Results:
+    """``block``: nested lists of arrays."""
+    nested = call.argument(0, "arrays")
+    values: list[Any] = []
+
+    def note(leaf: Any) -> int:
+        values.append(leaf)
+        return len(values) - 1
+
+    places = replaced(nested, note)
+    return gathered(
+        call,
+        values,
+        lambda mine: np.block(replaced(places, lambda at: mine[at])),
+        call.run(),
+    )
+
+
+TABLE: dict[Callable[..., Any], Handler] = {
+    **{
+        function: moving(name)
+        for name, functions in {
+            "a": (
+                np.reshape, np.ravel, np.swapaxes, np.moveaxis, np.rollaxis, np.transpose, np.squeeze, np.expand_dims,
+                np.repeat, np.roll, np.diagonal, np.resize, np.copy, np.permute_dims,
+            ),
+            "A": (np.tile,),
+            "x": (np.matrix_transpose, np.linalg.matrix_transpose, np.linalg.diagonal, np.unstack, np.fft.fftshift, np.fft.ifftshift),
+            "m": (np.flip, np.flipud, np.fliplr, np.rot90, np.tril, np.triu),
+            "v": (np.diag, np.diagflat),
+            "array": (np.broadcast_to,),
+            "ary": (np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit),
+            "arr": (np.delete,),
+            "arrays": (np.concatenate, np.stack),
+            "tup": (np.vstack, np.hstack, np.dstack, np.column_stack),
+        }.items()
+        for function in functions
+    },
+    np.concat: moving("arrays"),
+    **dict.fromkeys((np.atleast_1d, np.atleast_2d, np.atleast_3d, np.broadcast_arrays, np.meshgrid), several),
+    np.append: two_arrays(("arr", "values"), 1),
+    np.insert: two_arrays(("arr", "values"), 2),
+    np.pad: padding,
+    np.block: blocks,
+}  # fmt: skip

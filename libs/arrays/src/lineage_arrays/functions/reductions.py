@@ -1,0 +1,260 @@
+"""Functions that combine the cells along axes: sums, means, orders, extremes, running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lineage_arrays.calls import Call, Handler, Result, Results, axes_of, no_operands
+from lineage_arrays.cells import Shape
+from lineage_arrays.functions.rearranging import positions_of
+from lineage_arrays.mappings import (
+    Boxes,
+    Chain,
+    Choice,
+    Gather,
+    Mapping,
+    SamePositions,
+    Span,
+    along_axis,
+    over_axes,
+)
+from lineage_arrays.workflow import AnyArray, Input, Operand
+
+
+def only_operand(call: Call, given: Any) -> Operand:
+    """The one array of a call that may be traced.
+
+    Raises:
+        UntracedError: it is not.
+    """
+    if not isinstance(given, Operand):
+        raise call.refuse("the array itself is not traced", "trace it: flow.source(name, array)")
+    return given
+
+
+def _refuse_parts(call: Call) -> None:
+    if call.kwargs.get("out") is not None:
+        raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
+    where = call.kwargs.get("where", True)
+    if where is not True and where is not np._NoValue:
+        raise call.refuse("where= is not traced", "np.where(...) first, or x[mask]")
+
+
+def reduction(at: int = 1) -> Handler:
+    """A function over ``axis``, its ``at``-th argument, with ``keepdims``."""
+
+    def handler(call: Call) -> Result | Results:
+        _refuse_parts(call)
+        operand = only_operand(call, call.argument(0, "a" if "a" in call.kwargs else "x"))
+        no_operands(
+            call, call.args[1:], {k: v for k, v in call.kwargs.items() if k not in ("a", "x")}
+        )
+        value = np.asarray(call.run())
+        return Result(value, [Input(operand, lanes(call, operand, value.shape, at))])
+
+    return handler
+
+
+def lanes(call: Call, operand: Operand, target: Shape, at: int) -> Boxes:
+    """The cells along the axes of a call, for each cell of its result."""
+    source = operand.value.shape
+    axes = axes_of(call, call.argument(at, "axis"), len(source))
+    kept = len(target) == len(source) and bool(axes)
+    return over_axes(source, axes, target, keepdims=kept)
+
+
+def quantiles(call: Call) -> Result | Results:
+    """``quantile`` and its like: the quantiles asked for come first among the axes of the result."""
+    _refuse_parts(call)
+    if call.kwargs.get("weights") is not None:
+        raise call.refuse("weights= is not traced", "without weights it is")
+    operand = only_operand(call, call.argument(0, "a"))
+    asked = call.argument(1, "q")
+    no_operands(call, asked)
+    value = np.asarray(call.run())
+    before = np.ndim(asked)
+    inner = lanes(call, operand, value.shape[before:], 2)
+    spans = tuple(
+        span if span.axis is None else Span.point(span.axis + before) for span in inner.spans
+    )
+    return Result(value, [Input(operand, Boxes(operand.value.shape, value.shape, spans))])
+
+
+def weighted(call: Call) -> Result | Results:
+    """``average``, with weights or without."""
+    if call.kwargs.get("returned") or len(call.args) > 3:
+        raise call.refuse("returned=True is not traced", "sum the weights by itself")
+    operand = only_operand(call, call.argument(0, "a"))
+    weights = call.argument(2, "weights")
+    value = np.asarray(call.run())
+    mapping = lanes(call, operand, value.shape, 1)
+    inputs = [Input(operand, mapping)]
+    if isinstance(weights, Operand):
+        if weights.value.shape != operand.value.shape:
+            raise call.refuse(
+                "weights of another shape", "np.broadcast_to them to the array's shape"
+            )
+        inputs.append(Input(weights, mapping))
+    else:
+        no_operands(call, weights)
+    return Result(value, inputs)
+
+
+def extreme(place: Callable[..., Any]) -> Handler:
+    """``max`` and its like: the first cell along the axes that has the value, of all those that were compared.
+
+    Args:
+        place: the function that says which one that is, such as ``argmax``.
+    """
+
+    def handler(call: Call) -> Result | Results:
+        _refuse_parts(call)
+        if call.argument(4, "initial", np._NoValue) is not np._NoValue:
+            raise call.refuse("initial= may win over every cell", "np.maximum(x.max(), initial)")
+        operand = only_operand(call, call.argument(0, "a"))
+        value = np.asarray(call.run())
+        compared = lanes(call, operand, value.shape, 1)
+        axes = axes_of(call, call.argument(1, "axis"), operand.value.ndim)
+        winner = _winner(operand.value, axes, place, value.shape)
+        return Result(value, [Input(operand, Choice(winner, compared))])
+
+    return handler
+
+
+def _winner(
+    values: AnyArray, axes: Sequence[int], place: Callable[..., Any], target: Shape
+) -> Gather:
+    def index() -> AnyArray:
+        behind = range(-len(axes), 0)
+
+        def laned(array: AnyArray) -> AnyArray:
+            moved = np.moveaxis(array, axes, behind)
+            return moved.reshape(*moved.shape[: moved.ndim - len(axes)], -1)
+
+        if not axes:
+            return np.arange(1, values.size + 1).reshape(target)
+        lane = laned(values)
+        at = np.expand_dims(place(lane, axis=-1), -1)
+        positions = laned(np.arange(1, values.size + 1).reshape(values.shape))
+        return np.take_along_axis(positions, at, -1).reshape(target)
+
+    return Gather(values.shape, target, index)
+
+
+def nan_place(place: Callable[..., Any]) -> Callable[..., Any]:
+    """As ``nanargmax``, but the first cell where all of them are NaN."""
+
+    def first(lane: AnyArray, axis: int) -> AnyArray:
+        nothing = np.isnan(lane).all(axis=axis, keepdims=True)
+        return np.asarray(place(np.where(nothing, 0, lane), axis=axis))
+
+    return first
+
+
+def running(flatten: bool = True) -> Handler:
+    """``cumsum`` and its like: every cell up to this one on the axis. ``flatten``: over all cells where no axis is given."""
+
+    def handler(call: Call) -> Result | Results:
+        _refuse_parts(call)
+        operand = only_operand(call, call.argument(0, "a" if flatten else "x"))
+        value = np.asarray(call.run())
+        source = operand.value.shape
+        axis = call.argument(1, "axis") if flatten else call.kwargs.get("axis")
+        no_operands(call, axis)
+        begins = 0 if not call.kwargs.get("include_initial") else -1
+        span = _up_to(begins)
+        if axis is None and flatten:
+            flat = (operand.value.size,)
+            inner = along_axis(flat, value.shape, {0: _moving(span, 0)})
+            return Result(value, [Input(operand, Chain(SamePositions(source, flat), inner))])
+        at = (0 if axis is None else int(axis)) % len(source)
+        return Result(
+            value, [Input(operand, along_axis(source, value.shape, {at: _moving(span, at)}))]
+        )
+
+    return handler
+
+
+def _up_to(offset: int) -> Span:
+    """0 to ``o + offset``."""
+    return Span(0, offset, 0, 0, 1)
+
+
+def _moving(span: Span, axis: int) -> Span:
+    return Span(span.low, span.high, axis, span.low_scale, span.high_scale)
+
+
+def differences(call: Call) -> Result | Results:
+    """``diff``: of each cell and those behind it."""
+    operand = only_operand(call, call.argument(0, "a"))
+    no_operands(call, call.args[1:], {k: v for k, v in call.kwargs.items() if k != "a"})
+    given = {"prepend", "append"} & set(call.kwargs)
+    if len(call.args) > 3 or any(call.kwargs[name] is not np._NoValue for name in given):
+        raise call.refuse("prepend= and append= are not traced", "np.concatenate them first")
+    order = int(call.argument(1, "n", 1))
+    axis = int(call.argument(2, "axis", -1)) % operand.value.ndim
+    value = np.asarray(call.run())
+    span = Span(0, order, axis, 1, 1)
+    superset = (
+        "of truth values only the ends are known to count"
+        if order > 1 and operand.value.dtype == np.bool_
+        else ""
+    )
+    return Result(
+        value,
+        [Input(operand, along_axis(operand.value.shape, value.shape, {axis: span}), superset)],
+    )
+
+
+def trace(call: Call) -> Result | Results:
+    """``trace``: the sum over a diagonal."""
+    operand = only_operand(call, call.argument(0, "a" if "a" in call.kwargs else "x"))
+    if call.kwargs.get("out") is not None:
+        raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
+    value = np.asarray(call.run())
+    in_linalg = call.function is np.linalg.trace
+    words = (
+        {"offset": call.kwargs.get("offset", 0), "axis1": -2, "axis2": -1}
+        if in_linalg
+        else {
+            name: call.argument(at, name, default)
+            for at, (name, default) in enumerate(
+                (("offset", 0), ("axis1", 0), ("axis2", 1)), start=1
+            )
+        }
+    )
+    no_operands(call, words)
+    diagonal = operand.value.diagonal(**words).shape
+    values = operand.value
+    first = Gather(values.shape, diagonal, lambda: positions_of(values).diagonal(**words))
+    mapping: Mapping = Chain(
+        first, over_axes(diagonal, (len(diagonal) - 1,), value.shape, keepdims=False)
+    )
+    return Result(value, [Input(operand, mapping)])
+
+
+TABLE: dict[Callable[..., Any], Handler] = {
+    **dict.fromkeys(
+        (
+            np.sum, np.prod, np.mean, np.std, np.var, np.any, np.all, np.ptp, np.median, np.count_nonzero, np.nansum,
+            np.nanprod, np.nanmean, np.nanstd, np.nanvar, np.nanmedian,
+        ),
+        reduction(),
+    ),
+    np.linalg.norm: reduction(2),
+    np.linalg.vector_norm: reduction(),
+    **dict.fromkeys((np.quantile, np.percentile, np.nanquantile, np.nanpercentile), quantiles),
+    np.average: weighted,
+    **dict.fromkeys((np.max, np.amax, np.argmax), extreme(np.argmax)),
+    **dict.fromkeys((np.min, np.amin, np.argmin), extreme(np.argmin)),
+    **dict.fromkeys((np.nanmax, np.nanargmax), extreme(nan_place(np.nanargmax))),
+    **dict.fromkeys((np.nanmin, np.nanargmin), extreme(nan_place(np.nanargmin))),
+    **dict.fromkeys((np.cumsum, np.cumprod, np.nancumsum, np.nancumprod), running()),
+    **dict.fromkeys((np.cumulative_sum, np.cumulative_prod), running(flatten=False)),
+    np.diff: differences,
+    np.trace: trace,
+    np.linalg.trace: trace,
+}  # fmt: skip

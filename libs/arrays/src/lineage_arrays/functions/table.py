@@ -1,0 +1,44 @@
+"""All functions of NumPy whose lineage is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lineage_arrays.calls import Handler
+from lineage_arrays.functions import (
+    choosing,
+    elementwise,
+    products,
+    rearranging,
+    reductions,
+    transforms,
+)
+
+HANDLERS: dict[Callable[..., Any], Handler] = {
+    **transforms.TABLE,
+    **elementwise.TABLE,
+    **rearranging.TABLE,
+    **reductions.TABLE,
+    **products.TABLE,
+    **choosing.TABLE,
+}
+
+WITHOUT_VALUES = frozenset(
+    {
+        np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type, np.can_cast, np.min_scalar_type,
+        np.common_type, np.may_share_memory, np.shares_memory, np.zeros_like, np.ones_like, np.empty_like, np.einsum_path,
+        np.diag_indices_from, np.tril_indices_from, np.triu_indices_from,
+    }
+)  # fmt: skip
+"""Functions that look at shapes and types alone: what they give has no lineage."""
+
+LEAKING = frozenset(
+    {
+        np.array_equal, np.array_equiv, np.allclose, np.array_repr, np.array_str, np.array2string, np.save, np.savez,
+        np.savez_compressed, np.savetxt, np.datetime_as_string,
+    }
+)  # fmt: skip
+"""Functions that take values out of the workflow: a truth value, a text, a file."""

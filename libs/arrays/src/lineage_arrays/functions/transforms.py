@@ -1,0 +1,83 @@
+"""Functions in which every cell counts for every other: transforms, decompositions, and what has no narrower mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lineage_arrays.calls import Call, Handler, Result, Results, no_operands, operands
+from lineage_arrays.functions.reductions import only_operand
+from lineage_arrays.mappings import AllToAll, Boxes, Span
+from lineage_arrays.workflow import Input
+
+NO_NARROWER = "no narrower mapping is known than all cells of each operand"
+
+
+def fourier(call: Call) -> Result | Results:
+    """``fft`` and its like over one axis: every cell of it that the length takes in."""
+    operand = only_operand(call, call.argument(0, "a"))
+    if call.kwargs.get("out") is not None:
+        raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
+    length, axis = call.argument(1, "n"), call.argument(2, "axis", -1)
+    no_operands(call, length, axis)
+    value = np.asarray(call.run())
+    source = operand.value.shape
+    at = int(axis) % len(source)
+    halved = call.function in (np.fft.irfft, np.fft.hfft)
+    taken = source[at]
+    if length is not None:
+        taken = min(taken, int(length) // 2 + 1 if halved else int(length))
+    spans = tuple(
+        Span(0, taken - 1) if other == at else Span.point(other) for other in range(len(source))
+    )
+    return Result(value, [Input(operand, Boxes(source, value.shape, spans))])
+
+
+def everything(superset: str) -> Handler:
+    """Every output cell from every cell of every operand."""
+
+    def handler(call: Call) -> Result | Results:
+        if call.kwargs.get("out") is not None:
+            raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
+        result = call.run()
+        several = isinstance(result, list | tuple)
+        distinct = {id(one): one for one in operands([*call.args, call.kwargs])}
+        parts = [
+            Result(
+                np.asarray(value),
+                [
+                    Input(one, AllToAll(one.value.shape, np.shape(value)), superset)
+                    for one in distinct.values()
+                ],
+            )
+            for value in (result if several else [result])
+        ]
+        container = getattr(type(result), "_make", type(result))
+        return Results(parts, container) if several else parts[0]
+
+    return handler
+
+
+TABLE: dict[Callable[..., Any], Handler] = {
+    **dict.fromkeys(
+        (np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.ihfft, np.fft.irfft, np.fft.hfft), fourier
+    ),
+    **dict.fromkeys(
+        (
+            np.linalg.inv, np.linalg.pinv, np.linalg.det, np.linalg.slogdet, np.linalg.solve, np.linalg.lstsq,
+            np.linalg.svd, np.linalg.svdvals, np.linalg.qr, np.linalg.eig, np.linalg.eigh, np.linalg.eigvals,
+            np.linalg.eigvalsh, np.linalg.cholesky, np.linalg.cond, np.linalg.matrix_rank, np.linalg.matrix_power,
+            np.linalg.multi_dot, np.linalg.tensorinv, np.linalg.tensorsolve, np.linalg.matrix_norm, np.linalg.cross,
+            np.fft.fft2, np.fft.ifft2, np.fft.fftn, np.fft.ifftn, np.fft.rfft2, np.fft.irfft2, np.fft.rfftn,
+            np.fft.irfftn, np.cov, np.corrcoef, np.polyfit, np.polyval, np.poly, np.roots, np.vander, np.cross,
+            np.gradient, np.unwrap, np.trapezoid, np.ediff1d, np.histogram, np.histogram2d, np.histogramdd,
+            np.histogram_bin_edges, np.union1d, np.intersect1d, np.setdiff1d, np.setxor1d, np.lexsort, np.partition,
+            np.argpartition, np.trim_zeros, np.choose, np.select, np.packbits, np.unpackbits, np.unravel_index,
+            np.ravel_multi_index, np.unique_all, np.unique_counts, np.unique_inverse, np.sort_complex, np.polyadd,
+            np.polysub, np.polymul, np.polydiv, np.polyder, np.polyint, np.real_if_close,
+        ),
+        everything(NO_NARROWER),
+    ),
+}  # fmt: skip

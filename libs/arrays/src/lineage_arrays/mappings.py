@@ -1,0 +1,339 @@
+"""Mappings: which cells of an operator's input belong to which cells of its output.
+
+Each relates one input and one output. ``backward`` gives the cells of the input that some cells of the output
+were made from, ``forward`` the cells of the output that some cells of the input went into; each is the inverse
+of the other. Most are a few numbers, whatever the size of the arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lineage_arrays.boxes import union_of_boxes
+from lineage_arrays.cells import I64, Cells, Mask, Shape
+
+NOTHING = 0
+"""In an index of positions plus one: the output cell was made from no cell of this input."""
+
+
+class Mapping(Protocol):
+    """Which cells of one input belong to which cells of the output."""
+
+    @property
+    def source(self) -> Shape:
+        """Shape of the input."""
+
+    @property
+    def target(self) -> Shape:
+        """Shape of the output."""
+
+    def backward(self, cells: Cells) -> Cells:
+        """Cells of the input that cells of the output were made from."""
+
+    def forward(self, cells: Cells) -> Cells:
+        """Cells of the output that cells of the input went into."""
+
+
+@dataclass(frozen=True)
+class AllToAll:
+    """Every output cell from every input cell."""
+
+    source: Shape
+    target: Shape
+
+    def backward(self, cells: Cells) -> Cells:
+        return Cells.whole(self.source) if cells else Cells.empty(self.source)
+
+    def forward(self, cells: Cells) -> Cells:
+        return Cells.whole(self.target) if cells else Cells.empty(self.target)
+
+
+@dataclass(frozen=True)
+class SamePositions:
+    """The n-th output cell from the n-th input cell: arrays of one size, as ``reshape`` gives them."""
+
+    source: Shape
+    target: Shape
+
+    def backward(self, cells: Cells) -> Cells:
+        return _reshaped(cells, self.source)
+
+    def forward(self, cells: Cells) -> Cells:
+        return _reshaped(cells, self.target)
+
+
+def _reshaped(cells: Cells, shape: Shape) -> Cells:
+    return Cells.whole(shape) if cells.is_whole else Cells.at(shape, cells.positions())
+
+
+@dataclass(frozen=True)
+class Span:
+    """Which coordinates of one input axis an output cell needs: ``low`` to ``high``, inclusive, cut to the axis.
+
+    With ``axis`` both ends move with the output cell's coordinate ``o`` on that axis:
+    ``low_scale * o + low`` to ``high_scale * o + high``.
+    """
+
+    low: int
+    high: int
+    axis: int | None = None
+    low_scale: int = 0
+    high_scale: int = 0
+
+    @classmethod
+    def point(cls, axis: int, scale: int = 1, offset: int = 0) -> Span:
+        """The one coordinate ``scale * o + offset``."""
+        return cls(offset, offset, axis, scale, scale)
+
+    @classmethod
+    def all(cls, length: int) -> Span:
+        return cls(0, length - 1)
+
+    def of(self, outputs: I64, length: int) -> tuple[I64, I64]:
+        """First and last coordinate for each output coordinate, on an axis of some length."""
+        low = outputs * self.low_scale + self.low
+        high = outputs * self.high_scale + self.high
+        return np.maximum(low, 0), np.minimum(high, length - 1)
+
+    def outputs(self, inputs: I64, length: int) -> tuple[I64, I64]:
+        """First and last output coordinate whose span holds each input coordinate, on an output axis of some length."""
+        first = np.zeros(len(inputs), np.int64)
+        last = np.full(len(inputs), length - 1, np.int64)
+        # low_scale * o <= inputs - low, and -high_scale * o <= high - inputs
+        for scale, room in (
+            (self.low_scale, inputs - self.low),
+            (-self.high_scale, self.high - inputs),
+        ):
+            if scale > 0:
+                last = np.minimum(last, room // scale)
+            elif scale < 0:
+                first = np.maximum(first, -(room // -scale))
+            else:
+                last = np.where(room >= 0, last, -1)
+        return first, last
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Each output cell from a box of input cells: a span for each axis of the input.
+
+    Spans of two axes may move with one output axis (a diagonal); an output axis that none moves with repeats.
+    """
+
+    source: Shape
+    target: Shape
+    spans: tuple[Span, ...]
+
+    def backward(self, cells: Cells) -> Cells:
+        if not cells:
+            return Cells.empty(self.source)
+        if cells.is_whole and self._axes_apart:
+            return self._of_all()
+        coordinates = cells.coordinates()
+        ends = [
+            span.of(
+                np.zeros(len(coordinates), np.int64)
+                if span.axis is None
+                else coordinates[:, span.axis],
+                length,
+            )
+            for span, length in zip(self.spans, self.source, strict=True)
+        ]
+        return _union(self.source, ends, len(coordinates))
+
+    def forward(self, cells: Cells) -> Cells:
+        coordinates = cells.coordinates()
+        count = len(coordinates)
+        if not count:
+            return Cells.empty(self.target)
+        ends = [
+            (np.zeros(count, np.int64), np.full(count, length - 1, np.int64))
+            for length in self.target
+        ]
+        needed: Mask = np.ones(count, np.bool_)
+        for at, span in enumerate(self.spans):
+            inputs = coordinates[:, at]
+            if span.axis is None:
+                needed &= (inputs >= span.low) & (inputs <= span.high)
+                continue
+            first, last = span.outputs(inputs, self.target[span.axis])
+            low, high = ends[span.axis]
+            ends[span.axis] = np.maximum(low, first), np.minimum(high, last)
+        chosen = [(low[needed], high[needed]) for low, high in ends]
+        return _union(self.target, chosen, int(needed.sum()))
+
+    @property
+    def _axes_apart(self) -> bool:
+        """Whether no two spans move with one axis: then what all output cells need is a product over the axes."""
+        moving = [span.axis for span in self.spans if span.axis is not None]
+        return len(set(moving)) == len(moving)
+
+    def _of_all(self) -> Cells:
+        """What the whole output needs, axis by axis: no matter how many cells that are."""
+        needed = [
+            _covered(span, length, 1 if span.axis is None else self.target[span.axis])
+            for span, length in zip(self.spans, self.source, strict=True)
+        ]
+        if all(bool(axis.all()) for axis in needed):
+            return Cells.whole(self.source)
+        mask = np.ones(self.source, np.bool_)
+        for at, axis in enumerate(needed):
+            mask &= axis.reshape((-1,) + (1,) * (len(self.source) - at - 1))
+        return Cells.masked(mask)
+
+
+def _covered(span: Span, length: int, outputs: int) -> Mask:
+    """Which coordinates of an axis any output coordinate needs."""
+    low, high = span.of(np.arange(outputs, dtype=np.int64), length)
+    return union_of_boxes((length,), low[:, None], high[:, None]).mask()
+
+
+def _union(shape: Shape, ends: Sequence[tuple[I64, I64]], count: int) -> Cells:
+    if not shape:
+        return Cells.whole(()) if count else Cells.empty(())
+    return union_of_boxes(
+        shape, np.stack([low for low, _ in ends], axis=1), np.stack([high for _, high in ends], 1)
+    )
+
+
+class Gather:
+    """Each output cell from at most one input cell, as an index says.
+
+    The index has the output's shape and holds positions of the input plus one, ``NOTHING`` for none. It is made
+    when it is first asked for: an operator that only moves cells is run once more over positions then.
+    """
+
+    def __init__(
+        self, source: Shape, target: Shape, index: Callable[[], npt.NDArray[np.int64]]
+    ) -> None:
+        self.source = source
+        self.target = target
+        self._make = index
+
+    @functools.cached_property
+    def index(self) -> I64:
+        """Positions plus one, flat, in the output's order."""
+        index = np.asarray(self._make(), np.int64)
+        if index.shape != self.target:
+            raise AssertionError(f"index of shape {index.shape}, output of {self.target}")
+        return index.reshape(-1)
+
+    def backward(self, cells: Cells) -> Cells:
+        if not cells:
+            return Cells.empty(self.source)
+        wanted = self.index if cells.is_whole else self.index[cells.positions()]
+        return Cells.at(self.source, wanted[wanted != NOTHING] - 1)
+
+    def forward(self, cells: Cells) -> Cells:
+        if not cells:
+            return Cells.empty(self.target)
+        wanted = np.zeros(cells.size + 1, np.bool_)
+        wanted[1:] = cells.mask().reshape(-1)
+        return Cells.masked(wanted[self.index].reshape(self.target))
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """A mapping with its ends exchanged: for operators that say where each input cell goes."""
+
+    of: Mapping
+
+    @property
+    def source(self) -> Shape:
+        return self.of.target
+
+    @property
+    def target(self) -> Shape:
+        return self.of.source
+
+    def backward(self, cells: Cells) -> Cells:
+        return self.of.forward(cells)
+
+    def forward(self, cells: Cells) -> Cells:
+        return self.of.backward(cells)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One mapping after another: ``first`` leads to what ``second`` begins with."""
+
+    first: Mapping
+    second: Mapping
+
+    @property
+    def source(self) -> Shape:
+        return self.first.source
+
+    @property
+    def target(self) -> Shape:
+        return self.second.target
+
+    def backward(self, cells: Cells) -> Cells:
+        return self.first.backward(self.second.backward(cells))
+
+    def forward(self, cells: Cells) -> Cells:
+        return self.second.forward(self.first.forward(cells))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An operator whose values choose the cells: a sort, a mask, the place of a maximum.
+
+    ``witness``: the cells that were chosen. ``influence``: all cells that took part in the choice.
+    """
+
+    witness: Mapping
+    influence: Mapping
+
+    @property
+    def source(self) -> Shape:
+        return self.witness.source
+
+    @property
+    def target(self) -> Shape:
+        return self.witness.target
+
+    def backward(self, cells: Cells) -> Cells:
+        return self.witness.backward(cells)
+
+    def forward(self, cells: Cells) -> Cells:
+        return self.witness.forward(cells)
+
+
+def cell_by_cell(source: Shape, target: Shape) -> Mapping:
+    """Each output cell from the one input cell that broadcasting lays there."""
+    if source == target:
+        return SamePositions(source, target)
+    before = len(target) - len(source)
+    return Boxes(
+        source,
+        target,
+        tuple(
+            Span(0, 0) if length == 1 else Span.point(before + at)
+            for at, length in enumerate(source)
+        ),
+    )
+
+
+def over_axes(source: Shape, axes: Sequence[int], target: Shape, keepdims: bool) -> Boxes:
+    """Each output cell from all cells along some axes (0 and up) of the input."""
+    spans, output = [], 0
+    for at, length in enumerate(source):
+        if at in axes:
+            spans.append(Span.all(length))
+            output += keepdims
+        else:
+            spans.append(Span.point(output))
+            output += 1
+    return Boxes(source, target, tuple(spans))
+
+
+def along_axis(source: Shape, target: Shape, span: dict[int, Span]) -> Boxes:
+    """Cell by cell, but with a span of its own on some axes."""
+    return Boxes(source, target, tuple(span.get(at, Span.point(at)) for at in range(len(source))))

@@ -1,0 +1,158 @@
+"""Backward and forward traces of cells through a workflow.
+
+Sets of cells travel from operator to operator; each operator is asked once, with all cells that reach it. An input
+of which all cells are there already is not asked for again, and a whole array goes through a mapping without its
+cells being looked at where the mapping itself says what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as ReadOnly
+from dataclasses import dataclass, field
+
+from lineage_arrays.cells import Cells
+from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.mappings import Choice, Mapping
+from lineage_arrays.workflow import Edge, Node, Workflow
+
+
+@dataclass(frozen=True)
+class CellTrace:
+    """Cells that a trace found.
+
+    ``exact``: these cells and no others; else ``superset_reasons`` says which operators may add some. ``complete``:
+    no other cells; else ``incomplete_reasons`` says where lineage ends. ``chosen_by``: operators whose values chose
+    among cells (a sort, a mask): the trace has the chosen cells, with ``choices=True`` all that took part.
+    """
+
+    cells: ReadOnly[str, Cells]
+    superset_reasons: tuple[str, ...] = ()
+    incomplete_reasons: tuple[str, ...] = ()
+    chosen_by: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        return not self.superset_reasons
+
+    @property
+    def complete(self) -> bool:
+        return not self.incomplete_reasons
+
+
+@dataclass
+class _Remarks:
+    superset: dict[str, None] = field(default_factory=dict)
+    incomplete: dict[str, None] = field(default_factory=dict)
+    chosen: dict[str, None] = field(default_factory=dict)
+
+    def crossing(self, node: Node, edge: Edge, choices: bool) -> Mapping:
+        """The mapping to follow from a node to one of its inputs; what is to be said of it is noted."""
+        where = f"{node.operator} at {node.call_site}"
+        if edge.superset:
+            self.superset[f"{where}: {edge.superset}"] = None
+        if isinstance(edge.mapping, Choice):
+            if choices:
+                return edge.mapping.influence
+            self.chosen[where] = None
+        return edge.mapping
+
+    def entering(self, node: Node, leaks: list[str]) -> None:
+        """Values without lineage took part in a node: they may be what had left before."""
+        if node.constants and node.after_leaks:
+            left = "; ".join(leaks[: node.after_leaks][-3:])
+            self.incomplete[
+                f"{node.operator} at {node.call_site} takes values without lineage; before, values left by {left}"
+            ] = None
+
+    def trace(self, cells: dict[str, Cells]) -> CellTrace:
+        return CellTrace(cells, tuple(self.superset), tuple(self.incomplete), tuple(self.chosen))
+
+
+def backward(flow: Workflow, start: Node, cells: Cells, *, choices: bool = False) -> CellTrace:
+    """Trace cells of an array back to the named arrays of its workflow.
+
+    Args:
+        flow: the workflow.
+        start: the array's node.
+        cells: of this array.
+        choices: follow all cells that took part in a choice, not the chosen ones alone.
+
+    Returns:
+        The cells of each named array that ``start`` was made from.
+    """
+    reached = {start.number: cells}
+    found: dict[str, Cells] = {}
+    remarks = _Remarks()
+    while reached:
+        # The highest number first: whatever was made from it has been looked at.
+        node = flow.nodes[max(reached)]
+        wanted = reached.pop(node.number)
+        if node.name:
+            found[node.name] = found[node.name] | wanted if node.name in found else wanted
+        if wanted:
+            remarks.entering(node, flow.leaks)
+        for edge in node.inputs:
+            # Even where nothing is left to add, the edge may make the answer a superset.
+            mapping = remarks.crossing(node, edge, choices) if wanted else edge.mapping
+            known = reached.get(edge.node.number)
+            if known is None:
+                reached[edge.node.number] = mapping.backward(wanted)
+            elif not known.is_whole:
+                reached[edge.node.number] = known | mapping.backward(wanted)
+    return remarks.trace(found)
+
+
+def forward(
+    flow: Workflow, start: Node, cells: Cells, target: Node, *, choices: bool = False
+) -> CellTrace:
+    """Trace cells of an array forward to another array of its workflow.
+
+    Args:
+        flow: the workflow.
+        start: the array's node.
+        cells: of this array.
+        target: the node of the array to trace to.
+        choices: as in :func:`backward`.
+
+    Returns:
+        The cells of the target, under its operator's name.
+
+    Raises:
+        ArrayLineageError: the target was not made from the array.
+    """
+    between = _between(flow, start, target)
+    if target.number not in between:
+        raise ArrayLineageError(
+            f"{target.operator} at {target.call_site} was not made from {start.name or start.operator}"
+        )
+    reached = {start.number: cells}
+    remarks = _Remarks()
+    for number in sorted(between - {start.number}):
+        node = flow.nodes[number]
+        came = Cells.empty(node.shape)
+        for edge in node.inputs:
+            if reached.get(edge.node.number):
+                mapping = remarks.crossing(node, edge, choices)
+                if not came.is_whole:
+                    came = came | mapping.forward(reached[edge.node.number])
+        reached[number] = came
+    if flow.leaks:
+        remarks.incomplete[
+            f"values left the workflow by {'; '.join(flow.leaks[-3:])}: where they went is not known"
+        ] = None
+    return remarks.trace({target.name or target.operator: reached[target.number]})
+
+
+def _between(flow: Workflow, start: Node, target: Node) -> set[int]:
+    """Numbers of the nodes on any way from one node to another; without the way there is not even the start."""
+    after = {start.number}
+    for node in flow.nodes[start.number + 1 : target.number + 1]:
+        if any(edge.node.number in after for edge in node.inputs):
+            after.add(node.number)
+    if target.number not in after:
+        return set()
+    before = {target.number}
+    for number in range(target.number, start.number, -1):
+        if number in before:
+            before.update(edge.node.number for edge in flow.nodes[number].inputs)
+    return after & before

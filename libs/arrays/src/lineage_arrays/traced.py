@@ -1,0 +1,437 @@
+"""Arrays that ordinary NumPy code computes with, and whose lineage it thereby records."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from lineage_arrays import sharing
+from lineage_arrays.calls import Call, Result, Results, name_of, operands, plain
+from lineage_arrays.errors import ArrayLineageError, UntracedError
+from lineage_arrays.functions.table import HANDLERS, LEAKING, WITHOUT_VALUES
+from lineage_arrays.functions.universal import universal
+from lineage_arrays.indexing import read, written
+from lineage_arrays.mappings import cell_by_cell
+from lineage_arrays.workflow import AnyArray, Input, Operand, Workflow, call_site
+
+LEAVES = "np.asarray(x) leaves the workflow; name what comes back by flow.source(name, array)"
+
+
+class TracedArray(Operand, NDArrayOperatorsMixin):
+    """An array of a workflow. It takes part in NumPy's functions, operators and indexing as any array does.
+
+    Its values are never written to: ``x[i] = ...`` and ``x += ...`` give it new ones, with lineage of their own.
+    Values that leave as plain numbers (``float(x)``, ``np.asarray(x)``, ``if x:``) are noted.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, flow: Workflow, value: AnyArray, made_by: str, inputs: list[Input], **how: Any
+    ) -> None:
+        """Made by :meth:`lineage_arrays.recording.Recording.source`, and by what is computed from there."""
+        if type(value) is not np.ndarray or value.dtype.hasobject:
+            raise UntracedError(
+                f"{type(value).__name__} of {value.dtype}",
+                "plain arrays whose cells are values are traced: masked.filled() and its mask apart, no objects",
+            )
+        value = value.view()
+        value.flags.writeable = False
+        super().__init__(flow, flow.add(made_by, value, inputs, **how), value)
+        sharing.join(self)
+
+    # What NumPy asks of an array.
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
+    ) -> Any:
+        flow = flow_of(args, kwargs)
+        if func in WITHOUT_VALUES:
+            return func(*plain(args), **plain(kwargs))
+        if func in LEAKING:
+            flow.leak(name_of(func))
+            return func(*plain(args), **plain(kwargs))
+        if func is np.copyto:
+            return self._copied_to(*args, **kwargs)
+        handler = HANDLERS.get(func)
+        if handler is None:
+            raise UntracedError(f"the lineage of numpy.{name_of(func)} is not known", LEAVES)
+        call = Call(func, args, kwargs)
+        call.check_places()
+        return wrapped(flow, call, handler(call))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+        flow = flow_of(args, kwargs)
+        out = kwargs.pop("out", None)
+        call = Call(ufunc, args, kwargs)
+        if method == "at":
+            raise call.refuse("at() writes in place", "np.bincount, or x[indices] = ...")
+        if out is None:
+            return wrapped(flow, call, universal(ufunc, method, args, kwargs))
+        if method != "__call__" or len(out) != 1 or not isinstance(out[0], TracedArray):
+            raise call.refuse(
+                "out= of a plain array", "assign the result to a traced array: out[...] = ..."
+            )
+        target = out[0]
+        fresh = np.empty_like(target.value)
+        # Casts as NumPy casts into the array itself, and refuses what NumPy refuses.
+        ufunc(*plain(args), out=fresh, **plain(kwargs))
+        outcome = universal(ufunc, method, args, kwargs)
+        if isinstance(outcome, Results):
+            raise call.refuse("several results into out=", "assign them one by one")
+        check_followed(call, outcome.inputs)
+        shape = target.value.shape
+        inputs = [
+            Input(one.operand, cell_by_cell(one.operand.value.shape, shape), one.superset)
+            if outcome.value.shape != shape
+            else one
+            for one in outcome.inputs
+        ]
+        target.become(fresh, inputs, ufunc.__name__, _has_constants(call))
+        return target
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        self.flow.leak("np.asarray")
+        if copy or (dtype is not None and dtype != self.value.dtype):
+            return np.array(self.value, dtype)
+        sharing.expose(self.value, f"np.asarray at {call_site()}")
+        return self.value
+
+    # Writes.
+
+    def become(
+        self, new: AnyArray, inputs: list[Input], operator_name: str, constants: bool
+    ) -> None:
+        """Take new values, and let every array over the same memory see them."""
+        sharing.check_hidden(self)
+        old = self.value
+        peers = list(sharing.others(self))
+        before = [_standing(one) for one in peers]
+        value, seen = sharing.rewritten(self, new, peers)
+        self._take(value, inputs, operator_name, constants)
+        for peer, standing, view in zip(peers, before, seen, strict=True):
+            through = sharing.seen_through(standing, _standing(self), old)
+            assert isinstance(peer, TracedArray)
+            peer._take(view, through, "seen through", constants=False)
+
+    def _take(
+        self, value: AnyArray, inputs: list[Input], operator_name: str, constants: bool
+    ) -> None:
+        node = self.flow.add(operator_name, value, inputs, constants=constants)
+        sharing.leave(self)
+        value.flags.writeable = False
+        self.value, self.node = value, node
+        sharing.join(self)
+
+    def __setitem__(self, index: Any, new: Any) -> None:
+        standing = _standing(self)
+        fresh = self.value.copy(order="K")
+        fresh[plain(index)] = plain(new)
+        inputs = written(standing, index, new)
+        call = Call(operator.setitem, (index, new), {})
+        check_followed(call, inputs)
+        self.become(fresh, inputs, "setitem", _has_constants(call))
+
+    def _copied_to(
+        self, target: Any, source: Any, casting: str = "same_kind", where: Any = True
+    ) -> None:
+        if not isinstance(target, TracedArray) or where is not True:
+            raise UntracedError("copyto into a plain array, or where=", "assign: x[mask] = ...")
+        target[...] = source
+
+    def fill(self, value: Any) -> None:
+        """As ``ndarray.fill``."""
+        self[...] = value
+
+    def sort(self, axis: int = -1, kind: Any = None) -> None:
+        """As ``ndarray.sort``: in place."""
+        self[...] = np.sort(self, axis=axis, kind=kind)
+
+    # Reading.
+
+    def __getitem__(self, index: Any) -> TracedArray:
+        value = np.asarray(self.value[plain(index)])
+        call = Call(operator.getitem, (index,), {})
+        inputs = read(self, index, value)
+        check_followed(call, inputs)
+        return wrapped_one(self.flow, "getitem", call, Result(value, inputs))
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __iter__(self) -> Iterator[TracedArray]:
+        return (self[at] for at in range(len(self)))
+
+    def __contains__(self, item: Any) -> bool:
+        self.flow.leak("in")
+        return plain(item) in self.value
+
+    def __bool__(self) -> bool:
+        self.flow.leak("bool")
+        return bool(self.value)
+
+    def __float__(self) -> float:
+        self.flow.leak("float")
+        return float(self.value)
+
+    def __int__(self) -> int:
+        self.flow.leak("int")
+        return int(self.value)
+
+    def __complex__(self) -> complex:
+        self.flow.leak("complex")
+        return complex(self.value)
+
+    def __index__(self) -> int:
+        self.flow.leak("index")
+        return operator.index(self.value[()])
+
+    def __format__(self, specification: str) -> str:
+        self.flow.leak("format")
+        return format(self.value[()] if not self.shape else self.value, specification)
+
+    def __str__(self) -> str:
+        self.flow.leak("str")
+        return str(self.value)
+
+    def __repr__(self) -> str:
+        return f"<traced array {self.node.name or self.node.operator} {self.dtype} {self.shape}>"
+
+    def __copy__(self) -> TracedArray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> TracedArray:
+        return self.copy()
+
+    def __reduce__(self) -> Any:
+        raise UntracedError("a traced array can't be pickled", LEAVES)
+
+    def item(self, *index: Any) -> Any:
+        """As ``ndarray.item``: the value leaves the workflow."""
+        self.flow.leak("item")
+        return self.value.item(*index)
+
+    def tolist(self) -> Any:
+        """As ``ndarray.tolist``: the values leave the workflow."""
+        self.flow.leak("tolist")
+        return self.value.tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """As ``ndarray.tobytes``: the values leave the workflow."""
+        self.flow.leak("tobytes")
+        return self.value.tobytes(order)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.value.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.value.ndim
+
+    @property
+    def size(self) -> int:
+        return self.value.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.value.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        return self.value.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.value.strides
+
+    @property
+    def T(self) -> TracedArray:
+        return self.transpose()
+
+    @property
+    def mT(self) -> TracedArray:
+        return _call(np.matrix_transpose, self)
+
+    @property
+    def real(self) -> TracedArray:
+        return _call(np.real, self)
+
+    @property
+    def imag(self) -> TracedArray:
+        return _call(np.imag, self)
+
+    def reshape(self, *shape: Any, order: Any = "C") -> TracedArray:
+        """As ``ndarray.reshape``."""
+        return _call(np.reshape, self, shape[0] if len(shape) == 1 else shape, order=order)
+
+    def transpose(self, *axes: Any) -> TracedArray:
+        """As ``ndarray.transpose``."""
+        if not axes or axes == (None,):
+            return _call(np.transpose, self)
+        return _call(np.transpose, self, axes[0] if len(axes) == 1 else axes)
+
+    def flatten(self, order: Any = "C") -> TracedArray:
+        """As ``ndarray.flatten``: always a copy."""
+        return _call(np.ravel, self.copy(), order)
+
+    def copy(self, order: Any = "C") -> TracedArray:
+        """As ``ndarray.copy``."""
+        return _call(np.copy, self, order=order)
+
+    def astype(
+        self,
+        dtype: Any,
+        order: Any = "K",
+        casting: Any = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> TracedArray:
+        """As ``ndarray.astype``."""
+        value = self.value.astype(dtype, order=order, casting=casting, copy=copy)
+        inputs = [Input(self, cell_by_cell(self.shape, value.shape))]
+        call = Call(np.astype, (self,), {})
+        return wrapped_one(self.flow, "astype", call, Result(value, inputs))
+
+    def conj(self) -> TracedArray:
+        """As ``ndarray.conj``."""
+        return _call(np.conjugate, self)
+
+    conjugate = conj
+
+    def round(self, decimals: int = 0) -> TracedArray:
+        """As ``ndarray.round``."""
+        return _call(np.round, self, decimals)
+
+    def dot(self, other: Any) -> TracedArray:
+        """As ``ndarray.dot``."""
+        return _call(np.dot, self, other)
+
+    def nonzero(self) -> tuple[TracedArray, ...]:
+        """As ``ndarray.nonzero``."""
+        made: Any = np.nonzero(self)
+        parts: list[TracedArray] = list(made)
+        return tuple(parts)
+
+    def __getattr__(self, name: str) -> Any:
+        function = METHODS.get(name)
+        if function is None:
+            if name in _NDARRAY:
+                raise UntracedAttribute(name)
+            raise AttributeError(name)
+        return lambda *args, **kwargs: _call(function, self, *args, **kwargs)
+
+
+class UntracedAttribute(UntracedError, AttributeError):
+    """An attribute of arrays that traced ones don't have."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the lineage of ndarray.{name} is not known", LEAVES)
+
+
+_NDARRAY = frozenset(name for name in dir(np.ndarray) if not name.startswith("_"))
+
+METHODS: dict[str, Callable[..., Any]] = {
+    name: getattr(np, name)
+    for name in (
+        "all", "any", "argmax", "argmin", "argpartition", "argsort", "clip", "cumprod", "cumsum",
+        "diagonal", "max", "mean", "min", "prod", "ravel", "repeat", "searchsorted", "squeeze", "std", "sum",
+        "swapaxes", "take", "trace", "var",
+    )
+}  # fmt: skip
+"""Methods of arrays that NumPy has as functions with the same arguments."""
+
+
+def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> TracedArray:
+    """What a function of NumPy, which asks the array itself, gives for it."""
+    made: TracedArray = function(*args, **kwargs)
+    return made
+
+
+def _standing(operand: Operand) -> Operand:
+    """The array as it is now, whatever is written to it later."""
+    return Operand(operand.flow, operand.node, operand.value)
+
+
+def flow_of(args: Any, kwargs: Any) -> Workflow:
+    """The one workflow of all traced arguments.
+
+    Raises:
+        ArrayLineageError: they are of two.
+    """
+    flows = {id(one.flow): one.flow for one in operands([*args, kwargs])}
+    if len(flows) != 1:
+        raise ArrayLineageError(
+            "arrays of several workflows in one call: record them in one workflow"
+        )
+    return next(iter(flows.values()))
+
+
+def wrapped(flow: Workflow, call: Call, outcome: Result | Results) -> Any:
+    """What a call returns: its results as arrays of the workflow."""
+    parts = [outcome] if isinstance(outcome, Result) else outcome.parts
+    check_followed(call, [one for part in parts for one in part.inputs])
+    if isinstance(outcome, Result):
+        return wrapped_one(flow, call.name, call, outcome)
+    return outcome.container([wrapped_one(flow, call.name, call, part) for part in outcome.parts])
+
+
+def check_followed(call: Call, inputs: Sequence[Input]) -> None:
+    """Refuse a call of which a traced argument has no part in what is recorded, as one hidden in a list.
+
+    Raises:
+        UntracedError: there is one.
+    """
+    followed = {id(one.operand) for one in inputs}
+    if any(id(one) not in followed for one in operands([*call.args, call.kwargs])):
+        raise call.refuse(
+            "traced numbers in a list, or an argument whose lineage is not followed",
+            "np.stack the list; np.asarray(x), int(x) of another argument ends its lineage there",
+        )
+
+
+def wrapped_one(flow: Workflow, name: str, call: Call, result: Result) -> TracedArray:
+    value = result.value
+    if any(sharing.owner(value) is sharing.owner(one) for one in _constant_arrays(call)):
+        # The program may write to what it gave.
+        value = value.copy()
+    return TracedArray(flow, value, name, list(result.inputs), constants=_has_constants(call))
+
+
+def _leaves(argument: Any) -> Iterator[Any]:
+    if isinstance(argument, list | tuple):
+        for part in argument:
+            yield from _leaves(part)
+    elif isinstance(argument, slice):
+        yield from (argument.start, argument.stop, argument.step)
+    else:
+        yield argument
+
+
+def _constant_arrays(call: Call) -> Iterator[AnyArray]:
+    for leaf in _leaves((*call.args, *call.kwargs.values())):
+        if isinstance(leaf, np.ndarray):
+            yield leaf
+
+
+_ABOUT_SHAPE = frozenset(
+    {"axis", "axes", "keepdims", "dtype", "ddof", "order", "kind", "casting", "out", "where"}
+)
+
+
+def _has_constants(call: Call) -> bool:
+    """Whether numbers without lineage took part in a call."""
+    given = (*call.args, *(one for key, one in call.kwargs.items() if key not in _ABOUT_SHAPE))
+    return any(
+        isinstance(leaf, int | float | complex | np.generic | np.ndarray)
+        and not isinstance(leaf, bool)
+        for leaf in _leaves(given)
+    )

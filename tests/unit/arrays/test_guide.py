@@ -1,0 +1,30 @@
+"""The program in docs/guide/arrays.md runs, and gives what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.unit
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs/guide/arrays.md"
+
+
+def test_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("image.npy", np.random.default_rng(3).random((50, 60)))
+    (program,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(program, names)
+    trace = names["trace"]
+    assert (trace.exact, trace.complete) == (True, True)
+    pixels = trace.cells["image.npy"].coordinates()
+    assert {tuple(one) for one in pixels.tolist()} == {
+        (row, column) for row in range(50) for column in (39, 40, 41)
+    }
+    lit = names["recording"].forward("image.npy", names["light"], np.s_[12, 40])
+    assert lit.cells["convolve"].positions().tolist() == [39, 40, 41]

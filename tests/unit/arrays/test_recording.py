@@ -1,0 +1,334 @@
+"""Ordinary NumPy code over traced arrays computes what it computes without, and its lineage is there."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lineage_arrays import (
+    ArrayLineageError,
+    CellError,
+    Cells,
+    Recording,
+    TracedArray,
+    UntracedError,
+)
+from lineage_core.contract.region import Region
+
+pytestmark = pytest.mark.unit
+
+IMAGE = np.arange(12.0).reshape(3, 4)
+
+
+@pytest.fixture
+def recording() -> Recording:
+    return Recording()
+
+
+@pytest.fixture
+def image(recording: Recording) -> TracedArray:
+    return recording.source("image", IMAGE)
+
+
+def made_of(recording: Recording, array: Any, where: Any = ...) -> Any:
+    trace = recording.back(array, where)
+    assert trace.complete
+    return trace.cells["image"].coordinates().tolist()
+
+
+def test_cells_are_named_as_numpy_names_them(recording: Recording, image: TracedArray) -> None:
+    smooth = (image[:, 1:] + image[:, :-1]) / 2
+    wanted = [[1, 2], [1, 3]]
+    mask = np.zeros((3, 3), np.bool_)
+    mask[1, 2] = True
+    for where in (
+        np.s_[1, 2],
+        np.s_[1:2, 2:],
+        mask,
+        Region.from_positions([5]),
+        Cells.at((3, 3), [5]),
+    ):
+        assert made_of(recording, smooth, where) == wanted
+    assert recording.back(smooth).cells["image"].is_whole
+    assert recording.back(smooth, np.s_[1:1]).cells["image"].count == 0
+    for wrong in (np.s_[3, 0], Region.from_positions([9]), Cells.at((3, 4), [0])):
+        with pytest.raises(CellError):
+            recording.back(smooth, wrong)
+
+
+def test_forward_ends_at_the_array_asked_for(recording: Recording, image: TracedArray) -> None:
+    other = recording.source("other", np.ones(4))
+    total = (image * other).sum(axis=1)
+    trace = recording.forward("image", total, np.s_[2, 1])
+    assert [cells.positions().tolist() for cells in trace.cells.values()] == [[2]]
+    with pytest.raises(ArrayLineageError, match="was not made from other"):
+        recording.forward("other", image + 1)
+    with pytest.raises(ArrayLineageError, match="no source"):
+        recording.forward("nobody", total)
+
+
+def writes_a_slice(x: Any) -> Any:
+    x[1, 1:3] = x[0, :2] * 10
+    return x
+
+
+def adds_to_a_slice(x: Any) -> Any:
+    x[1:] += x[:1]
+    return x
+
+
+def writes_through_a_view(x: Any) -> Any:
+    column = x.T[2]
+    column[:2] = x[0, 0] - 1
+    return x
+
+
+def is_seen_in_a_view(x: Any) -> Any:
+    view = x.reshape(4, 3)[::2]
+    x[0, 2] = x[2, 3] * 7
+    return view
+
+
+def writes_where_a_mask_says(x: Any) -> Any:
+    x[x > 5] = x[0, 1]
+    return x
+
+
+def writes_at_indices(x: Any) -> Any:
+    x[[0, 2], [1, 1]] = x[1, :2]
+    return x
+
+
+def negates_in_place(x: Any) -> Any:
+    row = x[1]
+    np.negative(row, out=row)
+    return x
+
+
+def sorts_in_place(x: Any) -> Any:
+    row = x[2, ::-1]
+    row.sort()
+    return x
+
+
+def fills(x: Any) -> Any:
+    x[0].fill(3)
+    return x
+
+
+def copies_to(x: Any) -> Any:
+    np.copyto(x[0], x[1])
+    return x
+
+
+def changes_a_copy(x: Any) -> Any:
+    y = x.copy()
+    y[0] = 0
+    return x - y
+
+
+WRITES = (
+    writes_a_slice, adds_to_a_slice, writes_through_a_view, is_seen_in_a_view, writes_where_a_mask_says,
+    writes_at_indices, negates_in_place, sorts_in_place, fills, copies_to, changes_a_copy,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("program", WRITES)
+def test_writes_are_seen_as_without_lineage(program: Callable[[Any], Any]) -> None:
+    """And a change of a cell changes none but the cells that it went into."""
+    recording = Recording()
+    image = recording.source("image", IMAGE)
+    result = program(image)
+    plain = program(IMAGE.copy())
+    assert np.array_equal(result.value, plain)
+    assert np.array_equal(recording.flow.nodes[0].shape, IMAGE.shape)
+    for cell in range(IMAGE.size):
+        changed = IMAGE.copy()
+        # Small: it changes what is computed, not what masks and sorts choose.
+        changed.reshape(-1)[cell] += 1e-3
+        after = program(changed)
+        (went,) = recording.forward("image", result, Cells.at(IMAGE.shape, [cell])).cells.values()
+        assert (after != plain)[~went.mask()].sum() == 0
+        if program not in (writes_where_a_mask_says, changes_a_copy):
+            assert (after != plain)[went.mask()].all()
+
+
+def test_what_the_program_does_to_its_own_arrays_changes_nothing(recording: Recording) -> None:
+    mine, index, other = IMAGE.copy(), np.array([0, 2]), np.ones((3, 4))
+    image = recording.source("image", mine)
+    both: Any = np.concatenate((image, other))
+    rows, same = image[index], TracedArray.__mul__(image, 1)
+    flat: Any = np.atleast_2d(other, image)
+    mine[:] = index[:] = other[:] = 1
+    other[:] = 5
+    assert np.array_equal(image.value, IMAGE)
+    assert made_of(recording, rows, np.s_[1, 0]) == [[2, 0]]
+    assert both.value[3, 0] == 1
+    assert flat[0].value[0, 0] == 1
+    assert np.array_equal(same.value, IMAGE)
+
+
+def test_values_that_leave_are_told_of(recording: Recording, image: TracedArray) -> None:
+    scaled = image * 2
+    assert recording.back(scaled).complete
+    top = float(image.max())
+    again = image / top
+    trace = recording.back(again)
+    assert not trace.complete
+    assert "float at test_recording.py:" in trace.incomplete_reasons[0]
+    assert recording.back(scaled).complete, "it was made before"
+    assert recording.back(image / image.max()).complete
+    assert not recording.forward("image", again).complete
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda x: bool(x[0, 0]), lambda x: int(x[0, 0]), lambda x: complex(x[0, 0]), lambda x: x.tolist(),
+        lambda x: x.item(1), lambda x: x.tobytes(), lambda x: 3 in x, lambda x: f"{x[0, 0]:.1f}", str, np.asarray,
+        lambda x: np.array_equal(x, x), lambda x: [10, 20][x.astype(int)[0, 1]], np.array2string,
+    ],
+)  # fmt: skip
+def test_every_way_out_is_noted(
+    recording: Recording, image: TracedArray, leave: Callable[[Any], Any]
+) -> None:
+    leave(image)
+    assert len(recording.flow.leaks) == 1
+    assert not recording.back(image + 1).complete
+
+
+def test_a_write_that_others_should_see_is_refused(
+    recording: Recording, image: TracedArray
+) -> None:
+    seen = np.asarray(image)
+    with pytest.raises(ValueError, match="read-only"):
+        seen[0] = 1
+    with pytest.raises(UntracedError, match=r"x\.copy"):
+        image[0] = 1
+    mine = image.copy()
+    mine[0] = 1
+    assert seen[0, 0] == 0
+    structured = recording.source("s", np.zeros(2, [("a", "f8"), ("b", "i4")]))
+    field = structured["a"]
+    with pytest.raises(UntracedError, match=r"x\.copy"):
+        field[0] = 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.apply_along_axis(sum, 0, x),
+        lambda x: np.sum(x, out=np.zeros(4), axis=0),
+        lambda x: np.sum(x, where=np.eye(3, 4, dtype=bool)),
+        lambda x: np.add(x, 1, out=np.zeros((3, 4))),
+        lambda x: np.add(x, 1, where=np.eye(3, 4, dtype=bool)),
+        lambda x: np.add.at(x, [0], 1),
+        lambda x: np.add.reduceat(x, [0, 1]),
+        lambda x: np.put(x, [0], 1),
+        lambda x: np.fill_diagonal(x, 1),
+        lambda x: np.pad(x, 1, mode="mean"),
+        lambda x: np.repeat(x, x[0].astype(int), axis=1),
+        lambda x: np.linalg._umath_linalg.inv(x[:3, :3]) if hasattr(np.linalg._umath_linalg, "inv") else x.flat,
+        lambda x: np.einsum("...i->...", x),
+        lambda x: x.view(np.int64),
+        lambda x: x.flat,
+        lambda x: x.resize(2, 2),
+        lambda x: x.__setitem__(x[0, :2].astype(int), 1),
+        lambda x: np.max(x, initial=3),
+        lambda x: np.max(x, 0, None, False, 3),
+        lambda x: np.unique(x, return_counts=True),
+        lambda x: np.sum(x, 0, None, np.zeros(4)),
+        lambda x: np.cumsum(x, 1, None, np.zeros((3, 4))),
+        lambda x: np.max(x, 0, np.zeros(4)),
+        lambda x: np.concatenate((x, x), 0, np.zeros((6, 4))),
+        lambda x: x[0, :2] + [x[0, 0], 1],
+        lambda x: np.where(x > 1, [x[0, 0]] * 4, 0),
+        lambda x: np.searchsorted([x[0, 0], 100], x),
+        lambda x: np.vstack(([x[0, 0]] * 4, x)),
+        lambda x: x[[x.astype(int)[0, 0]]],
+        lambda x: x.__setitem__(0, [x[1, 0]] * 4),
+        pickle.dumps,
+        lambda x: np.ma.masked_greater(x, 3) + np.ma.masked_array([1]) + x.ctypes,
+    ],
+)  # fmt: skip
+def test_what_is_not_followed_is_refused(image: TracedArray, call: Callable[[Any], Any]) -> None:
+    before = image.value.copy()
+    with pytest.raises(UntracedError) as refusal:
+        call(image)
+    assert refusal.value.way_out
+    assert np.array_equal(image.value, before)
+
+
+def test_arrays_without_cells_and_of_one_cell(recording: Recording) -> None:
+    none = recording.source("none", np.empty((0, 3)))
+    total = np.concatenate((none, none * 2)).sum(axis=0)
+    assert recording.back(total).cells["none"].count == 0
+    assert recording.forward("none", total).cells["sum"].count == 0
+    number = recording.source("number", 5.0)
+    grown = number + np.zeros((2, 2))
+    assert recording.back(grown, np.s_[1, 1]).cells["number"].count == 1
+    assert recording.forward("number", grown).cells["add"].is_whole
+
+
+def test_structured_cells_are_whole_records(recording: Recording) -> None:
+    stars = recording.source(
+        "stars", np.array([(1, 2.0), (3, 4.0)], [("id", "i8"), ("flux", "f8")])
+    )
+    brighter = stars["flux"][1:] * 2
+    assert recording.back(brighter).cells["stars"].positions().tolist() == [1]
+
+
+def test_sources_are_plain_and_named_once(recording: Recording, image: TracedArray) -> None:
+    for wrong in (
+        np.ma.masked_array([1.0], [True]),
+        np.array([object()]),
+        np.zeros(2).view(np.recarray),
+    ):
+        with pytest.raises(UntracedError):
+            recording.source("wrong", wrong)
+    for name, array in (("image", IMAGE), ("", IMAGE), ("again", image)):
+        with pytest.raises(ArrayLineageError):
+            recording.source(name, array)
+    elsewhere = Recording().source("image", IMAGE)
+    with pytest.raises(ArrayLineageError, match="several workflows"):
+        image + elsewhere
+    with pytest.raises(ArrayLineageError, match="several workflows"):
+        image[0] = elsewhere[0]
+    with pytest.raises(ArrayLineageError, match="several workflows"):
+        image[elsewhere > 3]
+    assert np.array_equal(image.value, IMAGE)
+    with pytest.raises(ArrayLineageError, match="another recording"):
+        recording.back(elsewhere)
+
+
+def test_choices_name_the_chosen_or_all(recording: Recording, image: TracedArray) -> None:
+    highest = image.max(axis=1)
+    chosen = recording.back(highest, np.s_[1])
+    assert chosen.cells["image"].coordinates().tolist() == [[1, 3]]
+    assert [one.split(" at ")[0] for one in chosen.chosen_by] == ["max"]
+    every = recording.back(highest, np.s_[1], choices=True)
+    assert every.cells["image"].count == 4
+    assert not every.chosen_by
+
+
+def test_copies_go_on(recording: Recording, image: TracedArray) -> None:
+    for twin in (copy.copy(image), copy.deepcopy(image), image.flatten(), image.astype("f4")):
+        assert recording.back(twin).cells["image"].is_whole
+
+
+def test_superset_says_which_operator_and_why(recording: Recording, image: TracedArray) -> None:
+    trace = recording.back(np.gradient(image)[0] * 2, np.s_[0, 0])
+    assert not trace.exact
+    assert trace.superset_reasons[0].startswith("gradient at test_recording.py:")
+
+
+def test_long_chains_are_walked_once(recording: Recording) -> None:
+    value = recording.source("image", np.ones((3, 4)))
+    for _ in range(3000):
+        value = (value + value) / 2
+    assert recording.back(value, np.s_[0, 0]).cells["image"].positions().tolist() == [0]
