@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lineage_core.recipe.document import Recipe, Source
 from lineage_core.recipe.plan import Join, Node, Scan, inputs_of
 from lineage_dataframes.rewrite.building import Builder
-from lineage_dataframes.sources.views import FILE, ROW, plain_name, view_name
+from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, plain_view_name, view_name
 from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.session import trace_session
@@ -90,9 +90,9 @@ def rebuilt_apart(
             if source == place
             for ordinal in ordinals.tolist()
         ]
-        keys = session.createDataFrame(wanted, f"{FILE} string, {ROW} bigint")
-        rows = whole.join(keys, [FILE, ROW], "leftsemi")
-        for name in (view_name, plain_name):
+        keys = session.createDataFrame(wanted, f"{FILE_COLUMN} string, {ROW_COLUMN} bigint")
+        rows = whole.join(keys, [FILE_COLUMN, ROW_COLUMN], "leftsemi")
+        for name in (view_name, plain_view_name):
             rows.createOrReplaceTempView(name(place))
     return _computed(session, apart)
 

@@ -22,15 +22,15 @@ import psutil
 
 PHASES = {
     "lineage_dataframes.spark.own_spark.start_spark": "spark_start",
-    "lineage_dataframes.spark.connected.stop": "spark_stop",
+    "lineage_dataframes.spark.connected.stop_session": "spark_stop",
     "lineage_dataframes.trace.session.begun_session": "views",
     "lineage_dataframes.sources.changed.check_unchanged": "checks_of_files",
-    "lineage_dataframes.sources.changed.check_here": "checks_of_files",
+    "lineage_dataframes.sources.changed.check_local": "checks_of_files",
     "lineage_dataframes.trace.session.run": "queries",
     "lineage_dataframes.trace.rows.values_at": "row_asked_for",
     "lineage_dataframes.trace.rows.places_of": "rows_in_output",
-    "lineage_dataframes.sources.locations.names_of": "line_numbers",
-    "lineage_dataframes.sources.locations.ordinal_of": "line_numbers",
+    "lineage_dataframes.sources.locations.row_locations": "line_numbers",
+    "lineage_dataframes.sources.locations.ordinal_at_line": "line_numbers",
     "lineage_dataframes.trace.rows.texts_at": "texts",
 }
 """Functions, and the phase that their time counts for."""

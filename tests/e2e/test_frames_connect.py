@@ -15,7 +15,7 @@ import pytest
 
 from lineage.stack.ports import free_ports
 from lineage_dataframes.errors import NoSparkError
-from lineage_dataframes.spark.connected import connect
+from lineage_dataframes.spark.connected import connect_to_server
 from tests.support.job_runs import CLI, STORE, process, run_captured, run_program, write_job
 from tests.support.linker_worker import until
 from tests.support.probing import asked
@@ -195,10 +195,10 @@ def test_a_server_that_is_not_there(ran: Path) -> None:
     assert f"sc://127.0.0.1:{port}" in done.stderr
     assert secret not in done.stderr
     with pytest.raises(NoSparkError, match="refused"):
-        connect(address)
+        connect_to_server(address)
 
 
 @pytest.mark.parametrize("address", ["sc://127.0.0.1:none", "sc://127.0.0.1:70000/;token=a"])
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(NoSparkError):
-        connect(address)
+        connect_to_server(address)

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lineage_dataframes.rewrite.keys import LITERAL_KEYS_MAX, VALUES_MAX, has_key
-from lineage_dataframes.spark.pyspark_parts import frame_of
+from lineage_dataframes.spark.pyspark_parts import from_arrow
 
 pytestmark = pytest.mark.integration
 
@@ -60,7 +60,7 @@ def test_rows_with_keys(spark: SparkSession, name: str) -> None:
     others = [(type(column[0]) is int and -999) or None for column in every]
     rows = [*product(*(column[:25] for column in every)), tuple(others), *keys]
     names = "xy"[: len(every)]
-    frame_of(spark, table_of(rows, names)).createOrReplaceTempView("rows")
+    from_arrow(spark, table_of(rows, names)).createOrReplaceTempView("rows")
     condition = has_key(spark, "keys_of_test", [f"r.{one}" for one in names], table_of(keys, names))
     found = spark.sql(f"SELECT * FROM rows AS r WHERE {condition}").collect()
     assert Counter(map(tuple, found)) == Counter(row for row in rows if row in set(keys))

@@ -18,9 +18,14 @@ from pyspark.sql import functions as F
 from lineage_core.recipe.document import File, Output, Recipe, Source
 from lineage_dataframes.errors import RefusedError, RowError
 from lineage_dataframes.sources import splits, text_records
-from lineage_dataframes.sources.locations import _records, lines_of, lines_of_file, ordinal_of
-from lineage_dataframes.sources.text_records import BOM, has_lines, headers, text_of
-from lineage_dataframes.sources.views import FILE, ROW, view_of
+from lineage_dataframes.sources.locations import (
+    _records,
+    line_numbers,
+    line_numbers_of_file,
+    ordinal_at_line,
+)
+from lineage_dataframes.sources.text_records import BOM, has_lines, header_count, text_file
+from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
 from lineage_dataframes.trace import rows
 from lineage_dataframes.trace.rows import rows_at, texts_at
 from lineage_dataframes.trace.session import session_of
@@ -103,9 +108,11 @@ def test_they_are_those_of_sparks_readers(
 def read_whole(spark: SparkSession, source: Source) -> list[str]:
     """What all rows of a source of one file say, as Spark reads and numbers them."""
     view = view_of(spark.newSession(), source)
-    columns = [one for one in view.columns if one not in {FILE, ROW}]
-    found = view.select(ROW, F.to_json(F.struct(*columns)).alias("text")).coalesce(1).collect()
-    texts = {row[ROW]: row.text for row in found}
+    columns = [one for one in view.columns if one not in {FILE_COLUMN, ROW_COLUMN}]
+    found = (
+        view.select(ROW_COLUMN, F.to_json(F.struct(*columns)).alias("text")).coalesce(1).collect()
+    )
+    texts = {row[ROW_COLUMN]: row.text for row in found}
     return [texts[ordinal] for ordinal in range(len(texts))]
 
 
@@ -113,15 +120,15 @@ def check_lines(spark: SparkSession, source: Source, many: int) -> None:
     """See that lines are those of the rows that Spark finds in a file."""
     path = source.files[0].path
     _, records = _records(spark, source, path)
-    lines = sorted(row.line + 1 for row in records.collect())[headers(source) :]
-    assert lines_of(spark, source, path, np.arange(many, dtype=np.uint64)).tolist() == lines
-    every = lines_of_file(spark, source, path)
+    lines = sorted(row.line + 1 for row in records.collect())[header_count(source) :]
+    assert line_numbers(spark, source, path, np.arange(many, dtype=np.uint64)).tolist() == lines
+    every = line_numbers_of_file(spark, source, path)
     assert every is not None
     assert every.tolist() == lines
-    assert [ordinal_of(spark, source, path, line) for line in lines] == list(range(many))
+    assert [ordinal_at_line(spark, source, path, line) for line in lines] == list(range(many))
     for line in set(range(1, 30)) - set(lines):
         with pytest.raises(RowError, match="is no row"):
-            ordinal_of(spark, source, path, line)
+            ordinal_at_line(spark, source, path, line)
 
 
 @pytest.fixture
@@ -162,10 +169,10 @@ def test_rows_of_files_that_are_read_in_splits_have_the_ordinals_of_whole_ones(
         monkeypatch.setattr(splits, "SPLIT_BYTES", drawn.choice([1, 2, 3, 5, 8, 13, 40]))
         session = session_of(spark, recipe_of(spark, source), [source])
         view = view_of(session, source)
-        columns = [one for one in view.columns if one not in {FILE, ROW}]
-        rows = view.select(FILE, ROW, F.to_json(F.struct(*columns)).alias("text"))
+        columns = [one for one in view.columns if one not in {FILE_COLUMN, ROW_COLUMN}]
+        rows = view.select(FILE_COLUMN, ROW_COLUMN, F.to_json(F.struct(*columns)).alias("text"))
         several += rows.rdd.getNumPartitions() > len(files)
-        found = sorted((row[FILE], row[ROW], row.text) for row in rows.collect())
+        found = sorted((row[FILE_COLUMN], row[ROW_COLUMN], row.text) for row in rows.collect())
         whole = [
             (file.path, ordinal, text)
             for file in files
@@ -185,7 +192,7 @@ def test_a_comment_begins_its_line(spark_context: SparkContext, tmp_path: Path) 
             file = written(tmp_path, name, held)
             source = source_of("csv", [file], comment="#", header=header)
             every = np.arange(len(lines), dtype=np.uint64)
-            assert lines_of(spark, source, file.path, every).tolist() == lines
+            assert line_numbers(spark, source, file.path, every).tolist() == lines
             texts = texts_at(spark, recipe_of(spark, source), source, file.path, every)
             assert [json.loads(text)["a"] for text in texts] == [said[line] for line in lines]
 
@@ -231,8 +238,8 @@ def test_what_bytes_alone_do_not_say_is_left_to_spark(
         replace(plain, options={"comment": "\u00e4"}),
         replace(plain, files=(replace(plain.files[0], path="s3a://there/a.csv"),)),
     ):
-        assert text_of(other, other.files[0].path) is None
-    assert text_of(plain, path) is not None
+        assert text_file(other, other.files[0].path) is None
+    assert text_file(plain, path) is not None
     ordinals = np.zeros(1, np.uint64)
     for other in (
         replace(plain, partitions='{"type": "struct", "fields": []}'),
@@ -255,11 +262,11 @@ def test_lines_of_json_that_are_several_rows_are_refused(
         source = source_of("json", [written(tmp_path, name, held)])
         path = source.files[0].path
         with pytest.raises(RefusedError, match="array of JSON"):
-            lines_of(spark, source, path, np.zeros(1, np.uint64))
+            line_numbers(spark, source, path, np.zeros(1, np.uint64))
         with pytest.raises(RefusedError, match="array of JSON"):
-            lines_of_file(spark, source, path)
+            line_numbers_of_file(spark, source, path)
         with pytest.raises(RefusedError, match="array of JSON"):
-            ordinal_of(spark, source, path, 3)
+            ordinal_at_line(spark, source, path, 3)
     # Comments may be lines that are no rows.
     plain = source_of("json", [written(tmp_path, "a.json", b"")])
     assert not has_lines(replace(plain, options={"allowComments": "true"}))

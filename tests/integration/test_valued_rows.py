@@ -16,12 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lineage_core.recipe.document import Output, Recipe, Source
 from lineage_dataframes.errors import FramesError
-from lineage_dataframes.rewrite.values import Named, chosen, condition
-from lineage_dataframes.sources.locations import lines_of
+from lineage_dataframes.rewrite.values import NamedColumn, select_columns, values_condition
+from lineage_dataframes.sources.locations import line_numbers
 from lineage_dataframes.sources.text_records import has_lines
-from lineage_dataframes.sources.views import FILE, ROW, view_of
+from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
 from lineage_dataframes.spark import literals
-from lineage_dataframes.spark.pyspark_parts import table_of
+from lineage_dataframes.spark.pyspark_parts import to_arrow
 from lineage_dataframes.trace.session import session_of
 from lineage_emitter.dataframes.plans import recipe_of
 from lineage_query.rows.parquet_rows import values_of
@@ -114,25 +114,25 @@ def by_spark(
     session = session_of(spark, recipe, [source])
     view = view_of(session, source)
     named = [
-        Named(one.name, literals.quoted(one.name), one.dataType.simpleString())
+        NamedColumn(one.name, literals.quoted_name(one.name), one.dataType.simpleString())
         for one in view.schema
-        if one.name not in {FILE, ROW}
+        if one.name not in {FILE_COLUMN, ROW_COLUMN}
     ]
     terms: list[str] = []
     for one in wanted:
         try:
-            terms.append(condition(session, chosen(named, [one])))
+            terms.append(values_condition(session, select_columns(named, [one])))
         except FramesError:
             terms.append("CAST(NULL AS BOOLEAN)")
     rows = view.selectExpr(
-        FILE, ROW, *[f"{term} AS t{n}" for n, term in enumerate(terms)]
+        FILE_COLUMN, ROW_COLUMN, *[f"{term} AS t{n}" for n, term in enumerate(terms)]
     ).collect()
     paths = [file.path for file in source.files]
     place = {(path, row): row for path, row, *_ in rows}
     if has_lines(source):
         for path in {path for path, _ in place}:
             ordinals = np.array(sorted(row for of, row in place if of == path), np.uint64)
-            lines = lines_of(spark, source, path, ordinals) - np.uint64(1)
+            lines = line_numbers(spark, source, path, ordinals) - np.uint64(1)
             place |= {
                 (path, row): line
                 for row, line in zip(ordinals.tolist(), lines.tolist(), strict=True)
@@ -350,7 +350,7 @@ def test_values_in_arrow_are_those_that_spark_makes_of_them_or_left_to_it(
                 found.append(array_of([row[field.name]], kind)[0])
                 held.append((row[field.name],))
         if held:
-            made = table_of(spark.createDataFrame(held, f"v {kind}").coalesce(1))["v"]
+            made = to_arrow(spark.createDataFrame(held, f"v {kind}").coalesce(1))["v"]
             assert found[0].type == made.type
             assert [repr(one) for one in found] == [repr(one) for one in made], field.name
             sure += len(held)

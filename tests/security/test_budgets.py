@@ -451,8 +451,8 @@ def test_queries_of_spark_are_cancelled_when_the_client_leaves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cancelled = threading.Event()
-    monkeypatch.setattr(connected, "cancellable", lambda session, _: nullcontext(session))
-    monkeypatch.setattr(connected, "cancel", lambda *_: cancelled.set())
+    monkeypatch.setattr(connected, "cancellable_session", lambda session, _: nullcontext(session))
+    monkeypatch.setattr(connected, "cancel_queries", lambda *_: cancelled.set())
     monkeypatch.setattr(SparkSessionHolder, "_start", object)
     spark = SparkSessionHolder(read_settings(spark_master="local[1]", api_query_s=WAIT_S))
     budget = Budget(seconds=WAIT_S)

@@ -22,9 +22,9 @@ from lineage_core.recipe.plan import Attribute, Range
 from lineage_core.tracing.budget import Budget, TimeUpError, within
 from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError
 from lineage_dataframes.sources import text_records
-from lineage_dataframes.sources.changed import check_here
-from lineage_dataframes.sources.jdbc import key_of
-from lineage_dataframes.sources.schemas import schema_of_text
+from lineage_dataframes.sources.changed import check_local
+from lineage_dataframes.sources.jdbc import key_columns
+from lineage_dataframes.sources.schemas import parse_schema_json
 from lineage_dataframes.sources.splits import settings_for
 from lineage_dataframes.sources.views import view_of
 from lineage_dataframes.spark import connected
@@ -101,7 +101,7 @@ def test_a_link_that_is_put_there_after_the_check_leads_nowhere(
 
 
 def records(one: Source) -> object:
-    file = text_records.text_of(one, one.files[0].path)
+    file = text_records.text_file(one, one.files[0].path)
     return list(file.records()) if file else None
 
 
@@ -170,7 +170,7 @@ def test_spark_is_given_no_folder_and_no_pipe_for_a_file(tmp_path: Path) -> None
     os.mkfifo(pipe)
     for path in (folder, pipe):
         with pytest.raises(ChangedSourceError, match="is no file"):
-            check_here(source(path))
+            check_local(source(path))
 
 
 def test_values_of_a_dictionary_are_not_written_out_for_each_row(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_hole_of_any_size_is_no_line(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "in.csv"
     with path.open("wb") as file:
         file.truncate(1 << 40)
-    file_of = text_records.text_of(source(path), f"file:{path}")
+    file_of = text_records.text_file(source(path), f"file:{path}")
     assert file_of is not None
     with pytest.raises(RefusedError, match="a line of more than 1 MiB"):
         list(file_of.records())
@@ -249,7 +249,7 @@ def test_a_hole_of_any_size_is_no_line(tmp_path: Path, monkeypatch: pytest.Monke
 def test_looking_for_records_ends_with_the_budget(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_text("a\n")
-    file_of = text_records.text_of(source(path), f"file:{path}")
+    file_of = text_records.text_file(source(path), f"file:{path}")
     assert file_of is not None
     with within(Budget(seconds=-1)), pytest.raises(TimeUpError):
         list(file_of.records())
@@ -289,7 +289,7 @@ def test_a_source_that_does_not_say_how_it_is_read_is_refused(tmp_path: Path, ki
         view_of(MagicMock(), Source(kind, (), schema(), options={"dbtable": "x"}))
     for key in ("", "3", "[1]", "[" * 100_000):
         with pytest.raises(RefusedError, match="does not say"):
-            key_of(Source("jdbc", (), schema(), options={"key": key}))
+            key_columns(Source("jdbc", (), schema(), options={"key": key}))
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -318,14 +318,14 @@ def test_a_schema_imports_no_module(
 )
 def test_a_default_of_a_column_is_a_constant(text: str) -> None:
     with pytest.raises(RefusedError, match="no constant"):
-        schema_of_text(schema(field("string", EXISTS_DEFAULT=text)))
+        parse_schema_json(schema(field("string", EXISTS_DEFAULT=text)))
 
 
 @pytest.mark.parametrize(
     "text", ["'a b'", "42", "-1.5e3", "7L", "NULL", "true", "DATE '2020-01-01'", r"'it\'s'"]
 )
 def test_a_constant_stays_the_default_of_a_column(text: str) -> None:
-    (column,) = schema_of_text(schema(field("string", EXISTS_DEFAULT=text)))
+    (column,) = parse_schema_json(schema(field("string", EXISTS_DEFAULT=text)))
     assert column.metadata == {"EXISTS_DEFAULT": text}
 
 
@@ -334,7 +334,7 @@ def test_a_constant_stays_the_default_of_a_column(text: str) -> None:
 )
 def test_what_is_no_schema_is_refused(text: str) -> None:
     with pytest.raises(RefusedError):
-        schema_of_text(text)
+        parse_schema_json(text)
 
 
 def test_dictionaries_of_numbers_are_read_as_ever(tmp_path: Path) -> None:

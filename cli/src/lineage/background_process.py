@@ -120,9 +120,9 @@ class StartedSpark:
         """Whether it is there and runs."""
         if self._session is None:
             return False
-        from lineage_dataframes.spark.own_spark import is_well
+        from lineage_dataframes.spark.own_spark import is_alive
 
-        return is_well(self._session)
+        return is_alive(self._session)
 
     def stop(self) -> None:
         """End it, and its Java."""
@@ -253,7 +253,7 @@ class Server:
     def _watched(self, ends: Callable[[], bool]) -> Iterator[SparkSession]:
         """Spark's session; its queries end where they are to, or have taken too long."""
         # It loads PySpark, while Spark starts.
-        from lineage_dataframes.spark.connected import cancel, cancellable
+        from lineage_dataframes.spark.connected import cancel_queries, cancellable_session
 
         session = self._spark.session()
         tag = f"lineage-{os.getpid()}-{time.monotonic_ns()}"
@@ -266,10 +266,10 @@ class Server:
                 if over:
                     # A question is a chain of queries: the next one is cancelled, too.
                     with suppress(Exception):
-                        cancel(session, tag)
+                        cancel_queries(session, tag)
 
         watching = threading.Thread(target=watch, daemon=True)
-        with cancellable(session, tag) as asked:
+        with cancellable_session(session, tag) as asked:
             watching.start()
             try:
                 yield asked

@@ -14,7 +14,7 @@ from lineage.background.sessions import MASTER
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.errors import NoSparkError
 from lineage_dataframes.sandbox.starting import lacking
-from lineage_dataframes.spark.connected import SCHEME, stop
+from lineage_dataframes.spark.connected import SCHEME, stop_session
 from lineage_dataframes.spark.own_spark import start_spark
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def spark_session() -> Iterator[SparkSession]:
         try:
             yield session
         finally:
-            stop(session)
+            stop_session(session)
 
 
 def started_here(folder: Path, *, archived: bool = False) -> SparkSession:

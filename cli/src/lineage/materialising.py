@@ -30,7 +30,7 @@ from lineage_core.recipe.document import LINES, Recipe, Source
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.errors import FramesError, RefusedError
 from lineage_dataframes.sandbox.starting import scratch_folder
-from lineage_dataframes.sources.locations import lines_of_file
+from lineage_dataframes.sources.locations import line_numbers_of_file
 from lineage_dataframes.sources.text_records import has_lines
 from lineage_dataframes.trace.allowed import check_recipe_allowed
 from lineage_dataframes.trace.pairs import Items, Pairs
@@ -257,7 +257,7 @@ class _Sender:
         if source is None or not has_lines(source):
             return rows
         if (items, file) not in self._lines:
-            self._lines[items, file] = lines_of_file(self._spark, source, file)
+            self._lines[items, file] = line_numbers_of_file(self._spark, source, file)
         lines = self._lines[items, file]
         return rows if lines is None else lines[rows.astype(np.int64)] - np.uint64(1)
 

@@ -26,7 +26,11 @@ from lineage_core.recipe.plan import (
     Window,
 )
 from lineage_dataframes.rewrite.built import Leaf
-from lineage_dataframes.rewrite.common_subplans import CommonSubplans, Waiting, find_common_subplans
+from lineage_dataframes.rewrite.common_subplans import (
+    CommonSubplans,
+    PendingGroups,
+    find_common_subplans,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -114,7 +118,7 @@ def test_what_goes_by_chance_is_not_alike() -> None:
 def test_a_group_is_asked_for_when_nothing_that_waits_leads_to_it() -> None:
     text = Project((Attribute(7, "n", "bigint"),), 2, (Column(3),))
     plan = (*plan_of(ONE), text, chosen(6, scan(1, 2), Subquery(7)))
-    waiting: Waiting[str] = Waiting(plan, firsts(plan))
+    waiting: PendingGroups[str] = PendingGroups(plan, firsts(plan))
     waiting.add(Leaf(2, ("b5", "b5_0")), "from the join")
     waiting.add(Leaf(7, ("s8_7",), subquery=True), "from the filter")
     assert [[what for _, what in asked] for asked in waiting.ready()] == [["from the filter"]]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lineage_dataframes.spark.class_archive import (
+    JAVA_OPTION_VARIABLES,
     OPTIONS,
-    OTHERS,
-    archive,
+    archive_file,
     class_archive,
     keep_archive,
 )
@@ -28,7 +28,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="17.0.15"\n')
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.setenv("LINEAGE_CACHE", str(tmp_path / "cache"))
-    for name in OTHERS:
+    for name in JAVA_OPTION_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return home
 
@@ -42,7 +42,7 @@ def test_who_is_to_write_it_does_so_once_and_then_all_read_it(
     java: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(OPTIONS, "-Dmine=1")
-    file = archive()
+    file = archive_file()
     assert file is not None
     assert options(archived=False) == "-Dmine=1"
     writes = options(archived=True) or ""
@@ -68,7 +68,7 @@ def test_who_is_to_write_it_does_so_once_and_then_all_read_it(
 
 
 def test_an_archive_that_others_may_write_is_not_read(java: Path) -> None:
-    file = archive()
+    file = archive_file()
     assert file is not None
     assert options(archived=True) is not None
     file.touch(mode=0o600)
@@ -81,17 +81,17 @@ def test_an_archive_that_others_may_write_is_not_read(java: Path) -> None:
 
 
 def test_another_java_has_another_one_and_old_ones_none(java: Path) -> None:
-    first = archive()
+    first = archive_file()
     (java / "release").write_text('JAVA_VERSION="21.0.2"\n')
-    assert archive() not in {first, None}
+    assert archive_file() not in {first, None}
     for release in ('JAVA_VERSION="1.8.0_1"\n', 'JAVA_VERSION="11.0.1"\n', ""):
         (java / "release").write_text(release)
-        assert archive() is None
+        assert archive_file() is None
         assert options(archived=True) is None
 
 
 @pytest.mark.parametrize("said", ["-Xshare:off", "-XX:SharedArchiveFile=/mine"])
-@pytest.mark.parametrize("where", OTHERS)
+@pytest.mark.parametrize("where", JAVA_OPTION_VARIABLES)
 def test_who_says_how_classes_are_shared_is_left_alone(
     java: Path, monkeypatch: pytest.MonkeyPatch, where: str, said: str
 ) -> None:

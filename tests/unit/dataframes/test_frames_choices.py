@@ -13,10 +13,10 @@ from lineage_core.recipe.plan import (
     Literal,
     OpaqueExpression,
 )
-from lineage_dataframes.rewrite.built import Built
-from lineage_dataframes.rewrite.choices import keeps_some, row_expressions
-from lineage_dataframes.rewrite.expressions import Text
-from lineage_dataframes.rewrite.group_keys import fields_of, key_terms
+from lineage_dataframes.rewrite.built import NamedQuery
+from lineage_dataframes.rewrite.choices import keeps_some_rows, row_expressions
+from lineage_dataframes.rewrite.expressions import SqlWriter
+from lineage_dataframes.rewrite.group_keys import key_terms, struct_fields
 
 pytestmark = pytest.mark.unit
 
@@ -59,16 +59,16 @@ def test_an_aggregate_that_keeps_a_row(
 ) -> None:
     node = aggregate(*expressions)
     assert row_expressions(node) == of_a_row
-    assert keeps_some(node) == some
+    assert keeps_some_rows(node) == some
 
 
 def test_structs_are_compared_field_by_field() -> None:
     kind = "struct<`a,b`: struct<`x``y`: decimal(7,2), `z`: array<int>>, `c`: timestamp>"
-    assert fields_of(kind) == [
+    assert struct_fields(kind) == [
         ("a,b", "struct<`x``y`: decimal(7,2), `z`: array<int>>"),
         ("c", "timestamp"),
     ]
-    below = Built("o0", (Attribute(1, "w", kind), Attribute(2, "n", "int")))
-    assert key_terms(Text(lambda _: ""), (KEY, VALUE), below) == [
+    below = NamedQuery("o0", (Attribute(1, "w", kind), Attribute(2, "n", "int")))
+    assert key_terms(SqlWriter(lambda _: ""), (KEY, VALUE), below) == [
         "(c1 IS NULL)", "(c1.`a,b` IS NULL)", "c1.`a,b`.`x``y`", "c1.`a,b`.`z`", "c1.`c`", "c2",
     ]  # fmt: skip

@@ -19,10 +19,10 @@ from lineage_core.recipe.plan import (
     Scan,
 )
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.rewrite.expressions import Text
+from lineage_dataframes.rewrite.expressions import SqlWriter
 from lineage_dataframes.rewrite.known import AGGREGATES, CALLED
-from lineage_dataframes.spark.literals import text
-from lineage_dataframes.spark.settings import REPLAYED, WRITTEN_FOR
+from lineage_dataframes.spark.literals import string_constant
+from lineage_dataframes.spark.settings import REPLAYED, STATEMENT_SETTINGS
 from lineage_dataframes.trace.allowed import check_text
 from lineage_emitter.dataframes import functions
 from lineage_emitter.dataframes.plans import PYTHON_SETTINGS, SETTINGS
@@ -45,7 +45,7 @@ def test_what_the_emitter_notes_is_on_the_lists() -> None:
     )  # fmt: skip
     assert {name for table in tables for name in table.values()} <= CALLED
     assert {*SETTINGS, *PYTHON_SETTINGS} == set(REPLAYED)
-    assert not set(REPLAYED) & set(WRITTEN_FOR)
+    assert not set(REPLAYED) & set(STATEMENT_SETTINGS)
     sums = {name for name in functions.LENIENT.values() if name in {"try_sum", "try_avg"}}
     assert {*functions.AGGREGATES.values(), *sums} == AGGREGATES
 
@@ -105,9 +105,9 @@ def test_an_option_that_reads_other_files_is_refused() -> None:
 
 
 def test_text_is_escaped() -> None:
-    assert text("${a} '\\ \0" + "12") == r"'\u0024{a} \'\\ \u000012'"
+    assert string_constant("${a} '\\ \0" + "12") == r"'\u0024{a} \'\\ \u000012'"
     field = Call("field", (Column(1), Literal("0", "int")), type="a`b")
-    assert Text(lambda _: "").of(field) == "c1.`a``b`"
+    assert SqlWriter(lambda _: "").of(field) == "c1.`a``b`"
 
 
 @pytest.mark.parametrize(

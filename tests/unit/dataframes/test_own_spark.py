@@ -11,7 +11,7 @@ from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from lineage_dataframes.errors import NoSparkError
-from lineage_dataframes.spark.class_archive import OPTIONS, OTHERS, archive
+from lineage_dataframes.spark.class_archive import JAVA_OPTION_VARIABLES, OPTIONS, archive_file
 from lineage_dataframes.spark.own_spark import start_spark
 
 pytestmark = pytest.mark.unit
@@ -28,7 +28,7 @@ def test_where_the_sandbox_is_off_java_is_started_as_without_one(
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "java").touch()
     (home / "release").write_text('JAVA_VERSION="17.0.15"\n')
-    for name in (*OTHERS, OPTIONS, "LINEAGE_TRACING_SANDBOX", "PYSPARK_SUBMIT_ARGS"):
+    for name in (*JAVA_OPTION_VARIABLES, OPTIONS, "LINEAGE_TRACING_SANDBOX", "PYSPARK_SUBMIT_ARGS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {
         "JAVA_HOME": str(home),
@@ -69,7 +69,7 @@ def test_where_the_sandbox_is_off_java_is_started_as_without_one(
     assert command[-1] == "pyspark-shell"
     assert command[1:-1:2] == ["--conf"] * len(words)
     assert sorted(command[2:-1:2]) == sorted(words)
-    file = archive()
+    file = archive_file()
     assert file is not None
     options = f"-XX:ArchiveClassesAtExit={file}.{os.getpid()} -Xlog:disable"
     own = {name: env[name] for name in OF_PYSPARK if name in env}

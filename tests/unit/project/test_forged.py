@@ -31,7 +31,7 @@ from lineage_core.recipe.plan import (
     Union,
     Values,
 )
-from lineage_dataframes.rewrite.expressions import Text
+from lineage_dataframes.rewrite.expressions import SqlWriter
 from lineage_dataframes.rewrite.shapes import TOO_DEEP
 from lineage_dataframes.trace.answerable import refusals
 from lineage_linker.keys import parse_block, parse_task
@@ -248,7 +248,7 @@ def test_a_struct_in_structs_is_written_once() -> None:
     for _ in range(60):
         struct = Call("named_struct", (Literal("a", "string"), nested))
         nested = Call("field", (struct, Literal("0", "int")), "a")
-    assert Text(str).of(nested) == "c1"
+    assert SqlWriter(str).of(nested) == "c1"
     assert not refusals(_with(Project((Attribute(9, "x", "bigint"),), 0, (nested,))))
 
 

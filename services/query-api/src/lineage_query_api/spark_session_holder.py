@@ -120,11 +120,11 @@ class SparkSessionHolder:
             self._closed = True
             if self._session is not None and self._own:
                 from lineage_dataframes.sandbox import starting
-                from lineage_dataframes.spark.connected import stop
-                from lineage_dataframes.spark.own_spark import end_now, is_well
+                from lineage_dataframes.spark.connected import stop_session
+                from lineage_dataframes.spark.own_spark import is_alive, kill_spark
 
                 written = starting.scratch_folder()
-                (stop if is_well(self._session) else end_now)(self._session)
+                (stop_session if is_alive(self._session) else kill_spark)(self._session)
                 if written is not None:
                     # A server ends by the signal that it got: nothing else would remove it.
                     starting.remove(written)
@@ -139,16 +139,16 @@ class SparkSessionHolder:
             session = self._started()
         finally:
             started.set()
-        from lineage_dataframes.spark.connected import cancellable
-        from lineage_dataframes.spark.own_spark import is_well
+        from lineage_dataframes.spark.connected import cancellable_session
+        from lineage_dataframes.spark.own_spark import is_alive
 
         try:
-            with cancellable(session, tag) as asked:
+            with cancellable_session(session, tag) as asked:
                 return work(asked)
         except Exception as problem:
             if self._own:
                 threading.Thread(target=self._see_to_tasks, args=(session,), daemon=True).start()
-            if not self._own or is_well(session):
+            if not self._own or is_alive(session):
                 raise
             raise ProblemError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -162,9 +162,9 @@ class SparkSessionHolder:
             if self._closed:
                 raise _no_spark("it is stopping")
             if self._session is not None and self._own:
-                from lineage_dataframes.spark.own_spark import is_well
+                from lineage_dataframes.spark.own_spark import is_alive
 
-                if not is_well(self._session):
+                if not is_alive(self._session):
                     self._end("spark_ended")
             if self._session is None:
                 self._session = self._start()
@@ -198,8 +198,8 @@ class SparkSessionHolder:
         return session
 
     def _cancel(self, tag: str, future: Future[Found]) -> None:
-        from lineage_dataframes.spark.connected import cancel
-        from lineage_dataframes.spark.pyspark_parts import connected
+        from lineage_dataframes.spark.connected import cancel_queries
+        from lineage_dataframes.spark.pyspark_parts import is_connected
 
         until = time.monotonic() + STUCK_S
         with self._lock:
@@ -208,26 +208,26 @@ class SparkSessionHolder:
             with self._lock:
                 if session is None or session is not self._session or (self._closed and self._own):
                     return
-                if time.monotonic() > until and self._own and not connected(session):
+                if time.monotonic() > until and self._own and not is_connected(session):
                     self._end("spark_is_stuck")
                     return
                 # It may have ended.
                 with suppress(Exception):
-                    cancel(session, tag)
+                    cancel_queries(session, tag)
             wait([future], timeout=CANCEL_EVERY_S)
 
     def _see_to_tasks(self, session: SparkSession) -> None:
         """See that the tasks of a question that failed, or was cancelled, end: each would keep a core."""
-        from lineage_dataframes.spark.own_spark import left_behind
-        from lineage_dataframes.spark.pyspark_parts import connected
+        from lineage_dataframes.spark.own_spark import leftover_tasks
+        from lineage_dataframes.spark.pyspark_parts import is_connected
 
         until, clear = time.monotonic() + STUCK_S, 0
-        while not connected(session) and clear < CLEAR:
+        while not is_connected(session) and clear < CLEAR:
             time.sleep(CANCEL_EVERY_S)
             with self._lock:
                 if self._closed or session is not self._session:
                     return
-                if not left_behind(session):
+                if not leftover_tasks(session):
                     until, clear = time.monotonic() + STUCK_S, clear + 1
                     continue
                 clear = 0
@@ -238,12 +238,12 @@ class SparkSessionHolder:
 
     def _end(self, why: str) -> None:
         """End the Spark that was started here; the next question starts another one. The lock is held."""
-        from lineage_dataframes.spark.own_spark import end_now
+        from lineage_dataframes.spark.own_spark import kill_spark
 
         assert self._session is not None
         log.warning(why)
         session, self._session = self._session, None
-        end_now(session)
+        kill_spark(session)
 
 
 def _no_spark(why: str) -> ProblemError:

@@ -67,35 +67,40 @@ from lineage_core.recipe.plan import (
     expressions_of,
 )
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.rewrite.built import Built, Leaf
-from lineage_dataframes.rewrite.choices import ONE_KEPT, keeps_some, row_expressions
+from lineage_dataframes.rewrite.built import Leaf, NamedQuery
+from lineage_dataframes.rewrite.choices import ONE_ROW_KEPT, keeps_some_rows, row_expressions
 from lineage_dataframes.rewrite.common_subplans import CommonSubplans
 from lineage_dataframes.rewrite.expressions import (
-    Text,
+    SqlWriter,
     columns_in,
     conjuncts,
     matched_by,
     opaque_in,
     subqueries_in,
 )
-from lineage_dataframes.rewrite.group_keys import is_unknown, key_terms, known_keys
+from lineage_dataframes.rewrite.group_keys import cannot_recompute, key_terms, recomputable_keys
 from lineage_dataframes.rewrite.numbering import (
-    TIED,
-    TOO_TIED,
-    candidates,
+    TIED_ROWS,
+    TOO_MANY_TIED_ROWS,
+    candidate_number_queries,
     greatest_number,
-    numbered,
-    peers,
-    tied_otherwise,
+    peer_count,
+    row_number_indexes,
+    unequal_ties_query,
 )
 from lineage_dataframes.rewrite.orders import (
     is_nondeterministic,
-    neighbours_that_tie,
     nondeterministic_columns,
+    tied_neighbours_query,
 )
 from lineage_dataframes.rewrite.shapes import LEAVES_MAX, TEXT_MAX, TOO_DEEP, check_calls
-from lineage_dataframes.rewrite.windows import depends_on_ties, overs, running, window_keys
-from lineage_dataframes.sources.views import FILE, ROW, plain_name, view_name
+from lineage_dataframes.rewrite.windows import (
+    depends_on_ties,
+    is_running,
+    window_functions,
+    window_keys,
+)
+from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, plain_view_name, view_name
 from lineage_dataframes.spark import literals
 
 
@@ -118,7 +123,7 @@ class Builder:
     queries: dict[str, str] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     checks: list[tuple[str, str]] = field(default_factory=list)
-    _made: dict[tuple[int, bool, bool], Built] = field(default_factory=dict)
+    _made: dict[tuple[int, bool, bool], NamedQuery] = field(default_factory=dict)
     _written: int = 0
 
     @cached_property
@@ -130,11 +135,11 @@ class Builder:
         listed = ",\n".join(f"{name} AS (\n  {text}\n)" for name, text in self.queries.items())
         return f"WITH {listed}\n{select}" if listed else select
 
-    def rows(self, place: int) -> Built:
+    def rows(self, place: int) -> NamedQuery:
         """The node's rows."""
         return self.build(place, ids=False)
 
-    def build(self, place: int, *, ids: bool, top: bool = False) -> Built:
+    def build(self, place: int, *, ids: bool, top: bool = False) -> NamedQuery:
         """The node's rows, with what they were made from where ``ids``.
 
         ``top``: the rows asked for are known to be among the output, and all that stands above lets rows
@@ -148,12 +153,12 @@ class Builder:
             self._made[key] = self._built(place, ids, top)
         return self._made[key]
 
-    def _built(self, place: int, ids: bool, top: bool) -> Built:
+    def _built(self, place: int, ids: bool, top: bool) -> NamedQuery:
         node = self.recipe.plan[place]
         check_calls(node)
         rule = getattr(self, f"_{type(node).__name__.lower()}")
         try:
-            built: Built = rule(place, node, ids, top)
+            built: NamedQuery = rule(place, node, ids, top)
         except RecursionError as problem:
             raise RefusedError(TOO_DEEP) from problem
         if len(built.leaves) > LEAVES_MAX:
@@ -174,9 +179,9 @@ class Builder:
         self.queries[name] = text
         return name
 
-    def text(self, columns: dict[int, str] | None = None) -> Text:
+    def text(self, columns: dict[int, str] | None = None) -> SqlWriter:
         """Writes expressions of this statement."""
-        return Text(self._subquery, columns)
+        return SqlWriter(self._subquery, columns)
 
     def _subquery(self, place: int) -> str:
         built = self.rows(place)
@@ -199,24 +204,24 @@ class Builder:
 
     # Leaves
 
-    def _scan(self, place: int, node: Scan, ids: bool, top: bool) -> Built:
+    def _scan(self, place: int, node: Scan, ids: bool, top: bool) -> NamedQuery:
         listed = [
-            f"{literals.quoted(name)} AS c{one.id}"
+            f"{literals.quoted_name(name)} AS c{one.id}"
             for one, name in zip(node.columns, node.fields, strict=True)
         ]
         leaves: tuple[Leaf, ...] = ()
         if ids:
             leaves = (Leaf(place, (f"p{place}_f", f"p{place}_r")),)
-            file = self.files.get(node.source, FILE)
-            listed += [f"{file} AS p{place}_f", f"{ROW} AS p{place}_r"]
-        view = view_name if ids else plain_name
-        text = f"SELECT {_listed(listed)} FROM {view(node.source)}"
-        return Built(self._name(place, text, ids, False), node.columns, leaves)
+            file = self.files.get(node.source, FILE_COLUMN)
+            listed += [f"{file} AS p{place}_f", f"{ROW_COLUMN} AS p{place}_r"]
+        view = view_name if ids else plain_view_name
+        text = f"SELECT {_select_list(listed)} FROM {view(node.source)}"
+        return NamedQuery(self._name(place, text, ids, False), node.columns, leaves)
 
-    def _values(self, place: int, node: Values, ids: bool, top: bool) -> Built:
+    def _values(self, place: int, node: Values, ids: bool, top: bool) -> NamedQuery:
         names = [f"c{one.id}" for one in node.columns]
         rows = [
-            "(" + ", ".join([str(n), *(literals.of_recipe(one) for one in row)]) + ")"
+            "(" + ", ".join([str(n), *(literals.recipe_constant(one) for one in row)]) + ")"
             for n, row in enumerate(node.rows)
         ]
         if rows:
@@ -226,7 +231,7 @@ class Builder:
             of = f"(SELECT 0 AS n, {', '.join(nulls) or 'NULL'} WHERE false) AS v"
         return self._inline(place, node, ids, of, names, "v.n")
 
-    def _range(self, place: int, node: Range, ids: bool, top: bool) -> Built:
+    def _range(self, place: int, node: Range, ids: bool, top: bool) -> NamedQuery:
         column = node.columns[0].id
         of = f"(SELECT id AS c{column} FROM range({node.start}, {node.end}, {node.step})) AS v"
         ordinal = f"((c{column} - {node.start}) div {node.step})"
@@ -234,28 +239,28 @@ class Builder:
 
     def _inline(
         self, place: int, node: Node, ids: bool, of: str, names: list[str], ordinal: str
-    ) -> Built:
+    ) -> NamedQuery:
         leaves: tuple[Leaf, ...] = ()
         listed = list(names)
         if ids:
             leaves = (Leaf(place, (f"p{place}_f", f"p{place}_r")),)
             listed += [f"'' AS p{place}_f", f"CAST({ordinal} AS BIGINT) AS p{place}_r"]
-        text = f"SELECT {_listed(listed)} FROM {of}"
-        return Built(self._name(place, text, ids, False), node.columns, leaves)
+        text = f"SELECT {_select_list(listed)} FROM {of}"
+        return NamedQuery(self._name(place, text, ids, False), node.columns, leaves)
 
     # Row by row
 
-    def _project(self, place: int, node: Project, ids: bool, top: bool) -> Built:
+    def _project(self, place: int, node: Project, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
         listed, unknown = self._values_of(node.columns, node.expressions, below)
         marks, leaves = self._marks(place, node, ids)
-        text = f"SELECT {_listed([*listed, *below.ids, *marks])} FROM {below.name}"
-        return Built(
+        text = f"SELECT {_select_list([*listed, *below.ids, *marks])} FROM {below.name}"
+        return NamedQuery(
             self._name(place, text, ids, top), node.columns, (*below.leaves, *leaves), unknown
         )
 
     def _values_of(
-        self, columns: Sequence[Attribute], expressions: Iterable[Expression], below: Built
+        self, columns: Sequence[Attribute], expressions: Iterable[Expression], below: NamedQuery
     ) -> tuple[list[str], frozenset[int]]:
         """Columns with their expressions, each once, and those that can't be computed anew."""
         text, listed, unknown = self.text(), {}, set()
@@ -269,18 +274,18 @@ class Builder:
                 listed[column.id] = f"{text.of(expression)} AS c{column.id}"
         return list(listed.values()), frozenset(unknown)
 
-    def _known(self, what: str, expressions: Iterable[Expression], *below: Built) -> None:
+    def _known(self, what: str, expressions: Iterable[Expression], *below: NamedQuery) -> None:
         for expression in expressions:
             found = opaque_in(expression)
             if found is not None:
-                raise RefusedError(f"{what} by {found.name}, which {_clause(found.why)}")
+                raise RefusedError(f"{what} by {found.name}, which {_why_clause(found.why)}")
             if any(columns_in(expression) & one.unknown for one in below):
                 raise RefusedError(f"{what} by a column that can't be computed anew")
             if any(map(self._is_unknown_value, subqueries_in(expression))):
                 raise RefusedError(f"{what} by a subquery that can't be computed anew")
 
-    def _unknowable(self, expression: Expression, below: Built) -> bool:
-        return is_unknown(expression, below) or any(
+    def _unknowable(self, expression: Expression, below: NamedQuery) -> bool:
+        return cannot_recompute(expression, below) or any(
             map(self._is_unknown_value, subqueries_in(expression))
         )
 
@@ -302,18 +307,18 @@ class Builder:
         ]
         return [f"true AS {leaf.columns[0]}" for leaf in leaves], leaves
 
-    def _filter(self, place: int, node: Filter, ids: bool, top: bool) -> Built:
+    def _filter(self, place: int, node: Filter, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
         terms = self._terms("rows are chosen", node.condition, top, below)
         marks, leaves = self._marks(place, node, ids)
-        text = f"SELECT {_listed([*below.names, *below.ids, *marks])} FROM {below.name}"
+        text = f"SELECT {_select_list([*below.names, *below.ids, *marks])} FROM {below.name}"
         if terms:
             # With no alias, Spark may read "x WHERE (y)" as x under the name WHERE.
             text += f" AS r WHERE {' AND '.join(terms)}"
         name = self._name(place, text, ids, top)
-        return Built(name, node.columns, (*below.leaves, *leaves), below.unknown)
+        return NamedQuery(name, node.columns, (*below.leaves, *leaves), below.unknown)
 
-    def _terms(self, what: str, condition: Expression, top: bool, *below: Built) -> list[str]:
+    def _terms(self, what: str, condition: Expression, top: bool, *below: NamedQuery) -> list[str]:
         """The terms of a condition; at the top, without those that can't be computed anew."""
         terms = []
         for term in conjuncts(condition):
@@ -324,24 +329,30 @@ class Builder:
             terms.append(self.text().of(term))
         return terms
 
-    def _sort(self, place: int, node: Sort, ids: bool, top: bool) -> Built:
+    def _sort(self, place: int, node: Sort, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
         if top:
             return below
         self._known("rows are ordered", (key.of for key in node.order), below)
         order = ", ".join(self.text().sort_key(key) for key in node.order)
-        text = f"SELECT {_listed([*below.names, *below.ids])} FROM {below.name} ORDER BY {order}"
-        return Built(self._name(place, text, ids, top), node.columns, below.leaves, below.unknown)
+        text = (
+            f"SELECT {_select_list([*below.names, *below.ids])} FROM {below.name} ORDER BY {order}"
+        )
+        return NamedQuery(
+            self._name(place, text, ids, top), node.columns, below.leaves, below.unknown
+        )
 
-    def _limit(self, place: int, node: Limit, ids: bool, top: bool) -> Built:
+    def _limit(self, place: int, node: Limit, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
         if top:
             return below
         self._check_limit(node)
         count = "" if node.count is None else f" LIMIT {node.count}"
         offset = f" OFFSET {node.offset}" if node.offset else ""
-        text = f"SELECT {_listed([*below.names, *below.ids])} FROM {below.name}{count}{offset}"
-        return Built(self._name(place, text, ids, top), node.columns, below.leaves, below.unknown)
+        text = f"SELECT {_select_list([*below.names, *below.ids])} FROM {below.name}{count}{offset}"
+        return NamedQuery(
+            self._name(place, text, ids, top), node.columns, below.leaves, below.unknown
+        )
 
     def _check_limit(self, node: Limit) -> None:
         """A limit within the plan must cut between rows that differ in its order, or not cut at all."""
@@ -353,7 +364,7 @@ class Builder:
         cuts = [cut for cut in (node.offset, node.offset + (node.count or 0)) if cut]
         for cut in cuts:
             if isinstance(between, Sort):
-                tied = neighbours_that_tie(
+                tied = tied_neighbours_query(
                     self.text(), below.name, (), between.order, self._nondeterministic, cut=cut
                 )
             else:
@@ -361,17 +372,17 @@ class Builder:
                 tied = f"SELECT n FROM ({many}) AS q WHERE n > {cut}"
             self.checks.append((tied, reason))
 
-    def _check_window(self, below: Built, node: Window) -> None:
+    def _check_window(self, below: NamedQuery, node: Window) -> None:
         """No two rows of a partition may stand either way round, where that changes what the window says.
 
         Ranks and running sums are the same for rows that are equal in the order, not so for rows that
         another run finds nearly equal.
         """
-        over, text = overs(node)[0], self.text()
+        over, text = window_functions(node)[0], self.text()
         by_place = depends_on_ties(node)
         if is_nondeterministic(over.order, self._nondeterministic):
             reason = "a window's order is by sums of doubles, of which some are nearly equal"
-            tied = neighbours_that_tie(
+            tied = tied_neighbours_query(
                 text,
                 below.name,
                 over.partition,
@@ -381,28 +392,28 @@ class Builder:
             )
             self.checks.append((tied, reason))
         elif by_place:
-            self.checks.append((tied_otherwise(text, below, node), TIED))
+            self.checks.append((unequal_ties_query(text, below, node), TIED_ROWS))
 
-    def _sample(self, place: int, node: Sample, ids: bool, top: bool) -> Built:
+    def _sample(self, place: int, node: Sample, ids: bool, top: bool) -> NamedQuery:
         if not top:
             raise RefusedError("the plan draws a sample of rows within")
         return self.build(node.input, ids=ids, top=top)
 
-    def _opaquenode(self, place: int, node: OpaqueNode, ids: bool, top: bool) -> Built:
+    def _opaquenode(self, place: int, node: OpaqueNode, ids: bool, top: bool) -> NamedQuery:
         raise RefusedError(f"the plan holds {node.name}: {node.why}")
 
-    def _pythonrows(self, place: int, node: PythonRows, ids: bool, top: bool) -> Built:
+    def _pythonrows(self, place: int, node: PythonRows, ids: bool, top: bool) -> NamedQuery:
         """One row stands for all that the function made: nothing is known of them, not even how many."""
         if not top:
             raise RefusedError(f"which rows {node.name} gave, {node.why}, can't be computed anew")
         listed = [f"CAST(NULL AS {one.type or 'void'}) AS c{one.id}" for one in node.columns]
         mark = f"b{place}"
-        text = f"SELECT {_listed([*listed, f'true AS {mark}'])}"
+        text = f"SELECT {_select_list([*listed, f'true AS {mark}'])}"
         unknown = frozenset(one.id for one in node.columns)
         name = self._name(place, text, ids, top)
-        return Built(name, node.columns, (Leaf(place, (mark,)),), unknown)
+        return NamedQuery(name, node.columns, (Leaf(place, (mark,)),), unknown)
 
-    def _union(self, place: int, node: Union, ids: bool, top: bool) -> Built:
+    def _union(self, place: int, node: Union, ids: bool, top: bool) -> NamedQuery:
         inputs = [self.build(one, ids=ids, top=top) for one in node.inputs]
         every = [name for one in inputs for name in one.ids]
         parts, unknown = [], set()
@@ -419,12 +430,12 @@ class Builder:
             held = set(one.ids)
             named = [name if name in held else f"NULL AS {name}" for name in every]
             listed = [renamed[n] for n in dict.fromkeys(out.id for out in node.columns)]
-            parts.append(f"SELECT {_listed([*listed, *named])} FROM {one.name}")
+            parts.append(f"SELECT {_select_list([*listed, *named])} FROM {one.name}")
         leaves = tuple(leaf for one in inputs for leaf in one.leaves)
         name = self._name(place, "\n  UNION ALL ".join(parts), ids, top)
-        return Built(name, node.columns, leaves, frozenset(unknown))
+        return NamedQuery(name, node.columns, leaves, frozenset(unknown))
 
-    def _expand(self, place: int, node: Expand, ids: bool, top: bool) -> Built:
+    def _expand(self, place: int, node: Expand, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids)
         for row in node.projections:
             self._known("rows are expanded", row, below)
@@ -435,15 +446,15 @@ class Builder:
         ]
         if ids:
             # One query each: a restriction to one grouping set then leaves out the others.
-            parts = [f"SELECT {_listed([*row, *below.ids])} FROM {below.name}" for row in rows]
+            parts = [f"SELECT {_select_list([*row, *below.ids])} FROM {below.name}" for row in rows]
             made = "\n  UNION ALL ".join(parts)
         else:
             structs = ", ".join(f"struct({', '.join(row)})" for row in rows)
             names = ", ".join(f"c{column.id}" for column in node.columns)
             made = f"SELECT inline(array({structs})) AS ({names}) FROM {below.name}"
-        return Built(self._name(place, made, ids, False), node.columns, below.leaves)
+        return NamedQuery(self._name(place, made, ids, False), node.columns, below.leaves)
 
-    def _generate(self, place: int, node: Generate, ids: bool, top: bool) -> Built:
+    def _generate(self, place: int, node: Generate, ids: bool, top: bool) -> NamedQuery:
         below = self.build(node.input, ids=ids, top=top)
         self._known("rows are made", [node.function], below)
         # Made columns may have the numbers of columns that they take the place of.
@@ -452,14 +463,16 @@ class Builder:
         names = ", ".join(one.partition(" ")[0] for one in made)
         outer = "OUTER " if node.outer else ""
         text = (
-            f"SELECT {_listed([*kept, *made, *below.ids])} FROM {below.name} "
+            f"SELECT {_select_list([*kept, *made, *below.ids])} FROM {below.name} "
             f"LATERAL VIEW {outer}{self.text().of(node.function)} g AS {names}"
         )
-        return Built(self._name(place, text, ids, top), node.columns, below.leaves, below.unknown)
+        return NamedQuery(
+            self._name(place, text, ids, top), node.columns, below.leaves, below.unknown
+        )
 
     # Joins
 
-    def _join(self, place: int, node: Join, ids: bool, top: bool) -> Built:
+    def _join(self, place: int, node: Join, ids: bool, top: bool) -> NamedQuery:
         if node.how in {"semi", "anti", "exists"}:
             return self._half_join(place, node, ids, top)
         left = self.build(node.left, ids=ids, top=top and node.how in {"inner", "left"})
@@ -470,17 +483,17 @@ class Builder:
             terms = self._terms("rows are joined", node.condition, loose, left, right)
         marks, leaves = self._marks(place, node, ids)
         how = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
-        listed = _listed([*left.names, *right.names, *left.ids, *right.ids, *marks])
+        listed = _select_list([*left.names, *right.names, *left.ids, *right.ids, *marks])
         on = " AND ".join(terms) or "true"
         text = f"SELECT {listed} FROM {left.name} {how[node.how]} {right.name} ON {on}"
         if node.how == "inner" and not terms:
             text = f"SELECT {listed} FROM {left.name} CROSS JOIN {right.name}"
-        return Built(
+        return NamedQuery(
             self._name(place, text, ids, top), node.columns, (*left.leaves, *right.leaves, *leaves),
             left.unknown | right.unknown,
         )  # fmt: skip
 
-    def _half_join(self, place: int, node: Join, ids: bool, top: bool) -> Built:
+    def _half_join(self, place: int, node: Join, ids: bool, top: bool) -> NamedQuery:
         left = self.build(node.left, ids=ids, top=top)
         right = self.rows(node.right)
         condition = "true"
@@ -499,25 +512,25 @@ class Builder:
         if node.how == "exists":
             found = f"c{node.columns[-1].id}"
             matches = set(leaves[-1].columns) if ids else set()
-            others = [_absent(one, matches) for one in listed]
+            others = [_null_if_named(one, matches) for one in listed]
             text = (
-                f"SELECT {_listed([*listed, f'true AS {found}'])} {semi}\n"
-                f"  UNION ALL SELECT {_listed([*others, f'false AS {found}'])} {anti}"
+                f"SELECT {_select_list([*listed, f'true AS {found}'])} {semi}\n"
+                f"  UNION ALL SELECT {_select_list([*others, f'false AS {found}'])} {anti}"
             )
         else:
-            text = f"SELECT {_listed(listed)} {semi if node.how == 'semi' else anti}"
-        return Built(
+            text = f"SELECT {_select_list(listed)} {semi if node.how == 'semi' else anti}"
+        return NamedQuery(
             self._name(place, text, ids, top), node.columns, (*left.leaves, *leaves), left.unknown
         )
 
     # Groups
 
-    def _aggregate(self, place: int, node: Aggregate, ids: bool, top: bool) -> Built:
+    def _aggregate(self, place: int, node: Aggregate, ids: bool, top: bool) -> NamedQuery:
         of_a_row = row_expressions(node) if top else None
         if of_a_row is not None:
             return self._one_of_each(place, node, of_a_row, ids)
         below = self.rows(node.input)
-        keys = known_keys(node, below)
+        keys = recomputable_keys(node, below)
         if not top:
             self._known("rows are grouped", node.keys, below)
         if len(keys) == len(node.keys):
@@ -528,29 +541,29 @@ class Builder:
         marks, leaves = self._marks(place, node, ids)
         if ids:
             self._name_group(place, key_terms(self.text(), keys, below), marks, leaves)
-            if keeps_some(node):
-                self._doubt(place, "count(1) > 1", ONE_KEPT, marks, leaves)
-        text = f"SELECT {_listed([*listed, *marks])} FROM {below.name}"
+            if keeps_some_rows(node):
+                self._doubt(place, "count(1) > 1", ONE_ROW_KEPT, marks, leaves)
+        text = f"SELECT {_select_list([*listed, *marks])} FROM {below.name}"
         grouped = ", ".join(self.text().of(key) for key in keys)
         text += f" GROUP BY {grouped}" if keys else " HAVING true"
-        return Built(self._name(place, text, ids, top), node.columns, tuple(leaves), unknown)
+        return NamedQuery(self._name(place, text, ids, top), node.columns, tuple(leaves), unknown)
 
     def _one_of_each(
         self, place: int, node: Aggregate, expressions: Sequence[Expression], ids: bool
-    ) -> Built:
+    ) -> NamedQuery:
         """All rows of which one of each group was kept: a row that is asked for was one of them."""
         self.kept = True
         below = self.build(node.input, ids=ids, top=True)
         listed, unknown = self._values_of(node.columns, expressions, below)
         marks, leaves = self._marks(place, node, ids)
         of = below.name if node.keys else f"(SELECT 1) AS one LEFT JOIN {below.name} ON true"
-        text = f"SELECT {_listed([*listed, *below.ids, *marks])} FROM {of}"
-        return Built(
+        text = f"SELECT {_select_list([*listed, *below.ids, *marks])} FROM {of}"
+        return NamedQuery(
             self._name(place, text, ids, True), node.columns, (*below.leaves, *leaves), unknown
         )
 
     def _values_of_keys(
-        self, node: Aggregate, keys: Sequence[Expression], below: Built
+        self, node: Aggregate, keys: Sequence[Expression], below: NamedQuery
     ) -> tuple[list[str], frozenset[int]]:
         known = [
             one if one in keys or isinstance(one, Literal) else OpaqueExpression("", "", (), kind)
@@ -558,12 +571,12 @@ class Builder:
         ]
         return self._values_of(node.columns, known, below)
 
-    def _window(self, place: int, node: Window, ids: bool, top: bool) -> Built:
+    def _window(self, place: int, node: Window, ids: bool, top: bool) -> NamedQuery:
         # The row itself is in its partition, and not after itself: what the group names holds it.
         below = self.rows(node.input)
-        if not overs(node):
+        if not window_functions(node):
             raise RefusedError("the plan holds a window function whose window was not noted")
-        over = overs(node)[0]
+        over = window_functions(node)[0]
         terms = [*over.partition, *(key.of for key in over.order)]
         self._known("a window is made", terms, below)
         loose = top and self.tied and depends_on_ties(node)
@@ -575,41 +588,41 @@ class Builder:
         if ids:
             keys = window_keys(self.text(), node)
             self._name_group(place, keys, marks, leaves)
-            if depends_on_ties(node) and running(node):
-                self._doubt(place, f"{peers(self.text(), node)} > 1", TIED, marks, leaves)
-        text = f"SELECT {_listed([*below.names, *listed, *marks])} FROM {below.name}"
+            if depends_on_ties(node) and is_running(node):
+                self._doubt(place, f"{peer_count(self.text(), node)} > 1", TIED_ROWS, marks, leaves)
+        text = f"SELECT {_select_list([*below.names, *listed, *marks])} FROM {below.name}"
         if loose:
             text, unknown = self._with_each_number(place, node, below, marks)
-        return Built(
+        return NamedQuery(
             self._name(place, text, ids, top), node.columns, tuple(leaves), below.unknown | unknown
         )
 
     def _with_each_number(
-        self, place: int, node: Window, below: Built, marks: Sequence[str]
+        self, place: int, node: Window, below: NamedQuery, marks: Sequence[str]
     ) -> tuple[str, frozenset[int]]:
         """Rows with each number that they may have had; other values that depend on ties are not known."""
         own = node.columns[len(node.columns) - len(node.expressions) :]
-        numbers, others = numbered(node)
+        numbers, others = row_number_indexes(node)
         unknown = frozenset(own[n].id for n in others)
         listed = [f"CAST(NULL AS {own[n].type or 'void'}) AS c{own[n].id}" for n in others]
         columns = [own[n].id for n in numbers]
-        text, many = candidates(
+        text, many = candidate_number_queries(
             self.text(), node, below.name, [*below.names, *listed, *marks],
             [f"c{one}" for one in columns], greatest_number(self.recipe, place, columns),
         )  # fmt: skip
-        self.checks.append((many, TOO_TIED))
+        self.checks.append((many, TOO_MANY_TIED_ROWS))
         return text, unknown
 
 
-def _listed(terms: Sequence[str]) -> str:
+def _select_list(terms: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(terms)) or "true AS nothing"
 
 
-def _absent(term: str, names: set[str]) -> str:
+def _null_if_named(term: str, names: set[str]) -> str:
     """A column's term, or NULL in its place where it is one of ``names``."""
     name = term.rpartition(" AS ")[2]
     return f"NULL AS {name}" if name in names else term
 
 
-def _clause(why: str) -> str:
+def _why_clause(why: str) -> str:
     return f"is {why}" if why.startswith(("not", "random", "a ")) else why

@@ -33,7 +33,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Built:
+class NamedQuery:
     """A named query. ``leaves``: what its rows name; ``unknown``: columns that can't be computed anew."""
 
     name: str

@@ -20,37 +20,37 @@ from lineage_core.recipe.plan import (
 from lineage_dataframes.rewrite.expressions import columns_in
 from lineage_dataframes.rewrite.known import AGGREGATES
 
-KEPT = ("first", "last")
+FIRST_AND_LAST = ("first", "last")
 """How recipes name the value of the first or last row, NULL or not."""
 
-OF_SOME = {*KEPT, "First", "Last"}
+ROW_CHOICES = {*FIRST_AND_LAST, "First", "Last"}
 """And those that pass over NULLs or are filtered (of old recipes, it isn't known): columns may be of several rows."""
 
-ONE_KEPT = "one row of a group was kept, and which one its values don't tell"
+ONE_ROW_KEPT = "one row of a group was kept, and which one its values don't tell"
 
 
 def row_expressions(node: Aggregate) -> tuple[Expression, ...] | None:
     """The node's expressions as they are computed from the row that was kept; None where it does more than keep one."""
-    names = {one.name for one in _choices(node)}
-    if len(names) != 1 or not names <= set(KEPT) or reads_all(node):
+    names = {one.name for one in _row_choices(node)}
+    if len(names) != 1 or not names <= set(FIRST_AND_LAST) or reads_all_rows(node):
         return None
-    if not all(map(_is_clear, node.expressions)):
+    if not all(map(_hides_no_keys, node.expressions)):
         return None
-    return tuple(_of_the_row(one) for one in node.expressions)
+    return tuple(_value_in_row(one) for one in node.expressions)
 
 
-def keeps_some(node: Aggregate) -> bool:
+def keeps_some_rows(node: Aggregate) -> bool:
     """Whether the node's values are of one or some rows of a group, not of all."""
-    return bool(_choices(node)) and not reads_all(node)
+    return bool(_row_choices(node)) and not reads_all_rows(node)
 
 
-def reads_all(node: Aggregate) -> bool:
+def reads_all_rows(node: Aggregate) -> bool:
     """Whether a function of the node combines all rows of a group."""
     keys = frozenset(id_ for key in node.keys for id_ in columns_in(key))
-    return any(_combines(one, keys) for one in node.expressions)
+    return any(_combines_rows(one, keys) for one in node.expressions)
 
 
-def _choices(node: Aggregate) -> list[OpaqueExpression]:
+def _row_choices(node: Aggregate) -> list[OpaqueExpression]:
     found, todo = [], list(node.expressions)
     while todo:
         one = todo.pop()
@@ -63,27 +63,27 @@ def _choices(node: Aggregate) -> list[OpaqueExpression]:
 
 
 def _is_choice(one: Expression) -> bool:
-    return isinstance(one, OpaqueExpression) and one.name in OF_SOME
+    return isinstance(one, OpaqueExpression) and one.name in ROW_CHOICES
 
 
-def _combines(one: Expression, keys: frozenset[int]) -> bool:
-    """Whether an expression holds an aggregate function that is none of `OF_SOME`: it reads what is no key."""
+def _combines_rows(one: Expression, keys: frozenset[int]) -> bool:
+    """Whether an expression holds an aggregate function that is none of `ROW_CHOICES`: it reads what is no key."""
     if _is_choice(one):
         return False
     if isinstance(one, Call) and one.fn in AGGREGATES:
         return True
     if isinstance(one, Column):
         return one.id not in keys
-    return any(_combines(part, keys) for part in parts_of(one))
+    return any(_combines_rows(part, keys) for part in parts_of(one))
 
 
-def _is_clear(one: Expression) -> bool:
+def _hides_no_keys(one: Expression) -> bool:
     """Whether no function that a recipe can't say reads a key: it may be an aggregate, too."""
     if _is_choice(one):
         return True
     if isinstance(one, OpaqueExpression) and any(map(_reads_keys, one.args)):
         return False
-    return all(map(_is_clear, parts_of(one)))
+    return all(map(_hides_no_keys, parts_of(one)))
 
 
 def _reads_keys(one: Expression) -> bool:
@@ -92,10 +92,10 @@ def _reads_keys(one: Expression) -> bool:
     return isinstance(one, Column) or any(map(_reads_keys, parts_of(one)))
 
 
-def _of_the_row(one: Expression) -> Expression:
+def _value_in_row(one: Expression) -> Expression:
     if _is_choice(one):
         assert isinstance(one, OpaqueExpression)
         return one.args[0]
     if isinstance(one, Call | OpaqueExpression):
-        return dataclasses.replace(one, args=tuple(map(_of_the_row, one.args)))
+        return dataclasses.replace(one, args=tuple(map(_value_in_row, one.args)))
     return one

@@ -33,12 +33,12 @@ from lineage_core.recipe.plan import (
 )
 from lineage_dataframes.rewrite.built import Leaf
 from lineage_dataframes.rewrite.expressions import matched_by, subqueries_in
-from lineage_dataframes.rewrite.windows import looks_at_some, overs, running
+from lineage_dataframes.rewrite.windows import is_running, reads_some_rows, window_functions
 
-Group = tuple[int, bool]
+GroupKey = tuple[int, bool]
 """The groups of a node, by its place; True: the one of the subquery that ends there."""
 
-Asked = TypeVar("Asked")
+Request = TypeVar("Request")
 
 
 @dataclass(frozen=True)
@@ -163,10 +163,10 @@ class _Forms:
     def _group(self, node: Node, below: Mapping[int, int], rows: int) -> int:
         """What a next query traces (`lineage_dataframes.rewrite.stages`), where the node has groups."""
         match node:
-            case Window() if overs(node):
-                over = overs(node)[0]
+            case Window() if window_functions(node):
+                over = window_functions(node)[0]
                 named = self._form((over.partition, over.order), below)
-                how = (running(node), looks_at_some(node))
+                how = (is_running(node), reads_some_rows(node))
                 return self._number("frames", self.rows[node.input], named, *how)
             case Join(how="semi" | "exists"):
                 left = tuple(below[one] for one in matched_by(self.recipe, node))
@@ -198,27 +198,27 @@ def _by_id(ids: Iterable[int], numbers: Iterable[int]) -> dict[int, int]:
     return dict(zip(ids, numbers, strict=True))
 
 
-class Waiting(Generic[Asked]):
+class PendingGroups(Generic[Request]):
     """Groups that are to be traced, each with all that was asked of it before its turn comes."""
 
     def __init__(self, plan: Sequence[Node], find_common_subplans: CommonSubplans) -> None:
         self._plan, self._alike = plan, find_common_subplans
-        self._asked: dict[Group, list[tuple[Leaf, Asked]]] = {}
-        self._below: dict[Group, frozenset[Group]] = {}
+        self._asked: dict[GroupKey, list[tuple[Leaf, Request]]] = {}
+        self._below: dict[GroupKey, frozenset[GroupKey]] = {}
 
-    def add(self, leaf: Leaf, asked: Asked) -> None:
+    def add(self, leaf: Leaf, asked: Request) -> None:
         self._asked.setdefault((leaf.of, leaf.subquery), []).append((leaf, asked))
 
-    def ready(self) -> list[list[tuple[Leaf, Asked]]]:
+    def ready(self) -> list[list[tuple[Leaf, Request]]]:
         """By group what was asked, of those that no other one that waits leads to; they wait no longer."""
-        later = frozenset[Group]().union(*map(self._led_to, self._asked))
+        later = frozenset[GroupKey]().union(*map(self._led_to, self._asked))
         return [self._asked.pop(one) for one in list(self._asked) if one not in later]
 
-    def _led_to(self, group: Group) -> frozenset[Group]:
+    def _led_to(self, group: GroupKey) -> frozenset[GroupKey]:
         """The groups that tracing one may ask of."""
         if group not in self._below:
             place, subquery = group
-            found = set[Group]()
+            found = set[GroupKey]()
             todo = [place] if subquery else self._read(place, found)
             while todo:
                 one = todo.pop()
@@ -227,7 +227,7 @@ class Waiting(Generic[Asked]):
             self._below[group] = frozenset(found)
         return self._below[group]
 
-    def _read(self, place: int, found: set[Group]) -> list[int]:
+    def _read(self, place: int, found: set[GroupKey]) -> list[int]:
         """The nodes that a node reads; subqueries among them are found groups."""
         node = self._plan[place]
         read = [n for one in expressions_of(node) for n in subqueries_in(one)]

@@ -20,7 +20,7 @@ from lineage_core.recipe.plan import (
     within,
 )
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.spark.literals import of_recipe, quoted
+from lineage_dataframes.spark.literals import quoted_name, recipe_constant
 
 INFIX = {
     "+", "-", "*", "/", "%", "div", "=", "<=>", "<", "<=", ">", ">=", "and", "or", "&", "|", "^", "rlike",
@@ -32,7 +32,7 @@ def function_name(code: int) -> str:
     return f"lineage_function_{code}"
 
 
-class Text:
+class SqlWriter:
     """Writes expressions. ``columns``: the text of columns that are not their usual names."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Text:
             case Column():
                 return self._columns.get(expression.id, f"c{expression.id}")
             case Literal():
-                return of_recipe(expression)
+                return recipe_constant(expression)
             case Call():
                 return self._call(expression)
             case Over():
@@ -110,7 +110,7 @@ class Text:
         assert isinstance(place, Literal)
         if isinstance(of, Call) and of.fn == "named_struct":
             return self.of(of.args[2 * int(place.value or 0) + 1])
-        return f"{self.of(of)}.{quoted(call.type or '')}"
+        return f"{self.of(of)}.{quoted_name(call.type or '')}"
 
     def _over(self, over: Over) -> str:
         parts = []

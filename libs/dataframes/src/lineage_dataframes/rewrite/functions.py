@@ -22,9 +22,9 @@ from lineage_core.recipe.imported import GONE, marks
 from lineage_core.recipe.plan import OpaqueExpression, PythonCall
 from lineage_dataframes.errors import NotComputedError, RefusedError
 from lineage_dataframes.rewrite.expressions import function_name
-from lineage_dataframes.spark.pyspark_parts import connected
+from lineage_dataframes.spark.pyspark_parts import is_connected
 
-Held = TypeVar("Held")
+PlanPart = TypeVar("PlanPart")
 
 NO_CODE = ""
 """The key of who runs no code, whatever the environment holds."""
@@ -60,7 +60,7 @@ def runnable(spark: SparkSession, recipe: Recipe, key: str | None) -> Runnable:
     Raises:
         FunctionsKeyError: the key can't be used.
     """
-    return runnable_in(recipe, key, spark.version, is_connected=connected(spark))
+    return runnable_in(recipe, key, spark.version, is_connected=is_connected(spark))
 
 
 def runnable_in(
@@ -74,8 +74,11 @@ def runnable_in(
     if not recipe.functions:
         return Runnable(recipe)
     held = read_key(os.environ) if key is None else checked_key(key) if key else None
-    refused = _refused_whole(recipe, held, spark, is_connected=is_connected)
-    whys = {place: refused or _refused(function) for place, function in enumerate(recipe.functions)}
+    refused = _recipe_refusal(recipe, held, spark, is_connected=is_connected)
+    whys = {
+        place: refused or _function_refusal(function)
+        for place, function in enumerate(recipe.functions)
+    }
 
     def change(one: Any) -> Any:
         if isinstance(one, PythonCall) and whys[one.code]:
@@ -87,7 +90,9 @@ def runnable_in(
         for place, function in enumerate(recipe.functions)
         if whys[place]
     )
-    return Runnable(dataclasses.replace(recipe, plan=_changed(recipe.plan, change)), tuple(said))
+    return Runnable(
+        dataclasses.replace(recipe, plan=_with_changes(recipe.plan, change)), tuple(said)
+    )
 
 
 def register(session: SparkSession, recipe: Recipe) -> None:
@@ -99,12 +104,12 @@ def register(session: SparkSession, recipe: Recipe) -> None:
             called.add(one.code)
         return one
 
-    _changed(recipe.plan, note)
+    _with_changes(recipe.plan, note)
     for place in sorted(called):
-        _register(session, function_name(place), recipe.functions[place])
+        _register_function(session, function_name(place), recipe.functions[place])
 
 
-def _refused_whole(recipe: Recipe, key: bytes | None, spark: str, *, is_connected: bool) -> str:
+def _recipe_refusal(recipe: Recipe, key: bytes | None, spark: str, *, is_connected: bool) -> str:
     if key is None:
         return f"no key was given ({KEY})"
     if not recipe.signature:
@@ -118,7 +123,7 @@ def _refused_whole(recipe: Recipe, key: bytes | None, spark: str, *, is_connecte
     return ""
 
 
-def _refused(function: Function) -> str:
+def _function_refusal(function: Function) -> str:
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     if function.python != python:
         return f"it was run by Python {function.python}, and this is {python}"
@@ -131,7 +136,7 @@ def _refused(function: Function) -> str:
     return ""
 
 
-def _register(session: SparkSession, name: str, function: Function) -> None:
+def _register_function(session: SparkSession, name: str, function: Function) -> None:
     context: Any = session.sparkContext
     jvm: Any = context._jvm
     # What the functions import was looked for here; where workers run here, this Python is theirs.
@@ -152,15 +157,16 @@ def _register(session: SparkSession, name: str, function: Function) -> None:
     spark.udf().registerPython(name, made)
 
 
-def _changed(held: Held, change: Callable[[Any], Any]) -> Held:
+def _with_changes(held: PlanPart, change: Callable[[Any], Any]) -> PlanPart:
     """``held`` (nodes, expressions, tuples of them) with all that it holds changed, inner things first."""
     made: Any = held
     if isinstance(held, tuple):
-        made = tuple(_changed(one, change) for one in held)
+        made = tuple(_with_changes(one, change) for one in held)
     elif dataclasses.is_dataclass(held) and not isinstance(held, type):
         fields = {
-            one.name: _changed(getattr(held, one.name), change) for one in dataclasses.fields(held)
+            one.name: _with_changes(getattr(held, one.name), change)
+            for one in dataclasses.fields(held)
         }
         made = change(dataclasses.replace(held, **fields))
-    changed: Held = made
+    changed: PlanPart = made
     return changed

@@ -5,47 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lineage_core.recipe.plan import Aggregate, Column, Expression
-from lineage_dataframes.rewrite.built import Built
-from lineage_dataframes.rewrite.expressions import Text, columns_in, opaque_in
-from lineage_dataframes.spark.literals import quoted
+from lineage_dataframes.rewrite.built import NamedQuery
+from lineage_dataframes.rewrite.expressions import SqlWriter, columns_in, opaque_in
+from lineage_dataframes.spark.literals import quoted_name
 
-COARSE = "rows are grouped by what can't be computed anew"
+COARSE_GROUPS = "rows are grouped by what can't be computed anew"
 
 
-def is_unknown(expression: Expression, below: Built) -> bool:
+def cannot_recompute(expression: Expression, below: NamedQuery) -> bool:
     """Whether it can't be computed anew."""
     return opaque_in(expression) is not None or bool(columns_in(expression) & below.unknown)
 
 
-def known_keys(node: Aggregate, below: Built) -> tuple[Expression, ...]:
+def recomputable_keys(node: Aggregate, below: NamedQuery) -> tuple[Expression, ...]:
     """The keys that can be computed anew: groups by these alone are unions of the job's."""
-    return tuple(key for key in node.keys if not is_unknown(key, below))
+    return tuple(key for key in node.keys if not cannot_recompute(key, below))
 
 
-def key_terms(text: Text, keys: Sequence[Expression], below: Built) -> list[str]:
+def key_terms(text: SqlWriter, keys: Sequence[Expression], below: NamedQuery) -> list[str]:
     """The keys as terms of types that can be compared: of a struct, its fields."""
     types = {column.id: column.type for column in below.columns}
     terms: list[str] = []
     for key in keys:
         kind = types.get(key.id, "") if isinstance(key, Column) else ""
-        terms += _flat(text.of(key), kind)
+        terms += _flat_terms(text.of(key), kind)
     return terms
 
 
-def _flat(term: str, kind: str) -> Iterator[str]:
+def _flat_terms(term: str, kind: str) -> Iterator[str]:
     if not kind.startswith("struct<`"):
         yield term
         return
     yield f"({term} IS NULL)"
-    for name, inner in fields_of(kind):
-        yield from _flat(f"{term}.{quoted(name)}", inner)
+    for name, inner in struct_fields(kind):
+        yield from _flat_terms(f"{term}.{quoted_name(name)}", inner)
 
 
-def fields_of(kind: str) -> list[tuple[str, str]]:
+def struct_fields(kind: str) -> list[tuple[str, str]]:
     """Names and types of the fields of a struct, from its DDL text."""
     fields, place, inner = list[tuple[str, str]](), 0, kind[len("struct<") : -1]
     while place < len(inner):
-        name, place = _name(inner, place)
+        name, place = _read_name(inner, place)
         # The name is followed by a colon and a blank.
         begin, depth, quotes = place + 2, 0, False
         place = begin
@@ -58,7 +58,7 @@ def fields_of(kind: str) -> list[tuple[str, str]]:
     return fields
 
 
-def _name(text: str, place: int) -> tuple[str, int]:
+def _read_name(text: str, place: int) -> tuple[str, int]:
     """A name between backquotes at a place, and where it ends."""
     end = place + 1
     while text[end] != "`" or text[end : end + 2] == "``":

@@ -25,16 +25,16 @@ from lineage_core.recipe.plan import (
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.rewrite.built import Leaf
-from lineage_dataframes.rewrite.choices import keeps_some
-from lineage_dataframes.rewrite.expressions import INFIX, Text, columns_in, subqueries_in
-from lineage_dataframes.rewrite.group_keys import is_unknown
-from lineage_dataframes.rewrite.windows import overs, running
-from lineage_dataframes.spark.literals import DOUBLES, comparable
+from lineage_dataframes.rewrite.choices import keeps_some_rows
+from lineage_dataframes.rewrite.expressions import INFIX, SqlWriter, columns_in, subqueries_in
+from lineage_dataframes.rewrite.group_keys import cannot_recompute
+from lineage_dataframes.rewrite.windows import is_running, window_functions
+from lineage_dataframes.spark.literals import FLOATING_TYPES, comparable
 
-KEEP_VALUES = {"parquet", "orc"}
+LOSSLESS_FORMATS = {"parquet", "orc"}
 """Formats whose files give back the very values that were written."""
 
-OF_A_ROW = INFIX | {
+ROW_FUNCTIONS = INFIX | {
     "abs", "case", "cast", "coalesce", "concat", "day", "dayofmonth", "is not null", "is null", "lower", "ltrim", "month", "not",
     "quarter", "rtrim", "substr", "substring", "trim", "trunc", "upper", "year",
 }  # fmt: skip
@@ -58,27 +58,27 @@ def grouping_of(recipe: Recipe) -> Grouping | None:
 
     None unless the aggregate's keys are columns of the output, with nothing between them but rows that are
     chosen, ordered and renamed, can be computed anew, and the aggregate reads all rows of a group. Then no two output rows are of one group. So with the partitions of a window, unless
-    its rows name but a part of them (`running`).
+    its rows name but a part of them (`is_running`).
     """
-    found = _last_groups(recipe)
+    found = _last_grouping_node(recipe)
     if found is None:
         return None
     place, above = found
     node = recipe.plan[place]
     keys: tuple[Expression, ...]
     if isinstance(node, Aggregate):
-        if keeps_some(node):
+        if keeps_some_rows(node):
             return None
-        keys, held = node.keys, _by_column(node)
-    elif isinstance(node, Window) and overs(node) and not running(node):
+        keys, held = node.keys, _expressions_by_column(node)
+    elif isinstance(node, Window) and window_functions(node) and not is_running(node):
         below = recipe.plan[node.input].columns
-        keys, held = overs(node)[0].partition, {one.id: Column(one.id) for one in below}
+        keys, held = window_functions(node)[0].partition, {one.id: Column(one.id) for one in below}
     else:
         return None
     for project in above:
         held = {
             id_: held[one.id]
-            for id_, one in _by_column(project).items()
+            for id_, one in _expressions_by_column(project).items()
             if isinstance(one, Column) and one.id in held
         }
     places: list[int] = []
@@ -87,51 +87,53 @@ def grouping_of(recipe: Recipe) -> Grouping | None:
         if not named or not comparable(recipe.columns[named[0]].type):
             return None
         places.append(named[0])
-    if _unknown(recipe, node.input, keys):
+    if _has_unknown_key(recipe, node.input, keys):
         return None
-    return Grouping(_leaf(place, len(places)), tuple(places))
+    return Grouping(_group_leaf(place, len(places)), tuple(places))
 
 
-def derived_of(recipe: Recipe, text: Callable[[dict[int, str]], Text]) -> Grouping | None:
+def derived_grouping_of(
+    recipe: Recipe, text: Callable[[dict[int, str]], SqlWriter]
+) -> Grouping | None:
     """How an output's rows name groups of the last aggregate by columns that are made of nothing but its keys, row by row.
 
     None where there is none, or more than in `grouping_of` stands between. Several groups may have the same
     values. ``text``: writes expressions, given the texts of columns.
     """
-    last = _last_groups(recipe)
+    last = _last_grouping_node(recipe)
     if last is None:
         return None
     place, above = last
     node = recipe.plan[place]
     if (
         not isinstance(node, Aggregate)
-        or keeps_some(node)
-        or _unknown(recipe, node.input, node.keys)
+        or keeps_some_rows(node)
+        or _has_unknown_key(recipe, node.input, node.keys)
     ):
         return None
     # What no aggregate is in is made of keys.
     held = {
         id_: text({}).of(one)
-        for id_, one in _by_column(node).items()
-        if _of_a_row(one) and columns_in(one)
+        for id_, one in _expressions_by_column(node).items()
+        if _is_of_one_row(one) and columns_in(one)
     }
     for project in above:
         held = {
             id_: text(held).of(one)
-            for id_, one in _by_column(project).items()
-            if _of_a_row(one) and set() < columns_in(one) <= held.keys()
+            for id_, one in _expressions_by_column(project).items()
+            if _is_of_one_row(one) and set() < columns_in(one) <= held.keys()
         }
     found = {
         held[column.id]: n
         for n, column in reversed(list(enumerate(recipe.columns)))
-        if column.id in held and _is_compared(column)
+        if column.id in held and _is_comparable_exactly(column)
     }
     if not found:
         return None
-    return Grouping(_leaf(place, len(found)), tuple(found.values()), tuple(found))
+    return Grouping(_group_leaf(place, len(found)), tuple(found.values()), tuple(found))
 
 
-def _last_groups(recipe: Recipe) -> tuple[int, list[Project]] | None:
+def _last_grouping_node(recipe: Recipe) -> tuple[int, list[Project]] | None:
     """The last node that no row passes one by one, and what computes columns above it, upwards.
 
     None where rows name subqueries besides.
@@ -146,33 +148,37 @@ def _last_groups(recipe: Recipe) -> tuple[int, list[Project]] | None:
     return None if _reads_subqueries(node) else (place, above)
 
 
-def _unknown(recipe: Recipe, below: int, keys: Sequence[Expression]) -> bool:
+def _has_unknown_key(recipe: Recipe, below: int, keys: Sequence[Expression]) -> bool:
     """Whether a key can't be computed anew."""
     try:
         built = Builder(recipe).rows(below)
     except RefusedError:
         return True
-    return any(is_unknown(key, built) for key in keys)
+    return any(cannot_recompute(key, built) for key in keys)
 
 
 def _reads_subqueries(node: Node) -> bool:
     return any(subqueries_in(one) for one in expressions_of(node))
 
 
-def _by_column(node: Project | Aggregate) -> dict[int, Expression]:
+def _expressions_by_column(node: Project | Aggregate) -> dict[int, Expression]:
     return {column.id: one for column, one in zip(node.columns, node.expressions, strict=True)}
 
 
-def _of_a_row(expression: Expression) -> bool:
+def _is_of_one_row(expression: Expression) -> bool:
     return all(
-        isinstance(one, Column | Literal) or (isinstance(one, Call) and one.fn in OF_A_ROW)
+        isinstance(one, Column | Literal) or (isinstance(one, Call) and one.fn in ROW_FUNCTIONS)
         for one in within(expression)
     )
 
 
-def _is_compared(column: Attribute) -> bool:
-    return comparable(column.type) and column.type not in DOUBLES and "collate" not in column.type
+def _is_comparable_exactly(column: Attribute) -> bool:
+    return (
+        comparable(column.type)
+        and column.type not in FLOATING_TYPES
+        and "collate" not in column.type
+    )
 
 
-def _leaf(place: int, keys: int) -> Leaf:
+def _group_leaf(place: int, keys: int) -> Leaf:
     return Leaf(place, (f"b{place}", *(f"b{place}_{n}" for n in range(keys))))

@@ -13,7 +13,7 @@ from lineage_core.recipe.plan import Expression
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.spark import literals
-from lineage_dataframes.spark.pyspark_parts import frame_of
+from lineage_dataframes.spark.pyspark_parts import from_arrow
 
 LITERAL_KEYS_MAX = 40
 """Up to this many keys stand in the query as constants, which Spark pushes down to the files."""
@@ -21,7 +21,7 @@ LITERAL_KEYS_MAX = 40
 VALUES_MAX = 200
 """Up to this many values of a column do."""
 
-WHOLE_NUMBERS = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
+INTEGER_SUFFIXES = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
 """What ends a constant of these types."""
 
 
@@ -57,7 +57,7 @@ def has_key(
 ) -> str:
     """The condition that ``terms`` equal a row of ``keys``, of which there are as many columns.
 
-    NULLs equal, and doubles up to `literals.NEAR`. ``last``: how the last term compares. ``view``: the name of
+    NULLs equal, and doubles up to `literals.RELATIVE_TOLERANCE`. ``last``: how the last term compares. ``view``: the name of
     the view that holds many keys.
     """
     kinds = arrow_types(keys)
@@ -67,9 +67,9 @@ def has_key(
             [
                 literals.all_of(
                     [
-                        f"{terms[n]} {last} {literals.of_value(value, kinds[n])}"
+                        f"{terms[n]} {last} {literals.constant(value, kinds[n])}"
                         if last != "<=>" and n == places[-1]
-                        else literals.same(terms[n], value, kinds[n])
+                        else literals.value_condition(terms[n], value, kinds[n])
                         for n, value in enumerate(row.values())
                     ]
                 )
@@ -79,25 +79,25 @@ def has_key(
     matches = [
         f"{terms[n]} {last} k.k{n}"
         if last != "<=>" and n == places[-1]
-        else equal(terms[n], f"k.k{n}", kinds[n])
+        else equal_terms(terms[n], f"k.k{n}", kinds[n])
         for n in places
     ]
     exactly = places if last == "<=>" else places[:-1]
-    values = [one_of(terms[n], keys.column(n), kinds[n]) for n in exactly]
-    if last == "<=>" and all(values) and _any_with_any(keys):
+    values = [has_one_of(terms[n], keys.column(n), kinds[n]) for n in exactly]
+    if last == "<=>" and all(values) and _is_full_product(keys):
         return literals.all_of(values)
-    found = _in_view(session, view, keys, " AND ".join(matches))
+    found = _exists_in_view(session, view, keys, " AND ".join(matches))
     return literals.all_of([*(one for one in values if one), found])
 
 
-def _any_with_any(keys: pa.Table) -> bool:
+def _is_full_product(keys: pa.Table) -> bool:
     """Whether every value of a column is there with every one of each other's."""
     return distinct(keys).num_rows == math.prod(len(one.unique()) for one in keys.columns)
 
 
-def one_of(term: str, values: pa.ChunkedArray[Any], kind: str) -> str:
+def has_one_of(term: str, values: pa.ChunkedArray[Any], kind: str) -> str:
     """The condition that ``term`` has one of the values, which Spark pushes down further than a row's; none where they are many."""
-    if kind in literals.DOUBLES or not literals.comparable(kind) or "collate" in kind:
+    if kind in literals.FLOATING_TYPES or not literals.comparable(kind) or "collate" in kind:
         return ""
     unique = values.unique()
     if len(unique) > VALUES_MAX:
@@ -113,9 +113,9 @@ def one_of(term: str, values: pa.ChunkedArray[Any], kind: str) -> str:
 
 def _constant(value: Any, kind: str) -> str:
     """A value's text, short where there is a form for its type."""
-    if kind in WHOLE_NUMBERS and value >= 0:
-        return f"{value}{WHOLE_NUMBERS[kind]}"
-    return literals.text(value) if kind == "string" else literals.of_value(value, kind)
+    if kind in INTEGER_SUFFIXES and value >= 0:
+        return f"{value}{INTEGER_SUFFIXES[kind]}"
+    return literals.string_constant(value) if kind == "string" else literals.constant(value, kind)
 
 
 def matches_key(
@@ -138,30 +138,30 @@ def matches_key(
     if few and not apart:
         rows = [
             {
-                column: literals.of_value(value, kind)
+                column: literals.constant(value, kind)
                 for column, value, kind in zip(columns, row, kinds, strict=True)
             }
             for row in values
         ]
         return literals.any_of([builder.text({**names, **row}).of(condition) for row in rows])
     held = {column: f"k.k{n}" for n, column in enumerate(columns)}
-    return _in_view(session, view, keys, builder.text({**names, **held}).of(condition))
+    return _exists_in_view(session, view, keys, builder.text({**names, **held}).of(condition))
 
 
 def key_view(session: SparkSession, view: str, keys: pa.Table) -> None:
     """Make a view of keys, with the columns ``k0``, ``k1`` ..."""
     numbered = keys.rename_columns([f"k{n}" for n in range(keys.num_columns)])
-    frame_of(session, numbered).createOrReplaceTempView(view)
+    from_arrow(session, numbered).createOrReplaceTempView(view)
 
 
-def _in_view(session: SparkSession, view: str, keys: pa.Table, condition: str) -> str:
+def _exists_in_view(session: SparkSession, view: str, keys: pa.Table, condition: str) -> str:
     key_view(session, view, keys)
     return f"EXISTS (SELECT 1 FROM {view} AS k WHERE {condition})"
 
 
-def equal(left: str, right: str, kind: str) -> str:
-    """The condition that two terms of a type are the same value; NULLs equal, doubles up to `literals.NEAR`."""
-    if kind not in literals.DOUBLES:
+def equal_terms(left: str, right: str, kind: str) -> str:
+    """The condition that two terms of a type are the same value; NULLs equal, doubles up to `literals.RELATIVE_TOLERANCE`."""
+    if kind not in literals.FLOATING_TYPES:
         return f"{left} <=> {right}"
-    near = f"abs({left} - {right}) <= {literals.NEAR!r} * greatest(abs({left}), abs({right}))"
+    near = f"abs({left} - {right}) <= {literals.RELATIVE_TOLERANCE!r} * greatest(abs({left}), abs({right}))"
     return f"({left} <=> {right} OR {near})"

@@ -28,10 +28,10 @@ from lineage_core.recipe.plan import (
     Window,
     within,
 )
-from lineage_dataframes.rewrite.expressions import Text, columns_in
-from lineage_dataframes.spark.literals import DOUBLES, NEAR
+from lineage_dataframes.rewrite.expressions import SqlWriter, columns_in
+from lineage_dataframes.spark.literals import FLOATING_TYPES, RELATIVE_TOLERANCE
 
-SUMS = {
+ORDER_DEPENDENT = {
     "sum", "avg", "try_sum", "try_avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop", "corr", "covar_samp", "covar_pop",
     "skewness", "kurtosis",
 }  # fmt: skip
@@ -45,9 +45,11 @@ def nondeterministic_columns(recipe: Recipe, *, of_any_type: bool = False) -> fr
     types = {column.id: column.type for node in recipe.plan for column in node.columns}
     found: set[int] = set()
     for node in recipe.plan:
-        for column, expressions in _made(recipe, node):
-            may_be = of_any_type or types[column.id] in DOUBLES
-            if may_be and any(_nondeterministic(one, recipe, types, found) for one in expressions):
+        for column, expressions in _computed_columns(recipe, node):
+            may_be = of_any_type or types[column.id] in FLOATING_TYPES
+            if may_be and any(
+                _depends_on_row_order(one, recipe, types, found) for one in expressions
+            ):
                 found.add(column.id)
     return frozenset(found)
 
@@ -59,7 +61,9 @@ def texts_of_sums(recipe: Recipe) -> frozenset[int]:
     return every - nondeterministic_columns(recipe)
 
 
-def _made(recipe: Recipe, node: Node) -> Iterable[tuple[Attribute, Sequence[Expression]]]:
+def _computed_columns(
+    recipe: Recipe, node: Node
+) -> Iterable[tuple[Attribute, Sequence[Expression]]]:
     """The columns that a node makes, each with the expressions that it is one of."""
     match node:
         case Project() | Aggregate():
@@ -77,7 +81,7 @@ def _made(recipe: Recipe, node: Node) -> Iterable[tuple[Attribute, Sequence[Expr
             return []
 
 
-def _nondeterministic(
+def _depends_on_row_order(
     expression: Expression, recipe: Recipe, types: dict[int, str], found: set[int]
 ) -> bool:
     for one in within(expression):
@@ -85,23 +89,23 @@ def _nondeterministic(
             return True
         if isinstance(one, Subquery) and recipe.plan[one.node].columns[0].id in found:
             return True
-        if isinstance(one, Call) and one.fn in SUMS and _of_doubles(one, types):
+        if isinstance(one, Call) and one.fn in ORDER_DEPENDENT and _adds_doubles(one, types):
             return True
     return False
 
 
-def _of_doubles(call: Call, types: dict[int, str]) -> bool:
+def _adds_doubles(call: Call, types: dict[int, str]) -> bool:
     """Whether an aggregate may add fractions in floating point."""
     return any(
-        (isinstance(one, Column) and types.get(one.id) in DOUBLES)
-        or (isinstance(one, Literal) and one.type in DOUBLES)
+        (isinstance(one, Column) and types.get(one.id) in FLOATING_TYPES)
+        or (isinstance(one, Literal) and one.type in FLOATING_TYPES)
         or (isinstance(one, Call) and one.fn == "/")
         for one in within(call)
     )
 
 
-def neighbours_that_tie(
-    text: Text,
+def tied_neighbours_query(
+    text: SqlWriter,
     of: str,
     partition: Sequence[Expression],
     order: Sequence[SortKey],
@@ -118,13 +122,13 @@ def neighbours_that_tie(
     held = list(order)
     at = next((n for n, key in enumerate(held) if columns_in(key.of) & unsteady), len(held))
     by = ", ".join(text.sort_key(key) for key in held)
-    over = f"OVER ({_partition(text, partition)}ORDER BY {by})"
+    over = f"OVER ({_partition_clause(text, partition)}ORDER BY {by})"
     terms = [text.of(key.of) for key in held[: at + 1]]
     listed = [f"{term} AS k{n}, lag({term}) {over} AS l{n}" for n, term in enumerate(terms)]
     rows = f"SELECT {', '.join([*listed, f'row_number() {over} AS r'])} FROM {of}"
     ties = [f"k{n} <=> l{n}" for n in range(at)]
     if at < len(held):
-        near = f"abs(k{at} - l{at}) <= {NEAR!r} * greatest(abs(k{at}), abs(l{at}))"
+        near = f"abs(k{at} - l{at}) <= {RELATIVE_TOLERANCE!r} * greatest(abs(k{at}), abs(l{at}))"
         ties.append(f"(k{at} <=> l{at} OR {near})" if equal_too else f"({near} AND k{at} <> l{at})")
     place = "r > 1" if cut is None else f"r = {cut + 1}"
     return f"SELECT r FROM ({rows}) AS q WHERE {' AND '.join([place, *ties])}"
@@ -135,5 +139,5 @@ def is_nondeterministic(order: Iterable[SortKey], unsteady: frozenset[int]) -> b
     return any(columns_in(key.of) & unsteady for key in order)
 
 
-def _partition(text: Text, partition: Sequence[Expression]) -> str:
+def _partition_clause(text: SqlWriter, partition: Sequence[Expression]) -> str:
     return f"PARTITION BY {', '.join(text.of(one) for one in partition)} " if partition else ""

@@ -14,10 +14,10 @@ import numpy as np
 
 from lineage_dataframes.errors import RowError
 
-WHOLE_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 """Whole numbers by their type."""
 
-TOLD_APART = 1 << 53
+EXACT_IN_DOUBLE_MAX = 1 << 53
 """Whole numbers up to it are told apart by a double."""
 
 SHOWN_MAX = 60
@@ -29,7 +29,7 @@ class WallClock(datetime.datetime):
     """A time as the clock of the session's time zone shows it: pandas and NumPy have no other."""
 
 
-def typed(value: Any, kind: str, name: str) -> Any:
+def to_column_value(value: Any, kind: str, name: str) -> Any:
     """A value of a column as Spark itself gives it; None is NULL.
 
     What pandas has for values that are missing (NA, NaT, and NaN in columns of no floating numbers) is None.
@@ -43,11 +43,11 @@ def typed(value: Any, kind: str, name: str) -> Any:
         RowError: it is no value of the column, or does not tell which.
     """
     is_floating = kind in {"float", "double"}
-    value = _plain(value)
+    value = _to_python(value)
     if value is None or (not is_floating and _is_nan(value)):
         return None
-    convert = _CONVERTED.get(kind) or next(
-        (one for start, one in _BEGINNING.items() if kind.startswith(start)), None
+    convert = _CONVERTERS.get(kind) or next(
+        (one for start, one in _CONVERTERS_BY_PREFIX.items() if kind.startswith(start)), None
     )
     if convert is None:
         return value
@@ -56,16 +56,16 @@ def typed(value: Any, kind: str, name: str) -> Any:
     except (ValueError, OverflowError, InvalidOperation):
         found = None
     if found is None:
-        raise RowError(f"{_shown(value)} is no value of {name}, which is {kind}")
+        raise RowError(f"{_shortened(value)} is no value of {name}, which is {kind}")
     return found
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}..."
 
 
-def _plain(value: Any) -> Any:
+def _to_python(value: Any) -> Any:
     """A value of Python in the place of one of NumPy or pandas; None where it is missing."""
     pandas = sys.modules.get("pandas")
     if pandas is not None:
@@ -77,13 +77,13 @@ def _plain(value: Any) -> Any:
             time = value.to_pydatetime()
             return time if time.tzinfo is not None else _wall_clock(time)
     if isinstance(value, np.datetime64):
-        return _of_numpy(value)
+        return _from_numpy_time(value)
     if isinstance(value, np.floating):
         return float(value)
     return value.item() if isinstance(value, np.bool_ | np.integer) else value
 
 
-def _of_numpy(value: np.datetime64) -> datetime.datetime | None:
+def _from_numpy_time(value: np.datetime64) -> datetime.datetime | None:
     if np.isnat(value):
         return None
     micros = value.astype("datetime64[us]")
@@ -109,7 +109,7 @@ def _boolean(value: Any, _kind: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _whole(value: Any, kind: str) -> int | float | None:
+def _integer(value: Any, kind: str) -> int | float | None:
     """A whole number: in columns where some are missing pandas makes floating ones of them.
 
     A floating number stays one where it stands for several.
@@ -117,11 +117,11 @@ def _whole(value: Any, kind: str) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
     found = int(value)
-    if found != value or not -1 << WHOLE_BITS[kind] - 1 <= found <= 1 << WHOLE_BITS[kind] - 1:
+    if found != value or not -1 << INTEGER_BITS[kind] - 1 <= found <= 1 << INTEGER_BITS[kind] - 1:
         return None
-    if isinstance(value, float) and abs(value) > TOLD_APART:
+    if isinstance(value, float) and abs(value) > EXACT_IN_DOUBLE_MAX:
         return value
-    return found if found < 1 << WHOLE_BITS[kind] - 1 else None
+    return found if found < 1 << INTEGER_BITS[kind] - 1 else None
 
 
 def _floating(value: Any, kind: str) -> float | None:
@@ -177,9 +177,9 @@ def _time_without_zone(value: Any, _kind: str) -> datetime.datetime | None:
 
 _Convert = Callable[[Any, str], Any]
 
-_CONVERTED: dict[str, _Convert] = {
+_CONVERTERS: dict[str, _Convert] = {
     "boolean": _boolean,
-    **dict.fromkeys(WHOLE_BITS, _whole),
+    **dict.fromkeys(INTEGER_BITS, _integer),
     "float": _floating,
     "double": _floating,
     "binary": _binary,
@@ -187,5 +187,5 @@ _CONVERTED: dict[str, _Convert] = {
     "timestamp": _time,
     "timestamp_ntz": _time_without_zone,
 }
-_BEGINNING: dict[str, _Convert] = {"decimal(": _decimal, "string": _text}
+_CONVERTERS_BY_PREFIX: dict[str, _Convert] = {"decimal(": _decimal, "string": _text}
 """Types that have parameters, by their beginning."""

@@ -25,26 +25,31 @@ from pyspark.sql import SparkSession
 from lineage_core.recipe.plan import Aggregate, Join, PythonRows, Window
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.building import Builder
-from lineage_dataframes.rewrite.built import Built, Leaf
+from lineage_dataframes.rewrite.built import Leaf, NamedQuery
 from lineage_dataframes.rewrite.expressions import matched_by
-from lineage_dataframes.rewrite.group_keys import COARSE, key_terms, known_keys
+from lineage_dataframes.rewrite.group_keys import COARSE_GROUPS, key_terms, recomputable_keys
 from lineage_dataframes.rewrite.keys import arrow_types, distinct, has_key, matches_key
-from lineage_dataframes.rewrite.windows import looks_at_some, overs, running, window_rank
-from lineage_dataframes.spark.literals import DOUBLES, NEAR
+from lineage_dataframes.rewrite.windows import (
+    is_running,
+    reads_some_rows,
+    window_functions,
+    window_rank,
+)
+from lineage_dataframes.spark.literals import FLOATING_TYPES, RELATIVE_TOLERANCE
 
-KEYS = "lineage_keys"
+KEYS_VIEW = "lineage_keys"
 """The view of a stage's keys."""
 
 
 @dataclass(frozen=True)
-class Stage:
+class GroupQuery:
     """``select`` gives the ids of ``built``'s rows that groups were made from.
 
-    ``near``: the keys among which it compares doubles; ``select`` gives those of its rows, too (`NEAR_KEY`).
+    ``near``: the keys among which it compares doubles; ``select`` gives those of its rows, too (`NEAR_KEY_PREFIX`).
     """
 
     select: str
-    built: Built
+    built: NamedQuery
     reasons: tuple[str, ...] = ()
     near: pa.Table | None = None
 
@@ -56,97 +61,103 @@ class Stage:
         """
         if self.near is None:
             return ()
-        names = [f"{NEAR_KEY}{n}" for n in range(self.near.num_columns)]
+        names = [f"{NEAR_KEY_PREFIX}{n}" for n in range(self.near.num_columns)]
         there, asked = distinct(found.select(names)).num_rows, distinct(self.near).num_rows
         if there < asked:
             raise RefusedError("rows are grouped by a number that comes out differently each time")
         return (
-            (f"groups whose keys differ by less than {NEAR:g} of their value",)
+            (f"groups whose keys differ by less than {RELATIVE_TOLERANCE:g} of their value",)
             if there > asked
             else ()
         )
 
 
-NEAR_KEY = "lineage_key_"
+NEAR_KEY_PREFIX = "lineage_key_"
 
 
-def stage_of(session: SparkSession, builder: Builder, leaf: Leaf, keys: pa.Table) -> Stage:
+def group_query_of(
+    session: SparkSession, builder: Builder, leaf: Leaf, keys: pa.Table
+) -> GroupQuery:
     """The query for the groups that ``keys`` name, one a row."""
     if leaf.subquery:
         built = builder.build(leaf.of, ids=True)
-        return Stage(f"SELECT {_ids(built)} FROM {built.name}", built)
+        return GroupQuery(f"SELECT {_id_list(built)} FROM {built.name}", built)
     node = builder.recipe.plan[leaf.of]
     if isinstance(node, Aggregate):
         built = builder.build(node.input, ids=True)
-        known = known_keys(node, built)
+        known = recomputable_keys(node, built)
         terms = key_terms(builder.text(), known, built)
-        reasons = () if len(known) == len(node.keys) else (COARSE,)
-        return _restricted(session, built, built.name, terms, keys, reasons)
+        reasons = () if len(known) == len(node.keys) else (COARSE_GROUPS,)
+        return _query_with_keys(session, built, built.name, terms, keys, reasons)
     if isinstance(node, Window):
-        return _window(session, builder, node, keys)
+        return _window_query(session, builder, node, keys)
     if isinstance(node, PythonRows):
-        return _python_rows(builder, node)
+        return _python_rows_query(builder, node)
     assert isinstance(node, Join)
-    return _matches(session, builder, node, keys)
+    return _matching_rows_query(session, builder, node, keys)
 
 
-def _window(session: SparkSession, builder: Builder, node: Window, keys: pa.Table) -> Stage:
+def _window_query(
+    session: SparkSession, builder: Builder, node: Window, keys: pa.Table
+) -> GroupQuery:
     built = builder.build(node.input, ids=True)
-    terms = [builder.text().of(one) for one in overs(node)[0].partition]
-    if not running(node):
+    terms = [builder.text().of(one) for one in window_functions(node)[0].partition]
+    if not is_running(node):
         reasons = (
             ("a window function looks at some rows of its partition",)
-            if looks_at_some(node)
+            if reads_some_rows(node)
             else ()
         )
-        return _restricted(session, built, built.name, terms, keys, reasons)
+        return _query_with_keys(session, built, built.name, terms, keys, reasons)
     # The frame of a row that ranks higher holds that of a lower one: the highest rank does for all.
     names = keys.column_names
     highest = keys.group_by(names[:-1], use_threads=False).aggregate([(names[-1], "max")])
     highest = highest.select([*names[:-1], f"{names[-1]}_max"]).rename_columns(names)
     ranked = f"(SELECT *, {window_rank(builder.text(), node)} AS lineage_rank FROM {built.name})"
-    return _restricted(session, built, ranked, [*terms, "lineage_rank"], highest, up_to=True)
+    return _query_with_keys(session, built, ranked, [*terms, "lineage_rank"], highest, up_to=True)
 
 
-def _restricted(
+def _query_with_keys(
     session: SparkSession,
-    built: Built,
+    built: NamedQuery,
     of: str,
     terms: list[str],
     keys: pa.Table,
     reasons: tuple[str, ...] = (),
     *,
     up_to: bool = False,
-) -> Stage:
+) -> GroupQuery:
     """The rows of ``of`` whose ``terms`` equal a row of ``keys`` (the last: at most that, where ``up_to``)."""
     if not terms:
-        return Stage(f"SELECT {_ids(built)} FROM {of} AS r", built, reasons)
-    condition = has_key(session, KEYS, terms, keys, last="<=" if up_to else "<=>")
-    listed, near = _ids(built), None
+        return GroupQuery(f"SELECT {_id_list(built)} FROM {of} AS r", built, reasons)
+    condition = has_key(session, KEYS_VIEW, terms, keys, last="<=" if up_to else "<=>")
+    listed, near = _id_list(built), None
     compared = keys.drop_columns(keys.column_names[-1:]) if up_to else keys
-    if DOUBLES & set(arrow_types(compared)):
+    if FLOATING_TYPES & set(arrow_types(compared)):
         # Zeros of both signs are one key.
         named = [
-            f"{f'{term} + 0' if kind in DOUBLES else term} AS {NEAR_KEY}{n}"
+            f"{f'{term} + 0' if kind in FLOATING_TYPES else term} AS {NEAR_KEY_PREFIX}{n}"
             for n, (term, kind) in enumerate(
                 zip(terms[: compared.num_columns], arrow_types(compared), strict=True)
             )
         ]
         listed, near = ", ".join([listed, *named]), compared
-    return Stage(f"SELECT {listed} FROM {of} AS r WHERE {condition}", built, reasons, near)
+    return GroupQuery(f"SELECT {listed} FROM {of} AS r WHERE {condition}", built, reasons, near)
 
 
-def _matches(session: SparkSession, builder: Builder, node: Join, keys: pa.Table) -> Stage:
+def _matching_rows_query(
+    session: SparkSession, builder: Builder, node: Join, keys: pa.Table
+) -> GroupQuery:
     built = builder.build(node.right, ids=True)
-    select = f"SELECT {_ids(built)} FROM {built.name} AS r"
+    select = f"SELECT {_id_list(built)} FROM {built.name} AS r"
     if node.condition is None:
-        return Stage(select, built)
+        return GroupQuery(select, built)
     columns = matched_by(builder.recipe, node)
-    condition = matches_key(session, KEYS, builder, node.condition, columns, keys, {})
-    return Stage(f"{select} WHERE {condition}", built)
+    condition = matches_key(session, KEYS_VIEW, builder, node.condition, columns, keys, {})
+    return GroupQuery(f"{select} WHERE {condition}", built)
 
 
-def inputs_built(builder: Builder, node: PythonRows) -> list[Built]:
+def build_inputs(builder: Builder, node: PythonRows) -> list[NamedQuery]:
     """All rows that may have had a part in what a Python function made, of each input."""
     try:
         # Tried apart: what a refused attempt leaves in a builder is not to be checked.
@@ -158,18 +169,18 @@ def inputs_built(builder: Builder, node: PythonRows) -> list[Built]:
     return [builder.build(place, ids=True) for place in node.inputs]
 
 
-def _python_rows(builder: Builder, node: PythonRows) -> Stage:
-    inputs = inputs_built(builder, node)
+def _python_rows_query(builder: Builder, node: PythonRows) -> GroupQuery:
+    inputs = build_inputs(builder, node)
     every = list(dict.fromkeys(name for one in inputs for name in one.ids))
     parts = []
     for one in inputs:
         held = set(one.ids)
         named = [name if name in held else f"NULL AS {name}" for name in every]
         parts.append(f"SELECT {', '.join(named) or 'true AS nothing'} FROM {one.name}")
-    built = Built("", (), tuple(leaf for one in inputs for leaf in one.leaves))
+    built = NamedQuery("", (), tuple(leaf for one in inputs for leaf in one.leaves))
     reason = f"which rows {node.name} used of those it was given, {node.why}, can't be known"
-    return Stage(" UNION ALL ".join(parts), built, (reason,))
+    return GroupQuery(" UNION ALL ".join(parts), built, (reason,))
 
 
-def _ids(built: Built) -> str:
+def _id_list(built: NamedQuery) -> str:
     return ", ".join(built.ids) or "true AS nothing"

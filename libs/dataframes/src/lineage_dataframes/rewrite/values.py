@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from lineage_dataframes.errors import RefusedError, RowError
 from lineage_dataframes.spark import literals
 
-Values = Sequence[tuple[str, str | None]]
+ColumnValues = Sequence[tuple[str, str | None]]
 """Columns by name and the text of their values; None is NULL."""
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedColumn:
     """A column: what people call it, its text in a query, its type."""
 
     name: str
@@ -25,27 +25,29 @@ class Named:
     kind: str
 
 
-def chosen(columns: Sequence[Named], values: Values) -> list[tuple[Named, str | None]]:
+def select_columns(
+    columns: Sequence[NamedColumn], values: ColumnValues
+) -> list[tuple[NamedColumn, str | None]]:
     """The columns that are meant, each with its value.
 
     Raises:
         RowError: there is no such column, or several.
     """
     names = [one.name for one in columns]
-    return [(columns[place_named(names, name)], value) for name, value in values]
+    return [(columns[column_index(names, name)], value) for name, value in values]
 
 
-def condition(session: SparkSession, terms: Sequence[tuple[Named, str | None]]) -> str:
-    """The condition that columns have these values; doubles match up to `literals.NEAR`.
+def values_condition(session: SparkSession, terms: Sequence[tuple[NamedColumn, str | None]]) -> str:
+    """The condition that columns have these values; doubles match up to `literals.RELATIVE_TOLERANCE`.
 
     Raises:
         RowError: a text is no value of its column's type.
         RefusedError: values of such a type can't be compared.
     """
-    return literals.all_of([_same(session, column, value) for column, value in terms])
+    return literals.all_of([_value_condition(session, column, value) for column, value in terms])
 
 
-def place_named(names: Sequence[str], name: Any) -> int:
+def column_index(names: Sequence[str], name: Any) -> int:
     """The place of the column that a name means; where none is called just that, whatever its case.
 
     Raises:
@@ -61,15 +63,15 @@ def place_named(names: Sequence[str], name: Any) -> int:
     return found[0]
 
 
-def _same(session: SparkSession, column: Named, value: str | None) -> str:
+def _value_condition(session: SparkSession, column: NamedColumn, value: str | None) -> str:
     if not literals.comparable(column.kind):
         raise RefusedError(f"values of {column.name} ({column.kind}) can't be compared")
     if value is None:
         return f"{column.text} IS NULL"
-    return literals.same(column.text, read_text(session, value, column), column.kind)
+    return literals.value_condition(column.text, parse_value(session, value, column), column.kind)
 
 
-def read_text(session: SparkSession, text: str, column: Named) -> Any:
+def parse_value(session: SparkSession, text: str, column: NamedColumn) -> Any:
     """The value of a column that a text says.
 
     Raises:
@@ -77,7 +79,7 @@ def read_text(session: SparkSession, text: str, column: Named) -> Any:
     """
     if column.kind.startswith("string"):
         return text
-    query = f"SELECT try_cast({literals.text(text)} AS {column.kind}) AS value"
+    query = f"SELECT try_cast({literals.string_constant(text)} AS {column.kind}) AS value"
     value = session.sql(query).collect()[0].value
     rounded = isinstance(value, decimal.Decimal) and value != decimal.Decimal(text.strip())
     if value is None or rounded:

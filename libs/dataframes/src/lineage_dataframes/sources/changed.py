@@ -16,14 +16,14 @@ from pyspark.sql import functions as F
 from lineage_core.recipe.document import DELTA, ICEBERG, File, Source
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import check_reach, explained
-from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, active, reason_of
+from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, active_session, spark_reason
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.standing import Standing
 from lineage_store.paths import RowsError, plain_path, split_scheme
 
 _READER = RowReader()
 """It keeps the checksums of files by what their file system says of them."""
-_PATTERN = re.compile(r"[\\{}\[\]*?]")
+_GLOB_SIGNS = re.compile(r"[\\{}\[\]*?]")
 
 IMMUTABLE = {
     DELTA: "VACUUM deletes files that just earlier versions of a table need",
@@ -42,10 +42,10 @@ def reading_version(spark: SparkSession, version: str, needs: str) -> Iterator[N
     """
     try:
         # Readers of tables go by the settings and catalogs of the active session.
-        with active(spark):
+        with active_session(spark):
             yield
     except SPARK_ERRORS as problem:
-        said = explained(problem, reason_of(problem))
+        said = explained(problem, spark_reason(problem))
         if "DATA_SOURCE_NOT_FOUND" in said:
             raise RefusedError(needs) from problem
         raise ChangedSourceError(f"{version} is gone: {said}") from problem
@@ -57,18 +57,18 @@ def check_unchanged(spark: SparkSession, source: Source) -> None:
     Raises:
         ChangedSourceError: one has not, or is gone. Its rows may stand elsewhere now.
     """
-    elsewhere = check_here(source)
+    elsewhere = check_local(source)
     if elsewhere:
         _check_remote(spark, source, elsewhere)
 
 
-def check_here(source: Source) -> list[File]:
+def check_local(source: Source) -> list[File]:
     """As :func:`check_unchanged`, of the files of this machine; gives the others.
 
     Raises:
         ChangedSourceError: as there.
     """
-    changes, elsewhere = changes_here(source, most=1)
+    changes, elsewhere = local_changes(source, most=1)
     for change in changes:
         raise ChangedSourceError(change.said)
     return elsewhere
@@ -83,12 +83,12 @@ class Change:
     said: str
 
 
-def changes_here(source: Source, most: int | None = None) -> tuple[list[Change], list[File]]:
+def local_changes(source: Source, most: int | None = None) -> tuple[list[Change], list[File]]:
     """The files of this machine that are not what they were (the first ``most`` of them), and those elsewhere."""
     return _changes(source.files, source.format, most)
 
 
-def standing_here(files: Iterable[File], kind: str) -> Standing:
+def local_standing(files: Iterable[File], kind: str) -> Standing:
     """How the files of an output in a format stand now, as far as this machine can tell."""
     changes, elsewhere = _changes(files, kind)
     if changes:
@@ -106,7 +106,7 @@ def _changes(
         if path is None:
             elsewhere.append(file)
             continue
-        change = _change(kind, file, path)
+        change = _change_of(kind, file, path)
         if change is not None:
             changes.append(change)
         if len(changes) == most:
@@ -114,22 +114,22 @@ def _changes(
     return changes, elsewhere
 
 
-def _change(kind: str, file: File, path: Path) -> Change | None:
+def _change_of(kind: str, file: File, path: Path) -> Change | None:
     try:
         now = path.stat()
         if not stat.S_ISREG(now.st_mode):
             # Spark would read whatever lies below a folder, and wait for who writes to a pipe.
             return Change(file, False, f"{plain_path(file.path)} is no file")
         if not file.checksum or kind in IMMUTABLE:
-            return _by_state(kind, file, now.st_size, now.st_mtime_ns // 1_000_000)
+            return _change_by_state(kind, file, now.st_size, now.st_mtime_ns // 1_000_000)
         if now.st_size == file.size and _READER.checksum(str(path)) == file.checksum:
             # Of a file that was only touched just the time is another.
             return None
     except (FileNotFoundError, NotADirectoryError):
-        return _gone(kind, file)
+        return _gone_change(kind, file)
     except (OSError, RowsError) as problem:
         return Change(file, False, f"{plain_path(file.path)} can't be compared: {problem}")
-    said = f"{_written_since(file, now.st_size, now.st_mtime_ns // 1_000_000)}; it has another checksum"
+    said = f"{_written_since_text(file, now.st_size, now.st_mtime_ns // 1_000_000)}; it has another checksum"
     return Change(file, False, said)
 
 
@@ -141,7 +141,7 @@ def local_path(path: str) -> Path | None:
 
 def literal_path(path: str) -> str:
     """A file's path for Spark to read, which takes some signs for patterns of names."""
-    return _PATTERN.sub(r"\\\g<0>", path)
+    return _GLOB_SIGNS.sub(r"\\\g<0>", path)
 
 
 def _check_remote(spark: SparkSession, source: Source, files: list[File]) -> None:
@@ -151,38 +151,40 @@ def _check_remote(spark: SparkSession, source: Source, files: list[File]) -> Non
         found = listed.select("path", "length", F.unix_millis("modificationTime")).collect()
     except SPARK_ERRORS as problem:
         raise ChangedSourceError(
-            f"files of a source can't be read: {explained(problem, reason_of(problem))}"
+            f"files of a source can't be read: {explained(problem, spark_reason(problem))}"
         ) from problem
     there = {path: (size, mtime) for path, size, mtime in found}
     for file in files:
         state = there.get(file.path)
         change = (
-            _gone(source.format, file) if state is None else _by_state(source.format, file, *state)
+            _gone_change(source.format, file)
+            if state is None
+            else _change_by_state(source.format, file, *state)
         )
         if change is not None:
             raise ChangedSourceError(change.said)
 
 
-def _gone(kind: str, file: File) -> Change:
+def _gone_change(kind: str, file: File) -> Change:
     why = f": {IMMUTABLE[kind]}" if kind in IMMUTABLE else ""
     return Change(file, True, f"{plain_path(file.path)} is gone{why}")
 
 
-def _by_state(kind: str, file: File, size: int, mtime: int) -> Change | None:
+def _change_by_state(kind: str, file: File, size: int, mtime: int) -> Change | None:
     if kind in IMMUTABLE:
         mtime = file.mtime
     if (size, mtime) == (file.size, file.mtime):
         return None
     told = "" if size != file.size else "; no checksum tells whether its content is the same"
-    return Change(file, False, f"{_written_since(file, size, mtime)}{told}")
+    return Change(file, False, f"{_written_since_text(file, size, mtime)}{told}")
 
 
-def _written_since(file: File, size: int, mtime: int) -> str:
-    then = f"{file.size:,} bytes of {when(file.mtime)}"
-    path, now = plain_path(file.path), f"{size:,} bytes of {when(mtime)}"
+def _written_since_text(file: File, size: int, mtime: int) -> str:
+    then = f"{file.size:,} bytes of {time_text(file.mtime)}"
+    path, now = plain_path(file.path), f"{size:,} bytes of {time_text(mtime)}"
     return f"{path} was written since the job ran: then {then}, now {now}"
 
 
-def when(mtime: int) -> str:
+def time_text(mtime: int) -> str:
     """A time in milliseconds since 1970 for people."""
     return datetime.datetime.fromtimestamp(mtime / 1000, datetime.UTC).isoformat(" ", "seconds")

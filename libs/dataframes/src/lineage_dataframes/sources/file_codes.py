@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from lineage_core.recipe.document import Recipe, Source
 from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.sources.views import FILE, files_of
-from lineage_dataframes.spark.pyspark_parts import frame_of
+from lineage_dataframes.sources.views import FILE_COLUMN, files_of
+from lineage_dataframes.spark.pyspark_parts import from_arrow
 
 OUTPUT_FILES = -1
 """The place of an output's files among those of the recipe's sources."""
@@ -53,13 +53,16 @@ def file_codes(session: SparkSession, recipe: Recipe, output: Source | None = No
     several = sorted({path for paths in files.values() if len(paths) > 1 for path in paths})
     hashes: dict[str, int] = {}
     if several:
-        held = frame_of(session, pa.table({"path": several}))
+        held = from_arrow(session, pa.table({"path": several}))
         rows = held.selectExpr("path", "xxhash64(path) AS code").collect()
         hashes = {row.path: row.code for row in rows}
     if len(set(hashes.values())) != len(several):
         raise RefusedError("two files have paths of the same 64-bit hash")
     return FileCodes(
-        {place: "0" if len(paths) == 1 else f"xxhash64({FILE})" for place, paths in files.items()},
+        {
+            place: "0" if len(paths) == 1 else f"xxhash64({FILE_COLUMN})"
+            for place, paths in files.items()
+        },
         {
             place: {0: paths[0]} if len(paths) == 1 else {hashes[path]: path for path in paths}
             for place, paths in files.items()

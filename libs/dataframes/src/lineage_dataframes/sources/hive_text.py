@@ -18,10 +18,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lineage_core.recipe.document import HIVE_TEXT, Source
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.sources.schemas import schema_of_text
+from lineage_dataframes.sources.schemas import parse_schema_json
 from lineage_dataframes.spark.pyspark_parts import SINCE_4
 
-LINE = "__lineage_line"
+LINE_COLUMN = "__lineage_line"
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """What Hive's reader gives for NULL in a partition column of texts."""
@@ -50,9 +50,9 @@ def check_fields(source: Source, fields: Iterable[str]) -> None:
     if source.format != HIVE_TEXT:
         return
     unsure = {
-        field["name"].lower(): _kind(field)
+        field["name"].lower(): _type_name(field)
         for field in json.loads(source.schema)["fields"]
-        if not _is_sure(field)
+        if not _is_readable(field)
     }
     for name in fields:
         if name.lower() in unsure:
@@ -63,7 +63,9 @@ def check_fields(source: Source, fields: Iterable[str]) -> None:
             )
 
 
-def parted(columns: StructType, path: str, file: str) -> tuple[StructType, StructType]:
+def split_partition_columns(
+    columns: StructType, path: str, file: str
+) -> tuple[StructType, StructType]:
     """The columns within a file below a table's folder, and those that its folders' names hold."""
     steps = file.removeprefix(path).strip("/").split("/")[:-1]
     held = {step.partition("=")[0].lower() for step in steps}
@@ -71,7 +73,7 @@ def parted(columns: StructType, path: str, file: str) -> tuple[StructType, Struc
     return StructType(apart[0]), StructType(apart[1])
 
 
-def rows(spark: SparkSession, source: Source, paths: list[str]) -> DataFrame:
+def read_hive_rows(spark: SparkSession, source: Source, paths: list[str]) -> DataFrame:
     """The rows of the table's files, with the hidden column ``_metadata``.
 
     Raises:
@@ -79,36 +81,36 @@ def rows(spark: SparkSession, source: Source, paths: list[str]) -> DataFrame:
     """
     if not SINCE_4:
         raise RefusedError("text tables of Hive are traced in Spark 4.1, not in 3.5")
-    fields = [StructField(LINE, StringType())]
+    fields = [StructField(LINE_COLUMN, StringType())]
     reader = spark.read.format("text")
     if source.partitions:
-        fields += schema_of_text(source.partitions).fields
+        fields += parse_schema_json(source.partitions).fields
         reader = reader.option("basePath", source.paths[0])
     # Bytes that are no UTF-8 would be split as others.
     lines = reader.schema(StructType(fields)).load(paths)
-    cells = _cells(F.validate_utf8(F.col(LINE)), source)
+    cells = _cells(F.validate_utf8(F.col(LINE_COLUMN)), source)
     columns = [
-        _value(F.get(cells, F.lit(place)), field["type"], source).alias(field["name"])
+        _cell_value(F.get(cells, F.lit(place)), field["type"], source).alias(field["name"])
         for place, field in enumerate(json.loads(source.schema)["fields"])
-        if _is_sure(field)
+        if _is_readable(field)
     ]
-    return lines.select(*columns, *map(_partition, fields[1:]), "_metadata")
+    return lines.select(*columns, *map(_partition_column, fields[1:]), "_metadata")
 
 
-def _kind(field: Mapping[str, Any]) -> str:
+def _type_name(field: Mapping[str, Any]) -> str:
     """A field's type: char and varchar are texts to Spark, with a mark."""
     kind = field["type"]
     marked = field.get("metadata", {}).get("__CHAR_VARCHAR_TYPE_STRING")
     return str(marked or (kind if isinstance(kind, str) else kind["type"]))
 
 
-def _is_sure(field: Mapping[str, Any]) -> bool:
-    kind = _kind(field)
+def _is_readable(field: Mapping[str, Any]) -> bool:
+    kind = _type_name(field)
     known = {*_INTEGERS, "float", "double", "boolean", "string", "date"}
     return kind in known or _DECIMAL.fullmatch(kind) is not None
 
 
-def _partition(field: StructField) -> Column:
+def _partition_column(field: StructField) -> Column:
     column = F.col(f"`{field.name.replace('`', '``')}`")
     if not isinstance(field.dataType, StringType):
         return column
@@ -127,7 +129,7 @@ def _cells(line: Column, source: Source) -> Column:
     return F.regexp_extract_all(marked, F.lit(cell), F.lit(1))
 
 
-def _value(cell: Column, kind: str, source: Source) -> Column:
+def _cell_value(cell: Column, kind: str, source: Source) -> Column:
     """What a cell is; NULL where it is the table's word for that, or where there is none."""
     if kind == "string":
         value = _unescaped(cell, source.options.get("escape", ""))
@@ -135,29 +137,31 @@ def _value(cell: Column, kind: str, source: Source) -> Column:
         whole = F.regexp_extract(cell, r"\A([+-]?[0-9]+)", 1)
         # ".5" has no digit before the point.
         digits = F.when(whole == "", "0").otherwise(whole)
-        value = F.when(_is(cell, _NUMBER), digits.try_cast(_INTEGERS[kind]))
+        value = F.when(_matches(cell, _NUMBER), digits.try_cast(_INTEGERS[kind]))
     elif kind == "boolean":
-        value = F.when(_is(cell, "(?i:true)"), True).when(_is(cell, "(?i:false)"), False)
+        value = F.when(_matches(cell, "(?i:true)"), True).when(_matches(cell, "(?i:false)"), False)
     elif kind == "date":
         day = cell.try_cast("date")
-        value = _sure(cell, (_is(cell, _DATE) & day.isNotNull(), day), _LIKE_DATE, kind)
+        value = _checked_value(
+            cell, (_matches(cell, _DATE) & day.isNotNull(), day), _LIKE_DATE, kind
+        )
     elif kind in {"float", "double"}:
-        number = (_is(cell, _FLOATING), cell.try_cast(kind))
-        value = _sure(cell, number, _LIKE_FLOATING, kind)
+        number = (_matches(cell, _FLOATING), cell.try_cast(kind))
+        value = _checked_value(cell, number, _LIKE_FLOATING, kind)
     else:
-        number = (_is(cell, _EXACT_DECIMAL), cell.try_cast(kind))
-        value = _sure(cell, number, _LIKE_DECIMAL, kind)
+        number = (_matches(cell, _EXACT_DECIMAL), cell.try_cast(kind))
+        value = _checked_value(cell, number, _LIKE_DECIMAL, kind)
     return F.when(cell != F.lit(source.options["nullValue"]), value)
 
 
-def _sure(cell: Column, known: tuple[Column, Column], like: str, kind: str) -> Column:
+def _checked_value(cell: Column, known: tuple[Column, Column], like: str, kind: str) -> Column:
     """A value where its form is ``known``, NULL where it is not ``like`` one; elsewhere an error."""
     said = F.concat(F.lit("whether Hive reads a "), F.lit(kind), F.lit(" in a cell is not sure: "))
     unsure = F.raise_error(F.concat(said, cell)).cast(kind)
-    return F.when(*known).when(_is(cell, like), unsure)
+    return F.when(*known).when(_matches(cell, like), unsure)
 
 
-def _is(cell: Column, form: str) -> Column:
+def _matches(cell: Column, form: str) -> Column:
     return cell.rlike(rf"(?s)\A(?:{form})\z")
 
 

@@ -12,11 +12,11 @@ from pyspark.sql import functions as F
 from lineage_core.recipe.document import ICEBERG, Source
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sources.changed import reading_version
-from lineage_dataframes.sources.schemas import schema_of_text
+from lineage_dataframes.sources.schemas import parse_schema_json
 from lineage_dataframes.spark import literals
 
 
-def rows(spark: SparkSession, source: Source, file: str, row: str) -> DataFrame:
+def read_snapshot_rows(spark: SparkSession, source: Source, file: str, row: str) -> DataFrame:
     """The rows of a snapshot that are in the source's files, with columns for the file and the row's place in it.
 
     Raises:
@@ -25,12 +25,12 @@ def rows(spark: SparkSession, source: Source, file: str, row: str) -> DataFrame:
     """
     if spark.version.startswith("3."):
         raise RefusedError(f"{source.name} is a table of Iceberg: it takes Spark 4.1 to read it")
-    schema = schema_of_text(source.schema)
-    columns = [F.col(literals.quoted(one.name)) for one in schema]
+    schema = parse_schema_json(source.schema)
+    columns = [F.col(literals.quoted_name(one.name)) for one in schema]
     needs = f"{source.name} is a table of Iceberg: Spark needs Iceberg's jar to read it"
     with reading_version(spark, f"snapshot {source.version} of {source.name}", needs):
-        frame = _read(spark, source)
-        files = {one.file_path for one in _read(spark, source, "#files").collect()}
+        frame = _read_snapshot(spark, source)
+        files = {one.file_path for one in _read_snapshot(spark, source, "#files").collect()}
     noted = {one.path for one in source.files}
     if not noted <= files:
         raise ChangedSourceError(f"{source.name} was made anew: its metadata is of other files")
@@ -41,7 +41,7 @@ def rows(spark: SparkSession, source: Source, file: str, row: str) -> DataFrame:
     return named if noted == files else named.where(F.col(file).isin(sorted(noted)))
 
 
-def _read(spark: SparkSession, source: Source, what: str = "") -> DataFrame:
+def _read_snapshot(spark: SparkSession, source: Source, what: str = "") -> DataFrame:
     """The snapshot's rows, or ``what`` Iceberg knows of it."""
     reader = spark.read.format(ICEBERG)
     if source.options["latest"] != "true":

@@ -27,9 +27,9 @@ from lineage_core.recipe.document import JDBC, TABLE_NAME, Recipe, Source
 from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import explained
-from lineage_dataframes.sources.schemas import schema_of_text
+from lineage_dataframes.sources.schemas import parse_schema_json
 from lineage_dataframes.spark import literals
-from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, connected, reason_of
+from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, is_connected, spark_reason
 from lineage_query.rows.places import ValuedPlace
 
 URL, USER = "LINEAGE_JDBC_URL", "LINEAGE_JDBC_USER"
@@ -37,7 +37,7 @@ PASSWORD = "LINEAGE_JDBC_PASSWORD"
 _PARAMETERS = re.compile(r"[?;].*", re.DOTALL)
 _POSITIVE = (1 << 63) - 1
 _CHECK = "__lineage_check"
-_READ = {"dbtable", "query", "customSchema", "preferTimestampNTZ"}
+_READER_OPTIONS = {"dbtable", "query", "customSchema", "preferTimestampNTZ"}
 """Options of a source that are its reader's. A recipe gives no others: some run code."""
 
 
@@ -70,20 +70,20 @@ class Login:
         return {"url": self.url, **{name: value for name, value in login.items() if value}}
 
 
-def read_now(recipe: Recipe) -> list[Source]:
+def live_sources(recipe: Recipe) -> list[Source]:
     """The sources that a plan reads and that are as they are now."""
     places = {node.source for node in recipe.plan if isinstance(node, Scan)}
     return [recipe.sources[n] for n in sorted(places) if recipe.sources[n].format == JDBC]
 
 
-def as_now_warning(recipe: Recipe) -> tuple[str, ...]:
+def live_warnings(recipe: Recipe) -> tuple[str, ...]:
     """What an answer says of such sources."""
-    return tuple(f"rows of {source.name} are as they are now" for source in read_now(recipe))
+    return tuple(f"rows of {source.name} are as they are now" for source in live_sources(recipe))
 
 
-def not_compared(recipe: Recipe) -> list[str]:
+def not_compared_reasons(recipe: Recipe) -> list[str]:
     """Why a trace of such sources may be another than the job's, where its output was not looked for."""
-    return [f"{one}, and not compared with what the job gave" for one in as_now_warning(recipe)]
+    return [f"{one}, and not compared with what the job gave" for one in live_warnings(recipe)]
 
 
 def check_tables(recipe: Recipe) -> None:
@@ -97,61 +97,61 @@ def check_tables(recipe: Recipe) -> None:
             raise RefusedError("a server runs no query of a recipe in a database")
 
 
-def rows(spark: SparkSession, source: Source, file: str, row: str) -> DataFrame:
+def read_table_rows(spark: SparkSession, source: Source, file: str, row: str) -> DataFrame:
     """The rows of a table as they are now, read once, with columns for the table and the row's ordinal.
 
     Raises:
         RefusedError: the environment names another database, or rows can't be told apart.
         ChangedSourceError: the table has other columns.
     """
-    terms = [literals.quoted(name) for name in key_of(source)]
-    live = read(spark, source).select(
-        "*", F.lit(source.name).alias(file), ordinal(source).alias(row)
+    terms = [literals.quoted_name(name) for name in key_columns(source)]
+    live = read_table(spark, source).select(
+        "*", F.lit(source.name).alias(file), ordinal_column(source).alias(row)
     )
-    found = live.withColumn(_CHECK, F.expr(literals.hash_of(terms, 1))).localCheckpoint()
+    found = live.withColumn(_CHECK, F.expr(literals.hash_term(terms, 1))).localCheckpoint()
     counts = ("count(1)", f"count(DISTINCT {row})", f"count(DISTINCT {row}, {_CHECK})")
     every, ordinals, keys = found.selectExpr(*counts).collect()[0]
-    if ordinals < keys or (_key(source) and every > keys):
+    if ordinals < keys or (_primary_key(source) and every > keys):
         raise RefusedError(f"rows of {source.name} can't be told apart by their key")
     return found.drop(_CHECK)
 
 
-def read(spark: SparkSession, source: Source) -> DataFrame:
+def read_table(spark: SparkSession, source: Source) -> DataFrame:
     """The table, which each query reads anew.
 
     Raises:
         RefusedError: the environment names another database, or the session is one of Spark Connect.
         ChangedSourceError: the table has other columns.
     """
-    if connected(spark):
+    if is_connected(spark):
         raise RefusedError(f"{source.name} is of a database, which is not read by Spark Connect")
     login = Login.of(os.environ)
     if _PARAMETERS.sub("", login.url) != source.options["url"]:
         raise RefusedError(f"{source.name} is of another database than the one that {URL} names")
-    options = {name: said for name, said in source.options.items() if name in _READ}
+    options = {name: said for name, said in source.options.items() if name in _READER_OPTIONS}
     try:
         frame = spark.read.format(JDBC).options(**options, **login.options()).load()
     except SPARK_ERRORS as problem:
         # A database in files may want to write beside them.
-        said = explained(problem, reason_of(problem), sure=True)
+        said = explained(problem, spark_reason(problem), sure=True)
         raise ChangedSourceError(f"{source.name} can't be read: {said}") from problem
     _check_columns(source, frame.schema)
     _check_zone(spark, source)
     return frame
 
 
-def ordinal(source: Source) -> Column:
+def ordinal_column(source: Source) -> Column:
     """What stands for a row's place: a hash of its key."""
-    terms = [literals.quoted(name) for name in key_of(source)]
-    return F.expr(f"{literals.hash_of(terms)} & {_POSITIVE}L")
+    terms = [literals.quoted_name(name) for name in key_columns(source)]
+    return F.expr(f"{literals.hash_term(terms)} & {_POSITIVE}L")
 
 
-def key_of(source: Source) -> list[str]:
+def key_columns(source: Source) -> list[str]:
     """The columns that name a row: those of its primary key, all where it has none."""
-    return _key(source) or [field["name"] for field in json.loads(source.schema)["fields"]]
+    return _primary_key(source) or [field["name"] for field in json.loads(source.schema)["fields"]]
 
 
-def _key(source: Source) -> list[str]:
+def _primary_key(source: Source) -> list[str]:
     try:
         key = json.loads(source.options["key"])
     except (KeyError, ValueError, RecursionError):
@@ -161,14 +161,14 @@ def _key(source: Source) -> list[str]:
     return key
 
 
-def names(view: DataFrame, source: Source, row: str, ordinals: NDArray[np.uint64]) -> list[str]:
+def row_names(view: DataFrame, source: Source, row: str, ordinals: NDArray[np.uint64]) -> list[str]:
     """Rows as ``TABLE#KEY=VALUE``, in order of their ordinals.
 
     Raises:
         ChangedSourceError: one is gone.
     """
-    columns = key_of(source)
-    texts = [F.col(literals.quoted(name)).cast("string") for name in columns]
+    columns = key_columns(source)
+    texts = [F.col(literals.quoted_name(name)).cast("string") for name in columns]
     wanted = ordinals.astype(np.int64).tolist()
     found = view.where(F.col(row).isin(wanted)).select(row, *texts).collect()
     named = {
@@ -180,17 +180,17 @@ def names(view: DataFrame, source: Source, row: str, ordinals: NDArray[np.uint64
     return [named[one] for one in wanted]
 
 
-def shared_names(recipe: Recipe) -> tuple[str, ...]:
+def shared_name_reasons(recipe: Recipe) -> tuple[str, ...]:
     """Why witnesses in tables without keys may be too many."""
     return tuple(
         f"{source.name} has no key: equal rows go by one name"
-        for source in read_now(recipe)
-        if not _key(source)
+        for source in live_sources(recipe)
+        if not _primary_key(source)
     )
 
 
 def _check_columns(source: Source, now: StructType) -> None:
-    then = schema_of_text(source.schema)
+    then = parse_schema_json(source.schema)
     if [(one.name, one.dataType) for one in then] != [(one.name, one.dataType) for one in now]:
         raise ChangedSourceError(f"{source.name} has other columns than when the job ran")
 

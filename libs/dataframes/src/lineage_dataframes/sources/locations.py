@@ -14,11 +14,11 @@ from lineage_dataframes.errors import NoMatchError, RefusedError
 from lineage_dataframes.sources import jdbc
 from lineage_dataframes.sources.changed import literal_path, local_path
 from lineage_dataframes.sources.splits import WHOLE_FILES
-from lineage_dataframes.sources.text_records import NO_LINES, has_lines, headers, text_of
-from lineage_dataframes.sources.views import ROW, view_of
+from lineage_dataframes.sources.text_records import NO_LINES, has_lines, header_count, text_file
+from lineage_dataframes.sources.views import ROW_COLUMN, view_of
 from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.spark.connected import new_session
-from lineage_dataframes.spark.pyspark_parts import table_of
+from lineage_dataframes.spark.pyspark_parts import to_arrow
 
 EACH_LINE = {"text", HIVE_TEXT}
 """Formats each line of which is a row, whatever it holds."""
@@ -26,7 +26,7 @@ EACH_LINE = {"text", HIVE_TEXT}
 NOT_BLANK = {"csv": r"[^\x00-\x20]", "json": r"[^ \t\r\n]"}
 """What makes a line a record: readers skip lines of nothing but what each takes for white space."""
 
-ARRAY = r"^[\x00-\x20\uFEFF]*\["
+ARRAY_LINE = r"^[\x00-\x20\uFEFF]*\["
 """A line of JSON that may be several rows, or none."""
 
 
@@ -34,10 +34,10 @@ def locations(spark: SparkSession, recipe: Recipe, witnesses: Witnesses) -> Iter
     """The witnesses' names, file by file, in order: lines count from 1, other rows from 0."""
     for (place, path), ordinals in sorted(witnesses.rows.items(), key=lambda one: one[0][1]):
         source = None if place is None else recipe.sources[place]
-        yield from names_of(spark, source, path, ordinals)
+        yield from row_locations(spark, source, path, ordinals)
 
 
-def names_of(
+def row_locations(
     spark: SparkSession,
     source: Source | None,
     path: str,
@@ -46,45 +46,47 @@ def names_of(
 ) -> list[str]:
     """The names of rows of one file; ``ordinals`` ascend. ``shown``: what the file is called, if not by its path."""
     if source is not None and source.format == JDBC:
-        return jdbc.names(view_of(new_session(spark), source), source, ROW, ordinals)
+        return jdbc.row_names(view_of(new_session(spark), source), source, ROW_COLUMN, ordinals)
     local = local_path(path)
     name = shown or (path if local is None or source is None else str(local))
     if source is not None and has_lines(source):
-        return [f"{name}:{line}" for line in lines_of(spark, source, path, ordinals).tolist()]
+        return [f"{name}:{line}" for line in line_numbers(spark, source, path, ordinals).tolist()]
     return [f"{name}#{row}" for row in ordinals.tolist()]
 
 
-def lines_of(
+def line_numbers(
     spark: SparkSession, source: Source, path: str, ordinals: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
     """The lines, from 1, at which rows of a file stand; ``ordinals`` ascend."""
     if source.format in EACH_LINE:
         return ordinals + np.uint64(1)
-    file = text_of(source, path)
+    file = text_file(source, path)
     if file is not None:
-        wanted = ordinals.astype(np.int64) + headers(source)
+        wanted = ordinals.astype(np.int64) + header_count(source)
         return (file.rows_of(wanted) + 1).astype(np.uint64)
     session, records = _records(spark, source, path)
-    wanted = (ordinals + np.uint64(headers(source))).tolist()
+    wanted = (ordinals + np.uint64(header_count(source))).tolist()
     keys = session.createDataFrame([(one,) for one in wanted], "wanted bigint")
     found = records.join(F.broadcast(keys), F.col("record") == F.col("wanted"), "leftsemi")
     return np.array(sorted(row.line + 1 for row in found.collect()), np.uint64)
 
 
-def lines_of_file(spark: SparkSession, source: Source, path: str) -> NDArray[np.uint64] | None:
+def line_numbers_of_file(
+    spark: SparkSession, source: Source, path: str
+) -> NDArray[np.uint64] | None:
     """The line, from 1, of every row of a file, in order; None where row and line go together."""
     if source.format in EACH_LINE:
         return None
-    file = text_of(source, path)
+    file = text_file(source, path)
     if file is not None:
         rows = np.concatenate([np.zeros(0, np.int64), *(one.rows for one in file.records())])
-        return (rows[headers(source) :] + 1).astype(np.uint64)
+        return (rows[header_count(source) :] + 1).astype(np.uint64)
     _, records = _records(spark, source, path)
-    found = table_of(records.select("line"))["line"].to_numpy()
-    return (np.sort(found)[headers(source) :] + 1).astype(np.uint64)
+    found = to_arrow(records.select("line"))["line"].to_numpy()
+    return (np.sort(found)[header_count(source) :] + 1).astype(np.uint64)
 
 
-def ordinal_of(spark: SparkSession, source: Source, path: str, line: int) -> int:
+def ordinal_at_line(spark: SparkSession, source: Source, path: str, line: int) -> int:
     """The ordinal, from 0, of the row at a line of a file, from 1.
 
     Raises:
@@ -92,16 +94,16 @@ def ordinal_of(spark: SparkSession, source: Source, path: str, line: int) -> int
     """
     if source.format in EACH_LINE:
         return line - 1
-    file = text_of(source, path)
+    file = text_file(source, path)
     if file is not None:
         record = file.record_at(line - 1)
     else:
         _, records = _records(spark, source, path)
         found = records.where(F.col("line") == line - 1).collect()
         record = found[0].record if found else None
-    if record is None or record < headers(source):
+    if record is None or record < header_count(source):
         raise NoMatchError(f"{path}:{line} is no row")
-    return record - headers(source)
+    return record - header_count(source)
 
 
 def _records(spark: SparkSession, source: Source, path: str) -> tuple[SparkSession, DataFrame]:
@@ -109,13 +111,15 @@ def _records(spark: SparkSession, source: Source, path: str) -> tuple[SparkSessi
     session = new_session(spark)
     for name, value in WHOLE_FILES.items():
         session.conf.set(name, value)
-    lines = session.read.text(literal_path(path)).select("value", _number().alias("line"))
-    if source.format == "json" and lines.where(F.col("value").rlike(ARRAY)).take(1):
+    lines = session.read.text(literal_path(path)).select("value", _running_number().alias("line"))
+    if source.format == "json" and lines.where(F.col("value").rlike(ARRAY_LINE)).take(1):
         raise RefusedError(f"{path}: {NO_LINES}")
-    return session, lines.where(_is_record(source)).select("line", _number().alias("record"))
+    return session, lines.where(_is_record(source)).select(
+        "line", _running_number().alias("record")
+    )
 
 
-def _number() -> Column:
+def _running_number() -> Column:
     """The running number in the one partition that the file is."""
     return F.monotonically_increasing_id()
 

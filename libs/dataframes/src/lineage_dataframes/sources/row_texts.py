@@ -9,7 +9,7 @@ from typing import Any
 from lineage_core.recipe.plan import Literal, Node, Range, Values
 from lineage_dataframes.sources.unknown import as_json
 
-AS_JSON = {"boolean", "tinyint", "smallint", "int", "bigint"}
+JSON_TYPES = {"boolean", "tinyint", "smallint", "int", "bigint"}
 """Types whose constants read as JSON's."""
 
 
@@ -18,17 +18,17 @@ def text_of_row(columns: Sequence[str], row: Sequence[Any]) -> str:
     return json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, default=as_json)
 
 
-def text_in_plan(node: Node, ordinal: int) -> str | None:
+def text_of_plan_row(node: Node, ordinal: int) -> str | None:
     """A row that stands in a plan; None where the plan does not say it."""
     names = [one.name for one in node.columns]
     if isinstance(node, Range):
         return text_of_row(names, [node.start + ordinal * node.step])
     if not isinstance(node, Values):
         return None
-    return text_of_row(names, [_value(one) for one in node.rows[ordinal]])
+    return text_of_row(names, [_literal_value(one) for one in node.rows[ordinal]])
 
 
-def _value(literal: Literal) -> Any:
-    if literal.value is not None and literal.type in AS_JSON:
+def _literal_value(literal: Literal) -> Any:
+    if literal.value is not None and literal.type in JSON_TYPES:
         return json.loads(literal.value)
     return literal.value

@@ -10,16 +10,16 @@ from pyspark.sql.types import StructType
 
 from lineage_dataframes.errors import RefusedError
 
-NONE = '{"type":"struct","fields":[]}'
+NO_COLUMNS = '{"type":"struct","fields":[]}'
 """No columns."""
-DEFAULT = "EXISTS_DEFAULT"
+DEFAULT_METADATA = "EXISTS_DEFAULT"
 """In a field's metadata, the value of rows whose file does not have the column: SQL, which Spark computes."""
 _CONSTANT = re.compile(
     r"(?i:(?:(?:date|timestamp(?:_ntz|_ltz)?|x) ?)?'(?:[^'\\$]|\\[^$])*'|[-+]?[0-9.]+(?:e[-+]?[0-9]+)?[a-z]{0,2}|null|true|false)"
 )
 
 
-def schema_of_text(text: str, more: str = "") -> StructType:
+def parse_schema_json(text: str, more: str = "") -> StructType:
     """The columns of a schema in Spark's JSON form, and those of ``more`` where there are any.
 
     A column of a type that a class makes of another (a user-defined one) has that other type, as its values are kept:
@@ -29,8 +29,12 @@ def schema_of_text(text: str, more: str = "") -> StructType:
         RefusedError: a text is no schema.
     """
     try:
-        fields = [field for one in (text, more or NONE) for field in json.loads(one)["fields"]]
-        schema: StructType = StructType.fromJson(_plain({"type": "struct", "fields": fields}))
+        fields = [
+            field for one in (text, more or NO_COLUMNS) for field in json.loads(one)["fields"]
+        ]
+        schema: StructType = StructType.fromJson(
+            _without_classes({"type": "struct", "fields": fields})
+        )
     except RefusedError:
         raise
     except Exception as problem:
@@ -39,26 +43,26 @@ def schema_of_text(text: str, more: str = "") -> StructType:
     return schema
 
 
-def _plain(raw: Any) -> Any:
+def _without_classes(raw: Any) -> Any:
     """A type in Spark's JSON form without classes: of each kind just what belongs to it."""
     if isinstance(raw, str):
         return raw
     match raw["type"]:
         case "struct":
-            return {"type": "struct", "fields": [_field(one) for one in raw["fields"]]}
+            return {"type": "struct", "fields": [_plain_field(one) for one in raw["fields"]]}
         case "array":
-            return {**raw, "elementType": _plain(raw["elementType"])}
+            return {**raw, "elementType": _without_classes(raw["elementType"])}
         case "map":
-            kinds = {name: _plain(raw[name]) for name in ("keyType", "valueType")}
+            kinds = {name: _without_classes(raw[name]) for name in ("keyType", "valueType")}
             return {**raw, **kinds}
         case "udt":
-            return _plain(raw["sqlType"])
+            return _without_classes(raw["sqlType"])
         case kind:
             raise RefusedError(f"a source's schema has a type of another kind: {kind!r}")
 
 
-def _field(raw: Any) -> Any:
-    default = raw.get("metadata", {}).get(DEFAULT)
+def _plain_field(raw: Any) -> Any:
+    default = raw.get("metadata", {}).get(DEFAULT_METADATA)
     if default is not None and not _CONSTANT.fullmatch(default):
         raise RefusedError(f"a column of a source has a default that is no constant: {default!r}")
-    return {**raw, "type": _plain(raw["type"])}
+    return {**raw, "type": _without_classes(raw["type"])}

@@ -15,16 +15,16 @@ import numpy as np
 
 from lineage_core.recipe.document import DELTA, HIVE_TEXT, Source
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.sources.text_records import TextFile, headers, text_of
+from lineage_dataframes.sources.text_records import TextFile, header_count, text_file
 from lineage_dataframes.spark import literals
 from lineage_store.paths import RowsError
 
-NUMBERED = {"orc", "csv", "json", "text", HIVE_TEXT}
+NUMBERED_FORMATS = {"orc", "csv", "json", "text", HIVE_TEXT}
 """Formats whose rows are numbered by their running number in a split."""
 
 SPLIT_SETTING = "spark.sql.files.maxPartitionBytes"
 
-WHOLE = 1 << 40
+WHOLE_FILE_BYTES = 1 << 40
 """Bytes of a split that every file is smaller than."""
 
 SPLIT_BYTES = 32 << 20
@@ -41,12 +41,12 @@ SPLIT_FILES_MAX = 16
 
 def settings_for(sources: Sequence[Source]) -> Mapping[str, str]:
     """Spark's settings by which each split is alone in its partition, and files are split that may be."""
-    if not any(source.format in NUMBERED | {DELTA} for source in sources):
+    if not any(source.format in NUMBERED_FORMATS | {DELTA} for source in sources):
         return {}
-    return _settings(_split_bytes(sources))
+    return _split_settings(_split_bytes(sources))
 
 
-def _settings(size: int) -> Mapping[str, str]:
+def _split_settings(size: int) -> Mapping[str, str]:
     # A file is as large as a split to open: no other one fits beside it.
     every = dict.fromkeys((SPLIT_SETTING, "spark.sql.files.openCostInBytes"), str(size))
     # Where there are more partitions than at most, Spark puts several splits into each.
@@ -56,17 +56,17 @@ def _settings(size: int) -> Mapping[str, str]:
 
 def _split_bytes(sources: Sequence[Source]) -> int:
     # A plan's sources share Spark's settings: where one's files must be whole, all are.
-    numbered = [source for source in sources if source.format in NUMBERED | {DELTA}]
+    numbered = [source for source in sources if source.format in NUMBERED_FORMATS | {DELTA}]
     largest = max((file.size for source in numbered for file in source.files), default=0)
     size = max(SPLIT_BYTES, -(-largest // SPLITS_MAX))
     if largest <= size:
-        return WHOLE
+        return WHOLE_FILE_BYTES
     for source in numbered:
         large = [file.path for file in source.files if file.size > size]
         if len(large) > SPLIT_FILES_MAX:
-            return WHOLE
-        if any(_begun_before(source, path, size) is None for path in large):
-            return WHOLE
+            return WHOLE_FILE_BYTES
+        if any(_rows_before_splits(source, path, size) is None for path in large):
+            return WHOLE_FILE_BYTES
     return size
 
 
@@ -79,29 +79,29 @@ def rows_before(source: Source, size: int) -> dict[str, tuple[int, ...]]:
     found = {}
     for file in source.files:
         if file.size > size:
-            begun = _begun_before(source, file.path, size)
+            begun = _rows_before_splits(source, file.path, size)
             if begun is None:
                 raise RefusedError(f"{file.path} is read in splits, whose rows can't be numbered")
             found[file.path] = begun
     return found
 
 
-def _begun_before(source: Source, path: str, size: int) -> tuple[int, ...] | None:
+def _rows_before_splits(source: Source, path: str, size: int) -> tuple[int, ...] | None:
     """How many rows of a file begin before each of its splits; None where it must be read whole."""
-    file = text_of(source, path) if source.format in NUMBERED else None
+    file = text_file(source, path) if source.format in NUMBERED_FORMATS else None
     if file is None:
         return None
     try:
         status = os.stat(file.path)
         state = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        return _counted(file, headers(source), size, state)
+        return _count_rows_before(file, header_count(source), size, state)
     except (OSError, RowsError, RefusedError, ValueError):
         # What is read meanwhile, Spark says.
         return None
 
 
 @lru_cache(maxsize=64)
-def _counted(
+def _count_rows_before(
     file: TextFile, header: int, size: int, state: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     """``state``: of the file, as long as it is what it is its records are these."""
@@ -121,7 +121,7 @@ def _counted(
     return tuple(np.concatenate([np.zeros(1, np.int64), np.cumsum(records)[:-1]]).tolist())
 
 
-def ordinal(number: str, source: Source, size: int, path: str) -> str:
+def ordinal_term(number: str, source: Source, size: int, path: str) -> str:
     """The term for a row's ordinal in its file.
 
     Args:
@@ -133,19 +133,23 @@ def ordinal(number: str, source: Source, size: int, path: str) -> str:
     Raises:
         RefusedError: its files are split, and rows before a split can't be counted.
     """
-    before = {name: _listed(rows, size) for name, rows in rows_before(source, size).items()}
+    before = {
+        name: _rows_before_term(rows, size) for name, rows in rows_before(source, size).items()
+    }
     if len(source.files) == 1:
         return " + ".join([number, *before.values()])
-    whens = " ".join(f"WHEN {literals.text(name)} THEN {rows}" for name, rows in before.items())
+    whens = " ".join(
+        f"WHEN {literals.string_constant(name)} THEN {rows}" for name, rows in before.items()
+    )
     return f"{number} + CASE {path} {whens} ELSE 0L END" if whens else number
 
 
-def _listed(rows: Iterable[int], size: int) -> str:
+def _rows_before_term(rows: Iterable[int], size: int) -> str:
     # Of the hidden column with the same Spark would make an object for each row. Where it does not know, it says -1: there
     # is no element 0, and the query fails.
     place = f"CAST((input_file_block_start() + {size}) DIV {size} AS INT)"
     return f"element_at(array({', '.join(f'{one}L' for one in rows)}), {place})"
 
 
-WHOLE_FILES = _settings(WHOLE)
+WHOLE_FILES = _split_settings(WHOLE_FILE_BYTES)
 """Settings by which each file is one split."""

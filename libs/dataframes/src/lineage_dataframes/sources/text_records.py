@@ -27,14 +27,14 @@ BLOCK_BYTES = 8 << 20
 LINE_BYTES_MAX = 64 << 20
 """Longer lines are not looked at: their file may be a hole of any size."""
 BOM = b"\xef\xbb\xbf"
-BLANKS = {"csv": bytes(range(0x21)), "json": b" \t\r\n"}
+BLANK_BYTES = {"csv": bytes(range(0x21)), "json": b" \t\r\n"}
 """By format, what a line is made of that is no record; of other formats each line is one."""
-ARRAY = b"["
+ARRAY_START = b"["
 BEFORE_ARRAY = bytes(range(0x21)) + BOM
 NO_LINES = "a line of it is an array of JSON, whose rows have no lines of their own"
-PLAIN = {"", ".csv", ".json", ".jsonl", ".log", ".text", ".tsv", ".txt"}
+UNCOMPRESSED_SUFFIXES = {"", ".csv", ".json", ".jsonl", ".log", ".text", ".tsv", ".txt"}
 """Ends of names for which Hadoop has no codec."""
-BY_BYTE = {"", "utf-8", "utf8", "us-ascii", "iso-8859-1", "windows-1252"}
+ASCII_NEWLINE_ENCODINGS = {"", "utf-8", "utf8", "us-ascii", "iso-8859-1", "windows-1252"}
 """Encodings whose line ends are those of ASCII."""
 
 
@@ -43,7 +43,7 @@ class MarkedError(Exception):
 
 
 @dataclass(frozen=True)
-class Records:
+class RecordBlock:
     """Some records of a file that follow each other.
 
     ``rows``: which rows of the file they are, from 0; ``starts`` and ``stops``: where they stand in ``content``, without
@@ -65,13 +65,13 @@ class Records:
 
 @dataclass(frozen=True)
 class TextFile:
-    """A text file. ``format``: a key of `BLANKS`, or another; ``comment``: the byte that comments begin with, -1 for none."""
+    """A text file. ``format``: a key of `BLANK_BYTES`, or another; ``comment``: the byte that comments begin with, -1 for none."""
 
     path: Path
     format: str
     comment: int = -1
 
-    def records(self) -> Iterator[Records]:
+    def records(self) -> Iterator[RecordBlock]:
         """All records, in order.
 
         Raises:
@@ -83,7 +83,7 @@ class TextFile:
             rows = np.arange(before, before + len(starts), dtype=np.int64)
             before += len(starts)
             kept = self._are_records(content, starts, stops)
-            yield Records(content, begun, rows[kept], starts[kept], stops[kept])
+            yield RecordBlock(content, begun, rows[kept], starts[kept], stops[kept])
 
     def rows_of(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which rows of the file records are; ``wanted``: their numbers from 0, ascending."""
@@ -119,7 +119,7 @@ class TextFile:
                 many += 1
         return many
 
-    def _wanted(self, wanted: NDArray[np.int64]) -> Iterator[tuple[Records, NDArray[np.int64]]]:
+    def _wanted(self, wanted: NDArray[np.int64]) -> Iterator[tuple[RecordBlock, NDArray[np.int64]]]:
         """The records that are wanted: those that hold some, and the places of these among them."""
         before = done = 0
         for records in self.records():
@@ -135,7 +135,7 @@ class TextFile:
         """Some bytes at a time, where they begin in the file, and where the rows in them start and stop."""
         begun, rest = 0, b""
         with opened(str(self.path)) as stream:
-            while block := _read(stream):
+            while block := _read_block(stream):
                 current().check()
                 if len(rest) > LINE_BYTES_MAX:
                     raise RefusedError(
@@ -147,7 +147,7 @@ class TextFile:
                     rest = content
                     continue
                 starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
-                stops = ends - _of_two(content, starts, ends)
+                stops = ends - _return_lengths(content, starts, ends)
                 if not begun and content.startswith(BOM):
                     starts[0] = len(BOM)
                 yield content, begun, starts, stops
@@ -163,7 +163,7 @@ class TextFile:
         stops: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
         kept = np.ones(len(starts), np.bool_)
-        blanks = BLANKS.get(self.format)
+        blanks = BLANK_BYTES.get(self.format)
         if blanks is None:
             return kept
         there = stops > starts
@@ -176,14 +176,14 @@ class TextFile:
             kept &= ~(there & (first == self.comment))
         if self.format == "json":
             for row in np.flatnonzero(
-                (first <= ord(" ")) | (first == ARRAY[0]) | (first == BOM[0])
+                (first <= ord(" ")) | (first == ARRAY_START[0]) | (first == BOM[0])
             ).tolist():
-                if content[starts[row] : stops[row]].lstrip(BEFORE_ARRAY).startswith(ARRAY):
+                if content[starts[row] : stops[row]].lstrip(BEFORE_ARRAY).startswith(ARRAY_START):
                     raise RefusedError(f"{self.path}: {NO_LINES}")
         return kept
 
 
-def _read(stream: IO[bytes]) -> bytes:
+def _read_block(stream: IO[bytes]) -> bytes:
     r"""The next bytes; of ``\r\n`` both or none."""
     block = stream.read(BLOCK_BYTES)
     while block.endswith(b"\r") and (following := stream.read(1)):
@@ -191,7 +191,7 @@ def _read(stream: IO[bytes]) -> bytes:
     return block
 
 
-def _of_two(
+def _return_lengths(
     content: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     r"""1 for rows that end by ``\r\n``, 0 for others."""
@@ -214,24 +214,24 @@ def has_lines(source: Source) -> bool:
         and not (
             source.format == "json" and options.get("allowcomments", "false").lower() == "true"
         )
-        and options.get("encoding", options.get("charset", "")).lower() in BY_BYTE
+        and options.get("encoding", options.get("charset", "")).lower() in ASCII_NEWLINE_ENCODINGS
     )
 
 
-def headers(source: Source) -> int:
+def header_count(source: Source) -> int:
     """How many records at the beginning of each file are no rows."""
     header = source.options.get("header", "false").lower() == "true"
     return int(source.format == "csv" and header)
 
 
-def text_of(source: Source, path: str) -> TextFile | None:
+def text_file(source: Source, path: str) -> TextFile | None:
     """A file each row of which is a line, where its bytes can be looked at here; else None."""
     if not has_lines(source):
         return None
     local = local_path(path)
     options = {key.lower(): value for key, value in source.options.items()}
     comment = options.get("comment", "") if source.format == "csv" else ""
-    if local is None or local.suffix not in PLAIN or "linesep" in options:
+    if local is None or local.suffix not in UNCOMPRESSED_SUFFIXES or "linesep" in options:
         return None
     if not (len(comment) <= 1 and comment.isascii()) or not os.access(local, os.R_OK):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 
-class Unknown:
+class UnknownValue:
     """The one of its kind is `UNKNOWN`."""
 
     def __repr__(self) -> str:
@@ -16,9 +16,9 @@ class Unknown:
         return {"$unknown": True}
 
 
-UNKNOWN: Final = Unknown()
+UNKNOWN: Final = UnknownValue()
 
 
 def as_json(value: Any) -> Any:
     """What `json` can't write by itself: what is unknown by its mark, else the value's text."""
-    return value.to_json() if isinstance(value, Unknown) else str(value)
+    return value.to_json() if isinstance(value, UnknownValue) else str(value)

@@ -1,6 +1,6 @@
 """Sources as views whose rows know where they stand.
 
-Each source has a view of its columns and another with two more: `FILE`, the file's path, and `ROW`, the row's ordinal in it,
+Each source has a view of its columns and another with two more: `FILE_COLUMN`, the file's path, and `ROW_COLUMN`, the row's ordinal in it,
 from 0. Parquet readers tell both. Of other formats a running number in each split of a file tells the ordinal (`splits`);
 but for large text files of this machine that is the whole file, so tracing such files is slower. A table of Delta
 Lake is read in the version that the job read; its reader tells files, and rows where the table has deletion vectors.
@@ -23,21 +23,30 @@ from lineage_dataframes.errors import ChangedSourceError, RefusedError
 from lineage_dataframes.sandbox.starting import check_reach
 from lineage_dataframes.sources import hive_text, iceberg, jdbc
 from lineage_dataframes.sources.changed import literal_path, reading_version
-from lineage_dataframes.sources.schemas import schema_of_text
-from lineage_dataframes.sources.splits import NUMBERED, SPLIT_SETTING, WHOLE, ordinal
+from lineage_dataframes.sources.schemas import parse_schema_json
+from lineage_dataframes.sources.splits import (
+    NUMBERED_FORMATS,
+    SPLIT_SETTING,
+    WHOLE_FILE_BYTES,
+    ordinal_term,
+)
 from lineage_dataframes.spark import literals
-from lineage_dataframes.spark.pyspark_parts import connected
+from lineage_dataframes.spark.pyspark_parts import is_connected
 
-FILE = "__lineage_file"
-ROW = "__lineage_row"
+FILE_COLUMN = "__lineage_file"
+ROW_COLUMN = "__lineage_row"
 
-VERSIONED = {DELTA, ICEBERG}
+VERSIONED_FORMATS = {DELTA, ICEBERG}
 """Formats of tables that keep earlier versions."""
 
-_NEEDED = {ICEBERG: ("metadata", "latest"), JDBC: ("url", "key", "zone"), HIVE_TEXT: ("sep",)}
+_REQUIRED_OPTIONS = {
+    ICEBERG: ("metadata", "latest"),
+    JDBC: ("url", "key", "zone"),
+    HIVE_TEXT: ("sep",),
+}
 """Options without which sources of a format can't be read."""
 
-_AS_IT_IS = re.compile(r"[-\w./:=@,~]*", re.ASCII)
+_UNENCODED_PATH = re.compile(r"[-\w./:=@,~]*", re.ASCII)
 """Paths that are the same in an address."""
 
 RUNNING_NUMBER = f"(monotonically_increasing_id() & {(1 << 33) - 1})"
@@ -56,7 +65,7 @@ def view_name(source: int) -> str:
     return f"lineage_source_{source}"
 
 
-def plain_name(source: int) -> str:
+def plain_view_name(source: int) -> str:
     """The name of the view that gives a source's rows without their names."""
     return f"lineage_plain_{source}"
 
@@ -67,16 +76,16 @@ def make_views(spark: SparkSession, source: Source, place: int) -> None:
     Where nothing is asked of ``_metadata``, Spark's readers give all of it, row by row: rows whose names are not
     wanted are read far faster by a view that knows none.
     """
-    named, plain = _rows(spark, source)
+    named, plain = _named_and_plain_rows(spark, source)
     named.createOrReplaceTempView(view_name(place))
-    plain.createOrReplaceTempView(plain_name(place))
+    plain.createOrReplaceTempView(plain_view_name(place))
 
 
-def without_names(source: Source) -> str:
+def unnamed_rows_reason(source: Source) -> str:
     """Why rows of such a source have no names, by which they could be told; empty where they have."""
-    if source.format in VERSIONED | {JDBC}:
+    if source.format in VERSIONED_FORMATS | {JDBC}:
         return ""
-    if source.format != "parquet" and source.format not in NUMBERED:
+    if source.format != "parquet" and source.format not in NUMBERED_FORMATS:
         return f"rows of {source.format} sources have no names yet"
     if source.options.get("mode", "").upper() == "DROPMALFORMED":
         return "rows that the reader drops have no names (mode DROPMALFORMED)"
@@ -84,79 +93,81 @@ def without_names(source: Source) -> str:
 
 
 def view_of(spark: SparkSession, source: Source) -> DataFrame:
-    """The source's rows with `FILE` and `ROW`, from the files that the job read.
+    """The source's rows with `FILE_COLUMN` and `ROW_COLUMN`, from the files that the job read.
 
     Raises:
         RefusedError: rows of such a source have no names.
         ChangedSourceError: the version of a table is gone.
     """
-    return _rows(spark, source)[0]
+    return _named_and_plain_rows(spark, source)[0]
 
 
-def _rows(spark: SparkSession, source: Source) -> tuple[DataFrame, DataFrame]:
+def _named_and_plain_rows(spark: SparkSession, source: Source) -> tuple[DataFrame, DataFrame]:
     """Rows with their names, and without."""
-    _check_said(source)
+    _check_options(source)
     check_reach([source])
-    apart = {DELTA: _table, ICEBERG: _snapshot, JDBC: _in_database}.get(source.format)
+    apart = {DELTA: _delta_rows, ICEBERG: _iceberg_rows, JDBC: _jdbc_rows}.get(source.format)
     if apart is not None:
         named = apart(spark, source)
         return named, named
-    why = without_names(source)
+    why = unnamed_rows_reason(source)
     if why:
         raise RefusedError(why)
     paths = [literal_path(file.path) for file in source.files]
     if source.format == HIVE_TEXT:
-        frame = hive_text.rows(spark, source, paths)
+        frame = hive_text.read_hive_rows(spark, source, paths)
         # The reader's own column is one of the frame's here.
-        names = _named(source, _numbered(spark, source))
+        names = _name_columns(source, _ordinal_term(spark, source))
         return frame.selectExpr("*", *names).drop("_metadata"), frame
-    reader = spark.read.format(source.format).options(**_options(source))
-    frame = reader.schema(schema_of_text(source.schema, source.partitions)).load(paths)
-    row = "_metadata.row_index" if source.format == "parquet" else _numbered(spark, source)
-    return frame.selectExpr("*", *_named(source, row)), frame
+    reader = spark.read.format(source.format).options(**_reader_options(source))
+    frame = reader.schema(parse_schema_json(source.schema, source.partitions)).load(paths)
+    row = "_metadata.row_index" if source.format == "parquet" else _ordinal_term(spark, source)
+    return frame.selectExpr("*", *_name_columns(source, row)), frame
 
 
-def _check_said(source: Source) -> None:
+def _check_options(source: Source) -> None:
     """See that a source says all that its reader asks for."""
-    missing = [name for name in _NEEDED.get(source.format, ()) if name not in source.options]
+    missing = [
+        name for name in _REQUIRED_OPTIONS.get(source.format, ()) if name not in source.options
+    ]
     if source.format in {DELTA, HIVE_TEXT} and not source.paths:
         missing.append("path")
     if missing:
         raise RefusedError(f"a source of {source.format} does not say its {missing[0]}")
 
 
-def _numbered(spark: SparkSession, source: Source) -> str:
+def _ordinal_term(spark: SparkSession, source: Source) -> str:
     """The term for a row's ordinal, by its running number in its split."""
     told = spark.conf.get(SPLIT_SETTING) or ""
     # Of a session that is none of ours it is told with a unit.
-    size = int(told) if told.isdecimal() else WHOLE
-    return ordinal(RUNNING_NUMBER, source, size, _path(source))
+    size = int(told) if told.isdecimal() else WHOLE_FILE_BYTES
+    return ordinal_term(RUNNING_NUMBER, source, size, _path_term(source))
 
 
-def _snapshot(spark: SparkSession, source: Source) -> DataFrame:
-    return iceberg.rows(spark, source, FILE, ROW)
+def _iceberg_rows(spark: SparkSession, source: Source) -> DataFrame:
+    return iceberg.read_snapshot_rows(spark, source, FILE_COLUMN, ROW_COLUMN)
 
 
-def _in_database(spark: SparkSession, source: Source) -> DataFrame:
-    return jdbc.rows(spark, source, FILE, ROW)
+def _jdbc_rows(spark: SparkSession, source: Source) -> DataFrame:
+    return jdbc.read_table_rows(spark, source, FILE_COLUMN, ROW_COLUMN)
 
 
-def _named(source: Source, row: str) -> list[str]:
+def _name_columns(source: Source, row: str) -> list[str]:
     """The columns that name a row: the path of its file as Hadoop has it, and its ordinal."""
-    return [f"{_path(source)} AS {FILE}", f"{row} AS {ROW}"]
+    return [f"{_path_term(source)} AS {FILE_COLUMN}", f"{row} AS {ROW_COLUMN}"]
 
 
-def _path(source: Source) -> str:
+def _path_term(source: Source) -> str:
     """The term for a row's file. Spark tells a path as that of an address, with signs encoded."""
-    if len(source.files) == 1 and source.format not in VERSIONED:
+    if len(source.files) == 1 and source.format not in VERSIONED_FORMATS:
         # A hidden column would make Spark's readers of text give an object for each row. Of a table other files are read, too.
-        return literals.text(source.files[0].path)
-    if all(_AS_IT_IS.fullmatch(file.path) for file in source.files):
+        return literals.string_constant(source.files[0].path)
+    if all(_UNENCODED_PATH.fullmatch(file.path) for file in source.files):
         return "_metadata.file_path"
     return "url_decode(replace(_metadata.file_path, '+', '%2B'))"
 
 
-def _table(spark: SparkSession, source: Source) -> DataFrame:
+def _delta_rows(spark: SparkSession, source: Source) -> DataFrame:
     """The rows that a version of a Delta table has in the source's files."""
     table = source.paths[0]
     reader = spark.read.format(source.format).option("versionAsOf", source.version or "")
@@ -170,16 +181,16 @@ def _table(spark: SparkSession, source: Source) -> DataFrame:
     # Without deletion vectors every row of a file is read, and Delta Lake does not tell which it is.
     told = "row_index" in frame.select("_metadata.*").columns
     row = "_metadata.row_index" if told else RUNNING_NUMBER
-    if not told and connected(spark):
+    if not told and is_connected(spark):
         raise RefusedError(f"Spark Connect does not tell how files of {table} are read")
     if not told and frame._jdf.rdd().getNumPartitions() != len(files):
         raise RefusedError(f"Spark reads files of {table} together: their rows can't be told apart")
     named = [f"`{one['name'].replace('`', '``')}`" for one in json.loads(source.schema)["fields"]]
-    rows = frame.selectExpr(*named, *_named(source, row))
-    return rows if noted == files else rows.where(F.col(FILE).isin(sorted(noted)))
+    rows = frame.selectExpr(*named, *_name_columns(source, row))
+    return rows if noted == files else rows.where(F.col(FILE_COLUMN).isin(sorted(noted)))
 
 
-def _options(source: Source) -> Mapping[str, Any]:
+def _reader_options(source: Source) -> Mapping[str, Any]:
     options = dict(source.options)
     if source.partitions and len(source.paths) == 1:
         # Files are named one by one; their folders' names are columns below this path.

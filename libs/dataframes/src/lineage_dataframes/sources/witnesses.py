@@ -43,7 +43,7 @@ class Witnesses:
 
 
 @dataclass
-class Collected:
+class WitnessCollector:
     """Rows of sources as they are found."""
 
     parts: dict[tuple[int | None, str], list[NDArray[np.uint64]]] = field(default_factory=dict)

@@ -23,10 +23,10 @@ from lineage_store.url import cache_folder
 
 OPTIONS = "SPARK_SUBMIT_OPTS"
 """The variable with options of the JVM that a Spark of Python's is."""
-OTHERS = (OPTIONS, "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+JAVA_OPTION_VARIABLES = (OPTIONS, "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 _SHARING = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|SharedClassListFile")
 _VERSION = re.compile(r'^JAVA_VERSION="(\d+)', re.MULTILINE)
-SINCE = 17
+JAVA_VERSION_MIN = 17
 """Versions of Java that are known to write and read such an archive."""
 
 
@@ -37,7 +37,7 @@ def class_archive(*, archived: bool, confined: Path | None = None) -> Iterator[N
     ``confined``: the folder that it may write to, where it is confined. What it leaves there is for others such alone.
     """
     before = os.environ.get(OPTIONS)
-    added = _options(archived=archived, confined=confined)
+    added = _java_options(archived=archived, confined=confined)
     if added:
         os.environ[OPTIONS] = f"{before} {added}" if before else added
     try:
@@ -49,11 +49,11 @@ def class_archive(*, archived: bool, confined: Path | None = None) -> Iterator[N
             os.environ[OPTIONS] = before
 
 
-def _options(*, archived: bool, confined: Path | None) -> str:
+def _java_options(*, archived: bool, confined: Path | None) -> str:
     """Options of Java; none where whoever runs it has said how it is to share classes, or nothing can be kept."""
-    if any(_SHARING.search(os.environ.get(name, "")) for name in OTHERS):
+    if any(_SHARING.search(os.environ.get(name, "")) for name in JAVA_OPTION_VARIABLES):
         return ""
-    file = archive(confined=confined is not None)
+    file = archive_file(confined=confined is not None)
     # A path with blanks would be two options.
     if file is None or re.search(r"[\s\"'\\]", f"{file}{confined or ''}"):
         return ""
@@ -63,8 +63,8 @@ def _options(*, archived: bool, confined: Path | None) -> str:
             ours = _is_ours(file) and _is_ours(file.parent)
             return f"-XX:SharedArchiveFile={file} -Xlog:disable" if ours else ""
         if archived and _is_ours(private_folder(file.parent, ours=True)):
-            _remove_left(file.parent)
-            return f"-XX:ArchiveClassesAtExit={_draft(file, confined)} -Xlog:disable"
+            _remove_stale_drafts(file.parent)
+            return f"-XX:ArchiveClassesAtExit={_draft_file(file, confined)} -Xlog:disable"
     return ""
 
 
@@ -73,11 +73,11 @@ def _is_ours(path: Path) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _draft(file: Path, confined: Path | None) -> Path:
+def _draft_file(file: Path, confined: Path | None) -> Path:
     return (confined or file.parent) / f"{file.name}.{os.getpid()}"
 
 
-def _remove_left(folder: Path) -> None:
+def _remove_stale_drafts(folder: Path) -> None:
     """Remove what Java wrote for processes that did not live to take it for the archive."""
     for draft in folder.glob("*.jsa.*"):
         with suppress(ValueError):
@@ -89,10 +89,10 @@ def _remove_left(folder: Path) -> None:
 
 def keep_archive(confined: Path | None = None) -> None:
     """Take what this process's Java wrote as it ended for the archive. ``confined``: see `class_archive`."""
-    file = archive(confined=confined is not None)
+    file = archive_file(confined=confined is not None)
     if file is None:
         return
-    written, draft = _draft(file, confined), _draft(file, None)
+    written, draft = _draft_file(file, confined), _draft_file(file, None)
     with suppress(OSError):
         if written != draft:
             # The folder may be of another file system.
@@ -101,7 +101,7 @@ def keep_archive(confined: Path | None = None) -> None:
         draft.replace(file)
 
 
-def archive(*, confined: bool = False) -> Path | None:
+def archive_file(*, confined: bool = False) -> Path | None:
     """Where the archive of this Java and this Spark is, or is to be; None where Java is not known to have any."""
     home = java_home()
     try:
@@ -110,7 +110,7 @@ def archive(*, confined: bool = False) -> Path | None:
     except (OSError, UnicodeDecodeError):
         return None
     version = _VERSION.search(release)
-    if version is None or int(version[1]) < SINCE:
+    if version is None or int(version[1]) < JAVA_VERSION_MIN:
         return None
     spark = str(Path(pyspark.__file__).parent)
     of = [home, release, str(state.st_mtime_ns), spark, pyspark.__version__]

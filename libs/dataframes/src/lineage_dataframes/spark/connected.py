@@ -19,21 +19,21 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from lineage_dataframes.errors import NoSparkError
-from lineage_dataframes.spark.pyspark_parts import SINCE_4, SPARK_ERRORS, connected, reason_of
+from lineage_dataframes.spark.pyspark_parts import SINCE_4, SPARK_ERRORS, is_connected, spark_reason
 
 T = TypeVar("T")
 SCHEME = "sc://"
 PORT = 15002
 """Where servers listen, if not told otherwise."""
 
-REACHED_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
 """Spark's client tries for many minutes."""
 
-_MADE: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
+_SESSION_TAGS: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 """Sessions that were made beside others here, and the tag by which their queries are cancelled."""
 
 
-def connect(address: str) -> SparkSession:
+def connect_to_server(address: str) -> SparkSession:
     """A session of the server at an address as Spark has them: ``sc://host:port/;token=...``.
 
     Raises:
@@ -44,13 +44,13 @@ def connect(address: str) -> SparkSession:
     try:
         split = urlsplit(address)
         place = (split.hostname or "localhost", split.port or PORT)
-        socket.create_connection(place, REACHED_S).close()
+        socket.create_connection(place, CONNECT_TIMEOUT_S).close()
         # What is wrong is told by errors, and of settings that are old the server tells its own log.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         warnings.filterwarnings("ignore", module=r"pyspark\.sql\.connect\.conf")
         session: SparkSession = SparkSession.builder.remote(address).getOrCreate()
     except (*SPARK_ERRORS, OSError, ValueError) as problem:
-        said = reason_of(problem)
+        said = spark_reason(problem)
         # Parameters may be secrets.
         for given in sorted(address.partition(";")[2].split(";"), key=len, reverse=True):
             for secret in (given, given.partition("=")[2]):
@@ -61,35 +61,35 @@ def connect(address: str) -> SparkSession:
 
 def new_session(spark: SparkSession) -> SparkSession:
     """A session beside another, with settings and views of its own."""
-    if not connected(spark):
+    if not is_connected(spark):
         return spark.newSession()
     beside: Any = spark
     made: SparkSession = type(beside)(beside.client._builder, beside.client._user_id)
-    _MADE[made] = _MADE.get(spark, "")
+    _SESSION_TAGS[made] = _SESSION_TAGS.get(spark, "")
     return made
 
 
-def stop(spark: SparkSession) -> None:
+def stop_session(spark: SparkSession) -> None:
     """Stop a session, and with one of Spark Connect those that were made beside it.
 
     Its client waits for ever for calls that are open where it is closed as late as when Python ends.
     """
-    if connected(spark):
-        for made in list(_MADE):
+    if is_connected(spark):
+        for made in list(_SESSION_TAGS):
             made.stop()
     spark.stop()
 
 
 @contextmanager
-def cancellable(spark: SparkSession, tag: str) -> Iterator[SparkSession]:
-    """A session for the body, whose queries `cancel` ends."""
-    if connected(spark):
+def cancellable_session(spark: SparkSession, tag: str) -> Iterator[SparkSession]:
+    """A session for the body, whose queries `cancel_queries` ends."""
+    if is_connected(spark):
         asked = new_session(spark)
-        _MADE[asked] = tag
+        _SESSION_TAGS[asked] = tag
         try:
             yield asked
         finally:
-            for session in _tagged(tag):
+            for session in _sessions_tagged(tag):
                 session.stop()
         return
     # Of this thread's jobs.
@@ -101,13 +101,13 @@ def cancellable(spark: SparkSession, tag: str) -> Iterator[SparkSession]:
 
 
 def in_thread(spark: SparkSession, function: Callable[..., T]) -> Callable[..., T]:
-    """A function for a thread of its own: in this one's context, where `cancel` ends its queries as those of this thread."""
+    """A function for a thread of its own: in this one's context, where `cancel_queries` ends its queries as those of this thread."""
     context = copy_context()
 
     def in_context(*given: Any) -> T:
         return context.copy().run(function, *given)
 
-    if connected(spark):
+    if is_connected(spark):
         return in_context
     # Spark 3.5 takes the function alone, Spark 4 warns where it is not given the session.
     wrapper: Any = inheritable_thread_target(spark) if SINCE_4 else inheritable_thread_target
@@ -115,14 +115,14 @@ def in_thread(spark: SparkSession, function: Callable[..., T]) -> Callable[..., 
     return told
 
 
-def cancel(spark: SparkSession, tag: str) -> None:
+def cancel_queries(spark: SparkSession, tag: str) -> None:
     """End the queries that run under a tag now."""
-    if not connected(spark):
+    if not is_connected(spark):
         spark.sparkContext.cancelJobsWithTag(tag)
         return
-    for session in _tagged(tag):
+    for session in _sessions_tagged(tag):
         session.interruptAll()
 
 
-def _tagged(tag: str) -> list[SparkSession]:
-    return [session for session, of in list(_MADE.items()) if of == tag]
+def _sessions_tagged(tag: str) -> list[SparkSession]:
+    return [session for session, of in list(_SESSION_TAGS.items()) if of == tag]

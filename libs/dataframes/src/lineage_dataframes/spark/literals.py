@@ -12,27 +12,27 @@ from typing import Any
 from lineage_core.recipe.plan import Literal
 from lineage_dataframes.errors import RefusedError
 
-NEAR = 1e-9
+RELATIVE_TOLERANCE = 1e-9
 """Relative difference up to which two doubles are the same value: sums of doubles differ with their order."""
 
-DOUBLES = {"double", "float"}
+FLOATING_TYPES = {"double", "float"}
 """Types, as Spark names them, whose sums differ with their order."""
 
 
-_ESCAPED = {"\\": "\\\\", "'": "\\'", "\0": "\\u0000", "$": "\\u0024"}
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\0": "\\u0000", "$": "\\u0024"}
 
 
-def text(value: str) -> str:
+def string_constant(value: str) -> str:
     """A string constant. ``$`` begins what Spark may replace before it reads a statement, so it is told by its number."""
-    return "'" + "".join(_ESCAPED.get(sign, sign) for sign in value) + "'"
+    return "'" + "".join(_ESCAPES.get(sign, sign) for sign in value) + "'"
 
 
-def quoted(name: str) -> str:
+def quoted_name(name: str) -> str:
     """A column's name."""
     return f"`{name.replace('`', '``')}`"
 
 
-def of_recipe(literal: Literal) -> str:
+def recipe_constant(literal: Literal) -> str:
     """A recipe's constant."""
     kind, value = literal.type, literal.value
     if value is None:
@@ -44,11 +44,11 @@ def of_recipe(literal: Literal) -> str:
             f"({value})" if value.startswith("-") and value != "-2147483648" else _cast(value, kind)
         )
     if kind.startswith("string") and "collate" not in kind:
-        return text(value)
+        return string_constant(value)
     return _cast(value, kind)
 
 
-def of_value(value: Any, kind: str) -> str:
+def constant(value: Any, kind: str) -> str:
     """A Python value of a column of the type ``kind`` (as Spark or Arrow give it).
 
     Raises:
@@ -60,12 +60,12 @@ def of_value(value: Any, kind: str) -> str:
         return str(value).lower()
     if isinstance(value, datetime.datetime):
         if kind == "timestamp_ntz":
-            return f"CAST({text(value.isoformat(' '))} AS TIMESTAMP_NTZ)"
-        return f"TIMESTAMP_MICROS({_micros(value)})"
+            return f"CAST({string_constant(value.isoformat(' '))} AS TIMESTAMP_NTZ)"
+        return f"TIMESTAMP_MICROS({_epoch_micros(value)})"
     if isinstance(value, bytes | bytearray):
         return f"UNBASE64('{base64.b64encode(bytes(value)).decode()}')"
     if isinstance(value, float):
-        return _cast(_double(value), "float" if kind == "float" else "double")
+        return _cast(_double_text(value), "float" if kind == "float" else "double")
     if isinstance(value, decimal.Decimal):
         return _cast(f"{value:f}", kind)
     if isinstance(value, int | str | datetime.date):
@@ -73,15 +73,15 @@ def of_value(value: Any, kind: str) -> str:
     raise RefusedError(f"a value of type {kind} can't be compared")
 
 
-def same(column: str, value: Any, kind: str) -> str:
-    """The condition that ``column`` holds ``value``; doubles count as equal when they are `NEAR`."""
+def value_condition(column: str, value: Any, kind: str) -> str:
+    """The condition that ``column`` holds ``value``; doubles count as equal when they are `RELATIVE_TOLERANCE`."""
     if isinstance(value, float) and math.isnan(value):
         # A comparison would be asked of a Parquet file's least and greatest values, which leave NaN out.
         return f"coalesce(isnan({column}), false)"
     if isinstance(value, float) and kind in {"float", "double"} and math.isfinite(value):
-        near = max(abs(value) * NEAR, 1e-300)
+        near = max(abs(value) * RELATIVE_TOLERANCE, 1e-300)
         return f"({column} BETWEEN {_cast(repr(value - near), 'double')} AND {_cast(repr(value + near), 'double')})"
-    return f"{column} <=> {of_value(value, kind)}"
+    return f"{column} <=> {constant(value, kind)}"
 
 
 def stored_otherwise(value: Any) -> bool:
@@ -106,7 +106,7 @@ def all_of(conditions: Sequence[str]) -> str:
     return "(" + " AND ".join(conditions) + ")" if conditions else "true"
 
 
-def hash_of(terms: Sequence[str], salt: int = 0) -> str:
+def hash_term(terms: Sequence[str], salt: int = 0) -> str:
     """A 64-bit hash of a key: Spark's passes over NULLs, so where they are is hashed, too."""
     if not terms:
         return "CAST(0 AS BIGINT)"
@@ -115,16 +115,16 @@ def hash_of(terms: Sequence[str], salt: int = 0) -> str:
 
 
 def _cast(value: str, kind: str) -> str:
-    return f"CAST({text(value)} AS {kind})"
+    return f"CAST({string_constant(value)} AS {kind})"
 
 
-def _double(value: float) -> str:
+def _double_text(value: float) -> str:
     if math.isnan(value):
         return "NaN"
     return repr(value) if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
-def _micros(value: datetime.datetime) -> int:
+def _epoch_micros(value: datetime.datetime) -> int:
     if value.tzinfo is None:
         value = value.astimezone()
     since = value - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

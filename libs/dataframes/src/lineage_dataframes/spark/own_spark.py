@@ -14,8 +14,8 @@ from lineage_dataframes.errors import NoSparkError
 from lineage_dataframes.sandbox import starting
 from lineage_dataframes.sandbox.names import SANDBOX
 from lineage_dataframes.spark.class_archive import class_archive
-from lineage_dataframes.spark.connected import SCHEME, connect
-from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, connected
+from lineage_dataframes.spark.connected import SCHEME, connect_to_server
+from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, is_connected
 
 
 def start_spark(
@@ -34,16 +34,16 @@ def start_spark(
     """
     if master.startswith(SCHEME):
         starting.prepare(master, roots)
-        return connect(master)
+        return connect_to_server(master)
     settings = {"spark.app.name": "lineage trace", "spark.master": master}
     sandbox = None
     try:
         if SparkContext._active_spark_context is not None:
             starting.check_active()
         else:
-            settings |= {**QUIET, "spark.sql.warehouse.dir": str(folder)}
+            settings |= {**QUIET_SETTINGS, "spark.sql.warehouse.dir": str(folder)}
             if master.startswith("local"):
-                settings |= LOCAL
+                settings |= LOCAL_SETTINGS
             sandbox = starting.prepare(master, roots)
         if sandbox is not None:
             settings |= sandbox.settings()
@@ -52,16 +52,16 @@ def start_spark(
                 starting.launch(sandbox, settings)
             session = SparkSession.builder.config(map=dict(settings)).getOrCreate()
     except (*SPARK_ERRORS, OSError) as problem:
-        hint = "" if sandbox is None else UNCONFINED
+        hint = "" if sandbox is None else UNCONFINED_HINT
         raise NoSparkError(str(problem), hint) from problem
     if sandbox is not None:
         starting.settle(session.sparkContext)
     return session
 
 
-def is_well(spark: SparkSession) -> bool:
+def is_alive(spark: SparkSession) -> bool:
     """Whether a session's Spark still runs: a query that takes more memory than there is ends its Java. Of Spark Connect not known."""
-    if connected(spark):
+    if is_connected(spark):
         return True
     context: Any = spark.sparkContext
     process = getattr(context._gateway, "proc", None)
@@ -73,7 +73,7 @@ def is_well(spark: SparkSession) -> bool:
         return False
 
 
-def left_behind(spark: SparkSession) -> int:
+def leftover_tasks(spark: SparkSession) -> int:
     """Tasks that go on although their queries have ended: what a task computes of one row is not interrupted."""
     context: Any = spark.sparkContext
     try:
@@ -86,7 +86,7 @@ def left_behind(spark: SparkSession) -> int:
         return 0
 
 
-def end_now(spark: SparkSession) -> None:
+def kill_spark(spark: SparkSession) -> None:
     """End the Spark of this process and its Java, whatever they are busy with: what waits for an answer gets an error.
 
     :func:`start_spark` starts another one then.
@@ -98,16 +98,16 @@ def end_now(spark: SparkSession) -> None:
     context.stop()
 
 
-UNCONFINED = (
+UNCONFINED_HINT = (
     f"where it fails because it is confined, {SANDBOX}=off starts it with all rights of its user"
 )
-QUIET = {
+QUIET_SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 
-LOCAL = {
+LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     # Its ports give rows and take Java's objects: other users reach them. Spark makes a secret for each start.

@@ -25,7 +25,7 @@ ROWS_A_BATCH = 10_000
 """What Spark makes a partition of."""
 
 
-def reason_of(problem: Exception) -> str:
+def spark_reason(problem: Exception) -> str:
     """The first line of what Spark says of one of `SPARK_ERRORS`."""
     said = str(problem)
     if isinstance(problem, Py4JJavaError):
@@ -36,21 +36,21 @@ def reason_of(problem: Exception) -> str:
     return said.strip().split("\n", 1)[0]
 
 
-def connected(spark: SparkSession) -> bool:
+def is_connected(spark: SparkSession) -> bool:
     """Whether a session is one of Spark Connect: nothing of its JVM can be asked from here."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
-def classes_of(spark: SparkSession) -> Any:
+def jvm_session_classes(spark: SparkSession) -> Any:
     """The package of the JVM with the classes of sessions that run there: since 4.0 there are others."""
     jvm: Any = spark._jvm
     sql = jvm.org.apache.spark.sql
     return sql.classic if SINCE_4 else sql
 
 
-def schema_of(spark: SparkSession, columns: str) -> StructType:
+def parse_schema(spark: SparkSession, columns: str) -> StructType:
     """The schema that columns, told as Spark SQL tells them, have."""
-    if connected(spark):
+    if is_connected(spark):
         told: Any = spark
         schema: StructType = told._parse_ddl(columns)
         return schema
@@ -60,12 +60,12 @@ def schema_of(spark: SparkSession, columns: str) -> StructType:
 
 
 @contextmanager
-def active(spark: SparkSession) -> Iterator[None]:
+def active_session(spark: SparkSession) -> Iterator[None]:
     """In the body the session is the one that Spark takes for this thread's, as Spark Connect always does."""
-    if connected(spark):
+    if is_connected(spark):
         yield
         return
-    sessions = classes_of(spark).SparkSession
+    sessions = jvm_session_classes(spark).SparkSession
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
     try:
@@ -77,7 +77,7 @@ def active(spark: SparkSession) -> Iterator[None]:
             sessions.clearActiveSession()
 
 
-def table_of(frame: DataFrame) -> pa.Table:
+def to_arrow(frame: DataFrame) -> pa.Table:
     """The frame's rows."""
     if SINCE_4:
         return frame.toArrow()
@@ -91,7 +91,7 @@ def table_of(frame: DataFrame) -> pa.Table:
     )
 
 
-def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     """A frame of the table's rows."""
     if SINCE_4:
         return spark.createDataFrame(table)

@@ -49,7 +49,7 @@ REPLAYED: Mapping[str, re.Pattern[str]] = {
 }
 """Settings that change what a plan or a file means, each with the form of its values."""
 
-WRITTEN_FOR = {
+STATEMENT_SETTINGS = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.groupByOrdinal": "false",
@@ -74,7 +74,7 @@ _REFERENCE = re.compile(r"\$\{(?:\w+:|spark\.)")
 """What Spark replaces in a setting's value by another setting, or a variable of the process."""
 
 
-def replayed(recipe: Recipe) -> dict[str, str]:
+def replayed_settings(recipe: Recipe) -> dict[str, str]:
     """The settings of the job that a trace sets again.
 
     Raises:

@@ -10,10 +10,10 @@ from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Call, expressions_of, within
 from lineage_dataframes.errors import RefusedError
 
-COMPARED = {"3.5", "4.1"}
+COMPARED_VERSIONS = {"3.5", "4.1"}
 """Versions that were compared."""
 
-OTHERWISE = {
+DIFFERING_FUNCTIONS = {
     "array_distinct", "array_union", "array_intersect", "array_except", "arrays_overlap", "map",
     "map_from_arrays", "map_from_entries", "map_concat", "map_zip_with", "transform_keys", "from_json",
 }  # fmt: skip
@@ -30,7 +30,7 @@ def check_spark(recipe: Recipe, version: str) -> None:
     if theirs == ours:
         return
     said = f"the job ran in Spark {recipe.spark}, and this is {version}"
-    if not {theirs, ours} <= COMPARED:
+    if not {theirs, ours} <= COMPARED_VERSIONS:
         raise RefusedError(f"{said}: whether both give the same was never compared")
     called = {
         one.fn
@@ -39,8 +39,10 @@ def check_spark(recipe: Recipe, version: str) -> None:
         for one in within(each)
         if isinstance(one, Call)
     }
-    if called & OTHERWISE:
-        raise RefusedError(f"{said}: in these {min(called & OTHERWISE)} gives other values")
+    if called & DIFFERING_FUNCTIONS:
+        raise RefusedError(
+            f"{said}: in these {min(called & DIFFERING_FUNCTIONS)} gives other values"
+        )
 
 
 def _minor(version: str) -> str:

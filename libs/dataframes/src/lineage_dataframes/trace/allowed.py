@@ -27,10 +27,10 @@ from lineage_core.recipe.plan import (
 )
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.known import CALLED
-from lineage_dataframes.sources.schemas import schema_of_text
-from lineage_dataframes.sources.views import VERSIONED
+from lineage_dataframes.sources.schemas import parse_schema_json
+from lineage_dataframes.sources.views import VERSIONED_FORMATS
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS
-from lineage_dataframes.spark.settings import replayed
+from lineage_dataframes.spark.settings import replayed_settings
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
 from lineage_store.paths import canonical
 
@@ -69,7 +69,7 @@ def check_text(recipe: Recipe) -> None:
     Raises:
         RefusedError: it may be something else.
     """
-    replayed(recipe)
+    replayed_settings(recipe)
     for options in (*(source.options for source in recipe.sources), recipe.output.options):
         for name in options:
             if "." in name or name.lower() in ELSEWHERE:
@@ -108,10 +108,10 @@ def check_files_allowed(recipe: Recipe, reader: RowReader) -> None:
     paths += [file.path for file in recipe.output.files]
     for source in recipe.sources:
         # A table is read as a whole, by its log.
-        if source.format in VERSIONED:
+        if source.format in VERSIONED_FORMATS:
             paths += [*source.paths, *_metadata(source.options)]
     output = recipe.output
-    if output.version is not None or (output.format in VERSIONED and output.files):
+    if output.version is not None or (output.format in VERSIONED_FORMATS and output.files):
         paths += [one for one in (output.path, *_metadata(output.options)) if one is not None]
     for path in paths:
         if not reader.may_read(path):
@@ -178,7 +178,7 @@ def _json_type(call: Call) -> str:
 @lru_cache(1_000)
 def _check_schema(text: str, partitions: str) -> None:
     """See that columns of a source are what Spark reads as such."""
-    schema_of_text(text, partitions)
+    parse_schema_json(text, partitions)
 
 
 @lru_cache(1_000)

@@ -26,10 +26,10 @@ from lineage_core.recipe.plan import (
 )
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.building import Builder
-from lineage_dataframes.rewrite.built import Built, Leaf
+from lineage_dataframes.rewrite.built import Leaf, NamedQuery
 from lineage_dataframes.rewrite.functions import runnable_in
-from lineage_dataframes.sources.views import without_names
-from lineage_dataframes.spark.settings import replayed
+from lineage_dataframes.sources.views import unnamed_rows_reason
+from lineage_dataframes.spark.settings import replayed_settings
 from lineage_store.port import GraphStore
 
 NAME_UNKNOWN = "what names its rows can't be computed anew"
@@ -45,7 +45,7 @@ class _Checker(Builder):
 
     refused_at: int | None = None
 
-    def build(self, place: int, *, ids: bool, top: bool = False) -> Built:
+    def build(self, place: int, *, ids: bool, top: bool = False) -> NamedQuery:
         try:
             return super().build(place, ids=ids, top=top)
         except RefusedError:
@@ -72,7 +72,7 @@ def refusals(recipe: Recipe, key: str | None = None) -> tuple[tuple[str, str], .
 
 def _of_settings(recipe: Recipe) -> Iterator[tuple[str, str]]:
     try:
-        replayed(recipe)
+        replayed_settings(recipe)
     except RefusedError as problem:
         yield "", str(problem)
 
@@ -80,7 +80,7 @@ def _of_settings(recipe: Recipe) -> Iterator[tuple[str, str]]:
 def _of_sources(recipe: Recipe) -> Iterator[tuple[str, str]]:
     for node in recipe.plan:
         if isinstance(node, Scan):
-            why = without_names(recipe.sources[node.source])
+            why = unnamed_rows_reason(recipe.sources[node.source])
             if why:
                 yield _OPERATORS[Scan], why
 

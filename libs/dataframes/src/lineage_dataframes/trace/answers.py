@@ -24,11 +24,11 @@ from lineage_core.recipe.document import File, Recipe, Source
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.errors import FramesError, NoMatchError, NotComputedError, RowError
 from lineage_dataframes.rewrite.functions import NO_CODE
-from lineage_dataframes.rewrite.grouping import KEEP_VALUES
-from lineage_dataframes.sources.changed import check_here, local_path, standing_here
+from lineage_dataframes.rewrite.grouping import LOSSLESS_FORMATS
+from lineage_dataframes.sources.changed import check_local, local_path, local_standing
 from lineage_dataframes.sources.jdbc import check_tables
-from lineage_dataframes.sources.locations import names_of
-from lineage_dataframes.sources.row_texts import text_in_plan, text_of_row
+from lineage_dataframes.sources.locations import row_locations
+from lineage_dataframes.sources.row_texts import text_of_plan_row, text_of_row
 from lineage_dataframes.sources.witnesses import Witnesses
 from lineage_dataframes.spark.connected import in_thread
 from lineage_dataframes.trace.allowed import check_files_allowed, check_recipe_allowed
@@ -138,7 +138,7 @@ class DataFrameAnswers(ABC):
         file = file_in(output.files, place)
         ordinal = self._ordinal(output, file, place)
         row = values_at(self.spark, recipe, output, file, ordinal)
-        there = output.format in KEEP_VALUES
+        there = output.format in LOSSLESS_FORMATS
         with ThreadPoolExecutor(1) as pool:
             rows: Rows = [(output, file.path, np.array([ordinal], np.uint64))]
             start = pool.submit(in_thread(self.spark, self._group), node, recipe, rows)
@@ -313,7 +313,7 @@ class DataFrameAnswers(ABC):
     ) -> Answer:
         for source in (source for recipe in self._recipes for source in recipe.sources):
             # It was read while the trace was computed: what was written meanwhile may be in it.
-            check_here(source)
+            check_local(source)
         said = tuple(dict.fromkeys(reasons))
         verdict = verdict_of(self.store, self.app)
         if not verdict.complete:
@@ -414,11 +414,11 @@ class DataFrameAnswers(ABC):
         addresses = [f"{shown}#{ordinal}" for ordinal in numbers]
         if source is None:
             node = recipe.plan[int(path.removeprefix("plan:"))]
-            said = [text_in_plan(node, n) if self.question.texts else None for n in numbers]
+            said = [text_of_plan_row(node, n) if self.question.texts else None for n in numbers]
             return [
                 Item(address, None, text) for address, text in zip(addresses, said, strict=True)
             ]
-        places = names_of(self.spark, source, path, ordinals, shown)
+        places = row_locations(self.spark, source, path, ordinals, shown)
         texts: Iterable[str | None] = [None] * len(places)
         if self.question.texts:
             texts = texts_at(self.spark, recipe, source, path, ordinals)
@@ -460,5 +460,5 @@ class DataFrameAnswers(ABC):
         label = self._names.label(node)
         shown = rows[: self.question.limit]
         items = [Item(label, None, text_of_row(columns, row[: len(columns)])) for row in shown]
-        there = standing_here(recipe.output.files, recipe.output.format or "")
+        there = local_standing(recipe.output.files, recipe.output.format or "")
         return replace(self._grouped(self._nodes[node], len(rows), items), standing=there)

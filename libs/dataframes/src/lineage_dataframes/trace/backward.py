@@ -17,20 +17,34 @@ from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError, TiedError
 from lineage_dataframes.rewrite.building import Builder
-from lineage_dataframes.rewrite.built import Built, Leaf
-from lineage_dataframes.rewrite.common_subplans import CommonSubplans, Waiting, find_common_subplans
+from lineage_dataframes.rewrite.built import Leaf, NamedQuery
+from lineage_dataframes.rewrite.common_subplans import (
+    CommonSubplans,
+    PendingGroups,
+    find_common_subplans,
+)
 from lineage_dataframes.rewrite.functions import register, runnable
 from lineage_dataframes.rewrite.grouping import Grouping, grouping_of
 from lineage_dataframes.rewrite.keys import distinct, has_key
 from lineage_dataframes.rewrite.orders import texts_of_sums
-from lineage_dataframes.rewrite.stages import Stage, stage_of
-from lineage_dataframes.rewrite.values import Named, Values, chosen, condition
+from lineage_dataframes.rewrite.stages import GroupQuery, group_query_of
+from lineage_dataframes.rewrite.values import (
+    ColumnValues,
+    NamedColumn,
+    select_columns,
+    values_condition,
+)
 from lineage_dataframes.sources.file_codes import FileCodes, file_codes
-from lineage_dataframes.sources.jdbc import as_now_warning, not_compared, read_now, shared_names
-from lineage_dataframes.sources.witnesses import Collected, Witnesses
-from lineage_dataframes.sources.written import as_written, loses
+from lineage_dataframes.sources.jdbc import (
+    live_sources,
+    live_warnings,
+    not_compared_reasons,
+    shared_name_reasons,
+)
+from lineage_dataframes.sources.witnesses import WitnessCollector, Witnesses
+from lineage_dataframes.sources.written import loses_values, text_as_written
 from lineage_dataframes.spark import literals
-from lineage_dataframes.spark.pyspark_parts import table_of
+from lineage_dataframes.spark.pyspark_parts import to_arrow
 from lineage_dataframes.trace.given_rows import Asked, GivenRow, Matching, Placed, placed
 from lineage_dataframes.trace.session import run, trace_session
 from lineage_query.rows.typed_values import UnsureError, array_of
@@ -41,7 +55,7 @@ def trace_backward(
     recipe: Recipe,
     rows: Sequence[GivenRow] | None = None,
     where: str | None = None,
-    values: Values | None = None,
+    values: ColumnValues | None = None,
     *,
     there: bool = False,
     written: str | None = None,
@@ -70,7 +84,7 @@ def trace_backward(
         ChangedSourceError: a source is not what it was when the job ran.
         FunctionsKeyError: the key can't be used.
     """
-    code, now = runnable(spark, recipe, key), as_now_warning(recipe)
+    code, now = runnable(spark, recipe, key), live_warnings(recipe)
     session = trace_session(spark, recipe)
     register(session, code.recipe)
     files = file_codes(session, recipe)
@@ -85,8 +99,8 @@ def trace_backward(
             )
         else:
             matched = tracer.of_condition(where, values)
-            tracer.reasons += not_compared(recipe)
-    tracer.reasons += shared_names(recipe)
+            tracer.reasons += not_compared_reasons(recipe)
+    tracer.reasons += shared_name_reasons(recipe)
     reasons = code.widened(tuple(dict.fromkeys(tracer.reasons)))
     return Witnesses(tracer.found.rows(), matched, reasons, now)
 
@@ -135,16 +149,16 @@ def trace_named(
     with code.explained():
         matched, texts = tracer.of_names(names, records, names if shown is None else names[:shown])
     # Names are made of some columns; the values of others may be new.
-    tracer.reasons += [*not_compared(recipe), *shared_names(recipe)]
+    tracer.reasons += [*not_compared_reasons(recipe), *shared_name_reasons(recipe)]
     reasons = code.widened(tuple(dict.fromkeys(tracer.reasons)))
-    found = Witnesses(tracer.found.rows(), matched, reasons, as_now_warning(recipe))
+    found = Witnesses(tracer.found.rows(), matched, reasons, live_warnings(recipe))
     return NamedWitnesses(found, texts)
 
 
 NOT_KNOWN = "which rows the job chose of these can't be known"
 
 
-def _select(built: Built, of: str) -> str:
+def _select(built: NamedQuery, of: str) -> str:
     return f"SELECT {', '.join(built.ids) or 'true AS nothing'} FROM {of}"
 
 
@@ -155,7 +169,7 @@ class _Tracer:
     files: FileCodes
     find_common_subplans: CommonSubplans
     written: str | None = None
-    found: Collected = field(default_factory=Collected)
+    found: WitnessCollector = field(default_factory=WitnessCollector)
     reasons: list[str] = field(default_factory=list)
 
     def placed(self, rows: Sequence[GivenRow]) -> list[Placed]:
@@ -172,8 +186,8 @@ class _Tracer:
         built, asked, table = self._with_rows(rows)
         if asked.missing and (texts := texts_of_sums(self.recipe)):
             built, asked, table = self._with_rows(rows, texts)
-        if asked.missing and as_now_warning(self.recipe):
-            changed = ", ".join(source.name or "" for source in read_now(self.recipe))
+        if asked.missing and live_warnings(self.recipe):
+            changed = ", ".join(source.name or "" for source in live_sources(self.recipe))
             raise ChangedSourceError(
                 f"{changed} changed since: what it has now does not give the row"
             )
@@ -186,11 +200,11 @@ class _Tracer:
 
     def _with_rows(
         self, rows: Sequence[Placed], without: Collection[int] = ()
-    ) -> tuple[Built, Asked, pa.Table]:
+    ) -> tuple[NamedQuery, Asked, pa.Table]:
         """The output's rows that have the values of some; ``without`` those of certain columns."""
         asked = Asked(rows)
 
-        def select(built: Built) -> str:
+        def select(built: NamedQuery) -> str:
             asked.matching = [self._matching(built, row, without) for row in rows]
             listed = ", ".join([*(built.ids or ["true AS nothing"]), *asked.marks])
             return f"SELECT {listed} FROM {built.name} AS r WHERE {asked.condition}"
@@ -199,7 +213,7 @@ class _Tracer:
         asked.count(table, "rows, of which some were kept," if builder.kept else "output rows")
         return built, asked, table
 
-    def _at_top(self, select: Callable[[Built], str]) -> tuple[Builder, Built, pa.Table]:
+    def _at_top(self, select: Callable[[NamedQuery], str]) -> tuple[Builder, NamedQuery, pa.Table]:
         """The rows of a query over the output, whose rows are known to be there."""
         builder = self._builder()
         built = builder.build(self._last, ids=True, top=True)
@@ -233,7 +247,7 @@ class _Tracer:
             return pa.table({name: array_of(values, kind) for name, kind, values in held})
         except UnsureError:
             schema = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
-            return table_of(self.session.createDataFrame([tuple(row) for row in rows], schema))
+            return to_arrow(self.session.createDataFrame([tuple(row) for row in rows], schema))
 
     def of_names(
         self, names: NDArray[np.int64], records: int | None, shown: NDArray[np.int64]
@@ -245,7 +259,7 @@ class _Tracer:
         *columns, name = self.recipe.columns
         term = f"c{name.id}"
         wanted = has_key(self.session, "lineage_rows", [term], pa.table({"name": pa.array(names)}))
-        values = [f"c{one.id} AS {literals.quoted(one.name)}" for one in columns if one.type]
+        values = [f"c{one.id} AS {literals.quoted_name(one.name)}" for one in columns if one.type]
         text = "CAST(NULL AS STRING)"
         if len(shown):
             told = has_key(
@@ -253,7 +267,7 @@ class _Tracer:
             )
             text = f"CASE WHEN {told} THEN to_json(struct({', '.join(values)})) END"
 
-        def select(built: Built) -> str:
+        def select(built: NamedQuery) -> str:
             if name.id in built.unknown:
                 raise RefusedError("what names its rows can't be computed anew")
             listed = ", ".join([f"{term} AS name", f"{text} AS text", *built.ids])
@@ -271,7 +285,7 @@ class _Tracer:
         texts: list[Any] = table["text"].drop_null().to_pylist()
         return int(table.num_rows), tuple(sorted(texts))
 
-    def of_condition(self, where: str | None, values: Values | None) -> int:
+    def of_condition(self, where: str | None, values: ColumnValues | None) -> int:
         """Trace the output rows that fulfil a condition; how many do."""
         try:
             built, table = self._fulfilling(where, values, top=False)
@@ -287,8 +301,8 @@ class _Tracer:
         return int(table.num_rows)
 
     def _fulfilling(
-        self, where: str | None, values: Values | None, *, top: bool, tied: bool = False
-    ) -> tuple[Built, pa.Table]:
+        self, where: str | None, values: ColumnValues | None, *, top: bool, tied: bool = False
+    ) -> tuple[NamedQuery, pa.Table]:
         """``top``: with rows that the job may have left out where it can't be known which; ``tied``: see `Builder`."""
         builder = replace(self._builder(), tied=tied)
         built = builder.build(self._last, ids=True, top=top)
@@ -296,7 +310,9 @@ class _Tracer:
             raise RefusedError("the output holds columns that can't be computed anew")
         of = built.name
         if where is not None:
-            named = [f"c{one.id} AS {literals.quoted(one.name)}" for one in self.recipe.columns]
+            named = [
+                f"c{one.id} AS {literals.quoted_name(one.name)}" for one in self.recipe.columns
+            ]
             inner = f"SELECT {', '.join([*named, *built.ids])} FROM {built.name}"
             of = f"({inner}) AS r WHERE ({where})"
         elif values is not None:
@@ -305,53 +321,53 @@ class _Tracer:
         self.reasons += builder.reasons
         return built, table
 
-    def _with_values(self, built: Built, values: Values) -> str:
-        columns = [Named(one.name, f"c{one.id}", one.type) for one in self.recipe.columns]
-        terms = chosen(columns, values)
+    def _with_values(self, built: NamedQuery, values: ColumnValues) -> str:
+        columns = [NamedColumn(one.name, f"c{one.id}", one.type) for one in self.recipe.columns]
+        terms = select_columns(columns, values)
         unknown = {f"c{one}" for one in built.unknown}
         for column, _ in terms:
             if column.text in unknown:
                 raise RefusedError(f"{column.name} can't be computed anew")
-        return condition(self.session, terms)
+        return values_condition(self.session, terms)
 
     def _builder(self) -> Builder:
         return Builder(self.recipe, self.files.terms, self.find_common_subplans)
 
-    def _waiting(self) -> Waiting[pa.Table]:
-        return Waiting(self.recipe.plan, self.find_common_subplans)
+    def _waiting(self) -> PendingGroups[pa.Table]:
+        return PendingGroups(self.recipe.plan, self.find_common_subplans)
 
     @property
     def _last(self) -> int:
         return len(self.recipe.plan) - 1
 
-    def _matching(self, built: Built, row: Placed, without: Collection[int]) -> Matching:
+    def _matching(self, built: NamedQuery, row: Placed, without: Collection[int]) -> Matching:
         """The conditions that a row of the output has the values of one, as far as they can be compared."""
         found = Matching(self.session, row.loose)
         for place, value in row.values.items():
             column = self.recipe.columns[place]
             if column.id in built.unknown or column.id in without:
                 found.left.append(column.name)
-            elif loses(column.type, self.written):
-                given = as_written(literals.text(value or ""), self.written)
-                found.terms.append(f"{as_written(f'c{column.id}', self.written)} = {given}")
+            elif loses_values(column.type, self.written):
+                given = text_as_written(literals.string_constant(value or ""), self.written)
+                found.terms.append(f"{text_as_written(f'c{column.id}', self.written)} = {given}")
             else:
-                found.add(Named(column.name, f"c{column.id}", column.type), value)
+                found.add(NamedColumn(column.name, f"c{column.id}", column.type), value)
         return found
 
-    def follow(self, built: Built, table: pa.Table) -> None:
+    def follow(self, built: NamedQuery, table: pa.Table) -> None:
         """Collect the rows of sources that ``table`` names, and trace the groups that it names."""
         waiting = self._waiting()
         self._take(built, table, waiting)
         self._trace(waiting)
 
-    def _trace(self, waiting: Waiting[pa.Table]) -> None:
+    def _trace(self, waiting: PendingGroups[pa.Table]) -> None:
         while groups := waiting.ready():
             for asked in groups:
                 leaf = asked[0][0]
                 named = [keys.rename_columns(list(leaf.columns[1:])) for _, keys in asked]
                 self._stage(leaf, pa.concat_tables(named), waiting)
 
-    def _take(self, built: Built, table: pa.Table, waiting: Waiting[pa.Table]) -> None:
+    def _take(self, built: NamedQuery, table: pa.Table, waiting: PendingGroups[pa.Table]) -> None:
         for leaf in built.leaves:
             there = table.filter(pc.is_valid(table[leaf.columns[-1 if leaf.stored else 0]]))
             if not there.num_rows:
@@ -373,11 +389,11 @@ class _Tracer:
         for place, path in enumerate(paths):
             self.found.add(node.source, path, each_once(ordinals[places == place]))
 
-    def _stage(self, leaf: Leaf, table: pa.Table, waiting: Waiting[pa.Table]) -> int:
+    def _stage(self, leaf: Leaf, table: pa.Table, waiting: PendingGroups[pa.Table]) -> int:
         """Trace the groups of one node by the next query; how many rows they have."""
         keys = distinct(table)
         builder = self._builder()
-        stage: Stage = stage_of(self.session, builder, leaf, keys)
+        stage: GroupQuery = group_query_of(self.session, builder, leaf, keys)
         self.reasons += stage.reasons
         found = run(self.session, builder, stage.select)
         self.reasons += [*builder.reasons, *stage.keys_found(found)]

@@ -17,14 +17,19 @@ from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Aggregate, Join, PythonRows, Scan, Window
 from lineage_dataframes.errors import RefusedError, TiedError
 from lineage_dataframes.rewrite.building import Builder
-from lineage_dataframes.rewrite.built import Built, Leaf
+from lineage_dataframes.rewrite.built import Leaf, NamedQuery
 from lineage_dataframes.rewrite.expressions import columns_in, matched_by
 from lineage_dataframes.rewrite.functions import Runnable, register, runnable
-from lineage_dataframes.rewrite.group_keys import COARSE, key_terms, known_keys
+from lineage_dataframes.rewrite.group_keys import COARSE_GROUPS, key_terms, recomputable_keys
 from lineage_dataframes.rewrite.keys import arrow_types, distinct, has_key, matches_key
-from lineage_dataframes.rewrite.stages import inputs_built
-from lineage_dataframes.rewrite.windows import looks_at_some, overs, running, window_rank
-from lineage_dataframes.sources.jdbc import as_now_warning
+from lineage_dataframes.rewrite.stages import build_inputs
+from lineage_dataframes.rewrite.windows import (
+    is_running,
+    reads_some_rows,
+    window_functions,
+    window_rank,
+)
+from lineage_dataframes.sources.jdbc import live_warnings
 from lineage_dataframes.sources.unknown import UNKNOWN
 from lineage_dataframes.sources.views import files_of
 from lineage_dataframes.spark import literals
@@ -105,7 +110,7 @@ class _Forward:
             self.reasons.append(NOT_KNOWN)
             return self._outcome(code, builder, built)
 
-    def _output(self) -> tuple[Builder, Built]:
+    def _output(self) -> tuple[Builder, NamedQuery]:
         """The output's rows; where these can't be computed as the job computed them, at least all of them."""
         top = len(self.recipe.plan) - 1
         builder = Builder(self.recipe)
@@ -119,7 +124,7 @@ class _Forward:
         builder = Builder(self.recipe)
         return builder, builder.build(top, ids=True, top=True)
 
-    def _outcome(self, code: Runnable, builder: Builder, built: Built) -> Outcome:
+    def _outcome(self, code: Runnable, builder: Builder, built: NamedQuery) -> Outcome:
         listed = ", ".join(f"c{one.id}" for one in self.recipe.columns)
         condition = self.affected(builder, built)
         many = literals.any_of([f"{leaf.columns[0]} IS NOT NULL" for leaf in self.stand_ins(built)])
@@ -140,7 +145,7 @@ class _Forward:
             for column, not_known in zip(found.columns, unknown, strict=True)
         ]
         values = tuple(zip(*held, strict=True))
-        self.reasons += as_now_warning(self.recipe)
+        self.reasons += live_warnings(self.recipe)
         if self.recipe.output.limit is not None:
             self.reasons.append(f"the program was given {self.recipe.output.limit} rows at most")
         columns = tuple(one.name for one in self.recipe.columns)
@@ -151,7 +156,7 @@ class _Forward:
         reasons = code.widened(tuple(dict.fromkeys(self.reasons)))
         return Outcome(columns, values, reasons, warnings if hidden else ())
 
-    def _look_for_equals(self, builder: Builder, built: Built, found: pa.Table) -> None:
+    def _look_for_equals(self, builder: Builder, built: NamedQuery, found: pa.Table) -> None:
         """Rows that share their name with affected ones: what was made of these can't be told apart."""
         name = f"c{self.recipe.columns[-1].id}"
         names = distinct(found.select([name]))
@@ -160,7 +165,7 @@ class _Forward:
         if run(self.session, builder, count)["n"][0].as_py() > found.num_rows:
             self.reasons.append(EQUAL_ROWS)
 
-    def _told(self, built: Built, found: pa.Table) -> pa.Table:
+    def _told(self, built: NamedQuery, found: pa.Table) -> pa.Table:
         """The rows without the columns that say of which ones witnesses may be too many."""
         doubts = [leaf for leaf in built.leaves if leaf.doubt]
         for leaf in doubts:
@@ -168,7 +173,7 @@ class _Forward:
                 self.reasons.append(leaf.doubt)
         return found.drop_columns([leaf.columns[0] for leaf in doubts])
 
-    def stand_ins(self, built: Built) -> list[Leaf]:
+    def stand_ins(self, built: NamedQuery) -> list[Leaf]:
         """What marks rows that stand for unknown many."""
         plan = self.recipe.plan
         return [
@@ -177,7 +182,7 @@ class _Forward:
             if isinstance(plan[leaf.of], PythonRows) and not leaf.subquery
         ]
 
-    def affected(self, builder: Builder, built: Built) -> str:
+    def affected(self, builder: Builder, built: NamedQuery) -> str:
         """The condition for rows of ``built`` that were made from the given rows."""
         return literals.any_of(
             [self._of_leaf(builder, leaf) for leaf in built.leaves if not leaf.doubt]
@@ -190,7 +195,7 @@ class _Forward:
             file, row = leaf.columns
             return literals.any_of(
                 [
-                    f"({file} = {literals.text(path)} AND {row} IN ({', '.join(map(str, ordinals))}))"
+                    f"({file} = {literals.string_constant(path)} AND {row} IN ({', '.join(map(str, ordinals))}))"
                     for path, ordinals in self.rows.items()
                     if path in files and ordinals
                 ]
@@ -204,21 +209,21 @@ class _Forward:
             return leaf.columns[0] if table.num_rows else "false"
         if isinstance(node, Aggregate):
             below = inner.build(node.input, ids=True)
-            known = known_keys(node, below)
+            known = recomputable_keys(node, below)
             if len(known) < len(node.keys):
-                self.reasons.append(COARSE)
+                self.reasons.append(COARSE_GROUPS)
             terms = key_terms(inner.text(), known, below)
             return self._named(leaf, self._keys(inner, below, below.name, terms))
         if isinstance(node, Window):
             return self._window(inner, leaf, node)
         if isinstance(node, PythonRows):
-            inputs = inputs_built(inner, node)
+            inputs = build_inputs(inner, node)
             had = any(self._keys(inner, one, one.name, ["true"]).num_rows for one in inputs)
             return leaf.columns[0] if had else "false"
         assert isinstance(node, Join)
         return self._matched(inner, leaf, node)
 
-    def _keys(self, builder: Builder, below: Built, of: str, terms: list[str]) -> pa.Table:
+    def _keys(self, builder: Builder, below: NamedQuery, of: str, terms: list[str]) -> pa.Table:
         """The distinct values of ``terms`` among the affected rows; without terms, a row if there are any."""
         condition = self.affected(builder, below)
         listed = ", ".join(f"{term} AS k{n}" for n, term in enumerate(terms or ["true"]))
@@ -230,16 +235,16 @@ class _Forward:
         names = list(leaf.columns[1:])
         if not names:
             return leaf.columns[0] if keys.num_rows else "false"
-        if literals.DOUBLES & set(arrow_types(keys)):
+        if literals.FLOATING_TYPES & set(arrow_types(keys)):
             self.reasons.append("rows are grouped by numbers that are compared with a tolerance")
         view = f"lineage_keys_{leaf.of}"
         return has_key(self.session, view, names, keys, last=">=" if from_rank else "<=>")
 
     def _window(self, inner: Builder, leaf: Leaf, node: Window) -> str:
         below = inner.build(node.input, ids=True)
-        terms = [inner.text().of(one) for one in overs(node)[0].partition]
-        if not running(node):
-            if looks_at_some(node):
+        terms = [inner.text().of(one) for one in window_functions(node)[0].partition]
+        if not is_running(node):
+            if reads_some_rows(node):
                 self.reasons.append("a window function looks at some rows of its partition")
             return self._named(leaf, self._keys(inner, below, below.name, terms))
         ranked = f"(SELECT *, {window_rank(inner.text(), node)} AS lineage_rank FROM {below.name})"
@@ -264,6 +269,6 @@ class _Forward:
         return f"({leaf.columns[0]} AND {found})"
 
 
-def _doubts(built: Built) -> str:
+def _doubts(built: NamedQuery) -> str:
     """The columns that say of which rows witnesses may be too many, to be selected beside others."""
     return "".join(f", {leaf.columns[0]}" for leaf in built.leaves if leaf.doubt)

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from lineage_dataframes.errors import RowError
-from lineage_dataframes.rewrite.group_keys import fields_of
-from lineage_dataframes.rewrite.python_values import WHOLE_BITS, WallClock, typed
-from lineage_dataframes.rewrite.values import Named, place_named, read_text
+from lineage_dataframes.rewrite.group_keys import struct_fields
+from lineage_dataframes.rewrite.python_values import INTEGER_BITS, WallClock, to_column_value
+from lineage_dataframes.rewrite.values import NamedColumn, column_index, parse_value
 from lineage_dataframes.spark import literals
 
 GivenRow = Sequence[Any] | Mapping[str, Any]
@@ -64,7 +64,7 @@ def placed(row: Any, names: Sequence[str], of: str = "the output") -> Placed:
         raise RowError(f"the row has no columns; there are {', '.join(names)}")
     by_place: dict[int, Any] = {}
     for name, value in zip(given, values, strict=True):
-        place = place_named(names, name)
+        place = column_index(names, name)
         if place in by_place:
             raise RowError(f"the row has column {names[place]!r} twice")
         by_place[place] = value
@@ -95,7 +95,7 @@ class Matching:
     terms: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
-    def add(self, column: Named, value: Any) -> None:
+    def add(self, column: NamedColumn, value: Any) -> None:
         """A column has a value; of a struct, its fields.
 
         Raises:
@@ -108,31 +108,31 @@ class Matching:
         else:
             self.terms.append(self._same(column, value))
 
-    def _add_struct(self, column: Named, value: Any) -> None:
+    def _add_struct(self, column: NamedColumn, value: Any) -> None:
         if value is None:
             self.terms.append(f"{column.text} IS NULL")
             return
         self.terms.append(f"{column.text} IS NOT NULL")
-        fields = fields_of(column.kind)
+        fields = struct_fields(column.kind)
         inner = placed(value, [name for name, _ in fields], column.name)
         for place, held in inner.values.items():
             name, kind = fields[place]
-            text = f"{column.text}.{literals.quoted(name)}"
-            self.add(Named(f"{column.name}.{name}", text, kind), held)
+            text = f"{column.text}.{literals.quoted_name(name)}"
+            self.add(NamedColumn(f"{column.name}.{name}", text, kind), held)
 
-    def _same(self, column: Named, value: Any) -> str:
+    def _same(self, column: NamedColumn, value: Any) -> str:
         if isinstance(value, str) and not column.kind.startswith("string"):
-            value = read_text(self.session, str(value), column)
-        found = typed(value, column.kind, column.name)
+            value = parse_value(self.session, str(value), column)
+        found = to_column_value(value, column.kind, column.name)
         if isinstance(found, WallClock) and column.kind == "timestamp":
             # Where clocks are put back, the same time comes twice. Spark takes a comparison with a time without zone
             # for one with the earlier of the two.
             whole, dot, micros = found.isoformat(" ").partition(".")
             shown = f"{whole}{dot}{micros.rstrip('0')}"
-            return f"CAST({column.text} AS STRING) <=> {literals.text(shown)}"
-        if isinstance(found, float) and column.kind in WHOLE_BITS:
-            return f"CAST({column.text} AS DOUBLE) <=> {literals.of_value(found, 'double')}"
-        same = literals.same(column.text, found, column.kind)
+            return f"CAST({column.text} AS STRING) <=> {literals.string_constant(shown)}"
+        if isinstance(found, float) and column.kind in INTEGER_BITS:
+            return f"CAST({column.text} AS DOUBLE) <=> {literals.constant(found, 'double')}"
+        same = literals.value_condition(column.text, found, column.kind)
         if self.loose and isinstance(found, float) and math.isnan(found):
             return literals.any_of([same, f"{column.text} IS NULL"])
         return same

@@ -10,7 +10,7 @@ from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.recipe.document import HIVE_TEXT, File, Recipe, Source
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError
-from lineage_dataframes.sources.changed import Change, changes_here, local_path, when
+from lineage_dataframes.sources.changed import Change, local_changes, local_path, time_text
 from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_query.answers import Answer, Group
 from lineage_query.engine import TraceQuery
@@ -92,7 +92,7 @@ class _Told:
             raise refused[0]
 
     def _problem(self, recipe: Recipe, question: TraceQuery) -> ChangedSourceError | None:
-        changes = [one for source in recipe.sources for one in changes_here(source)[0]]
+        changes = [one for source in recipe.sources for one in local_changes(source)[0]]
         if not changes:
             return None
         try:
@@ -115,7 +115,7 @@ class _Told:
         check_files_allowed(recipe, self.reader)
         wanted = canonical(noted.location.path)
         files = tuple(file for file in recipe.output.files if canonical(file.path) == wanted)
-        changes, _ = changes_here(_as_source(files, recipe.output.format))
+        changes, _ = local_changes(_as_source(files, recipe.output.format))
         for change in changes:
             who = self._who(self.app)
             if change.gone:
@@ -160,7 +160,7 @@ class _Told:
     def _who(self, app: str) -> str:
         for one in self.store.applications():
             if one.app == app:
-                return f"{app} ({one.name}, begun {when(int(one.started_at * 1000))})"
+                return f"{app} ({one.name}, begun {time_text(int(one.started_at * 1000))})"
         return app
 
 
@@ -189,12 +189,12 @@ def as_now(recipe: Recipe) -> AsNow:
     sources: list[Source] = []
     changed: set[str | None] = set()
     for source in recipe.sources:
-        changes, _ = changes_here(source)
+        changes, _ = local_changes(source)
         sources.append(_source_now(source, changes) if changes else source)
         reasons += [f"files are read as they are now: {change.said}" for change in changes]
         changed |= {source.name for _ in changes}
     output = recipe.output
-    changes, _ = changes_here(_as_source(output.files, output.format))
+    changes, _ = local_changes(_as_source(output.files, output.format))
     written = {change.file: change for change in changes if not change.gone}
     if written:
         files = tuple(_file_now(one) if one in written else one for one in output.files)

@@ -15,7 +15,7 @@ from lineage_core.contract.runs import each_once
 from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import RefusedError
-from lineage_dataframes.rewrite.built import Built, Leaf
+from lineage_dataframes.rewrite.built import Leaf, NamedQuery
 from lineage_dataframes.rewrite.keys import distinct
 from lineage_dataframes.sources.file_codes import OUTPUT_FILES, FileCodes
 from lineage_dataframes.trace.results import Result
@@ -60,7 +60,7 @@ class Stage:
     """
 
     made: Items
-    built: Built
+    built: NamedQuery
     result: Result
     files: FileCodes
     reasons: tuple[str, ...] = ()

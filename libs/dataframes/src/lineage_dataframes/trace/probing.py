@@ -16,7 +16,7 @@ from lineage_core.recipe.document import Recipe
 from lineage_dataframes.errors import FramesError, TiedError
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.rewrite.functions import register, runnable
-from lineage_dataframes.rewrite.grouping import KEEP_VALUES
+from lineage_dataframes.rewrite.grouping import LOSSLESS_FORMATS
 from lineage_dataframes.sources.views import view_of
 from lineage_dataframes.spark import literals
 from lineage_dataframes.trace.answerable import OUTPUTS, told_of
@@ -88,10 +88,10 @@ def _some(
     if recipe.output.files and recipe.output.format is not None:
         output = output_of(spark, recipe)
         session = session_of(spark, recipe, [output])
-        columns = [literals.quoted(column.name) for column in recipe.columns]
+        columns = [literals.quoted_name(column.name) for column in recipe.columns]
         with told():
             some = view_of(session, output).select(*columns).limit(rows).collect()
-        return [tuple(row) for row in some], output.format in KEEP_VALUES
+        return [tuple(row) for row in some], output.format in LOSSLESS_FORMATS
     if not recipe.columns:
         return [], False
     code = runnable(spark, recipe, key)

@@ -32,29 +32,34 @@ from lineage_core.recipe.plan import (
 )
 from lineage_dataframes.errors import NotComputedError, RefusedError, TiedError
 from lineage_dataframes.rewrite.building import Builder
-from lineage_dataframes.rewrite.built import Built, Leaf
-from lineage_dataframes.rewrite.choices import ONE_KEPT
-from lineage_dataframes.rewrite.common_subplans import Waiting, find_common_subplans
+from lineage_dataframes.rewrite.built import Leaf, NamedQuery
+from lineage_dataframes.rewrite.choices import ONE_ROW_KEPT
+from lineage_dataframes.rewrite.common_subplans import PendingGroups, find_common_subplans
 from lineage_dataframes.rewrite.expressions import matched_by
 from lineage_dataframes.rewrite.functions import register, runnable
-from lineage_dataframes.rewrite.group_keys import COARSE, key_terms, known_keys
-from lineage_dataframes.rewrite.grouping import KEEP_VALUES, Grouping, derived_of, grouping_of
+from lineage_dataframes.rewrite.group_keys import COARSE_GROUPS, key_terms, recomputable_keys
+from lineage_dataframes.rewrite.grouping import (
+    LOSSLESS_FORMATS,
+    Grouping,
+    derived_grouping_of,
+    grouping_of,
+)
 from lineage_dataframes.rewrite.keys import (
     VALUES_MAX,
     arrow_types,
     distinct,
-    equal,
+    equal_terms,
     has_key,
+    has_one_of,
     key_view,
-    one_of,
 )
-from lineage_dataframes.rewrite.windows import looks_at_some, overs, running
+from lineage_dataframes.rewrite.windows import is_running, reads_some_rows, window_functions
 from lineage_dataframes.sources.file_codes import OUTPUT_FILES, file_codes
-from lineage_dataframes.sources.jdbc import read_now
-from lineage_dataframes.sources.views import ROW
-from lineage_dataframes.sources.written import as_written, loses
+from lineage_dataframes.sources.jdbc import live_sources
+from lineage_dataframes.sources.views import ROW_COLUMN
+from lineage_dataframes.sources.written import loses_values, text_as_written
 from lineage_dataframes.spark import literals
-from lineage_dataframes.spark.pyspark_parts import table_of
+from lineage_dataframes.spark.pyspark_parts import to_arrow
 from lineage_dataframes.trace.pairs import (
     OUT_CHECK,
     OUT_FILE,
@@ -122,7 +127,7 @@ class Relations:
     ) -> None:
         self.reasons: dict[Items, list[str]] = {}
         """Why items of a kind may name too many."""
-        for source in read_now(recipe):
+        for source in live_sources(recipe):
             raise RefusedError(f"rows of {source.name} are as they are now: none are kept")
         self.output = output_of(spark, recipe)
         code = runnable(spark, recipe, key)
@@ -165,12 +170,12 @@ class Relations:
 
     def _named_groups(self) -> Grouping | None:
         """How the output's rows name their groups themselves, if they do."""
-        if self.output.format not in KEEP_VALUES:
+        if self.output.format not in LOSSLESS_FORMATS:
             return None
-        return grouping_of(self._recipe) or derived_of(self._recipe, self._builder().text)
+        return grouping_of(self._recipe) or derived_grouping_of(self._recipe, self._builder().text)
 
     def _run_from(self, first: Stage) -> None:
-        waiting: Waiting[Above] = Waiting(self._recipe.plan, self._alike)
+        waiting: PendingGroups[Above] = PendingGroups(self._recipe.plan, self._alike)
         self._take(first, waiting)
         with ThreadPoolExecutor(QUERIES_AT_ONCE) as pool:
             while groups := waiting.ready():
@@ -186,7 +191,7 @@ class Relations:
                             )
                     self._take(stage, waiting)
 
-    def _take(self, stage: Stage, waiting: Waiting[Above]) -> None:
+    def _take(self, stage: Stage, waiting: PendingGroups[Above]) -> None:
         self._stages.append(stage)
         for reason in (*stage.reasons, *stage.doubts()):
             self._because(stage.made, reason)
@@ -198,15 +203,15 @@ class Relations:
 
     @property
     def _output_place(self) -> str:
-        return f"{self._files.terms[OUTPUT_FILES]} AS {OUT_FILE}, {ROW} AS {OUT_ROW}"
+        return f"{self._files.terms[OUTPUT_FILES]} AS {OUT_FILE}, {ROW_COLUMN} AS {OUT_ROW}"
 
     def _by_groups(self, named: Grouping) -> Stage:
         """Output rows with the groups that they name themselves."""
-        names = [literals.quoted(self._recipe.columns[n].name) for n in named.places]
+        names = [literals.quoted_name(self._recipe.columns[n].name) for n in named.places]
         held = zip(["true", *names], named.leaf.columns, strict=True)
         columns = ", ".join(f"{term} AS {name}" for term, name in held)
         rows = f"(SELECT {self._output_place}, {columns} FROM {OUTPUT})"
-        built = Built(rows, (), (named.leaf,))
+        built = NamedQuery(rows, (), (named.leaf,))
         listed = [f"r.{OUT_FILE}", f"r.{OUT_ROW}", *self._ids(built)]
         of, number = f"{rows} AS r", next(self._numbers)
         return self._run(number, Items("output"), self._builder(), built, listed, of)
@@ -228,35 +233,35 @@ class Relations:
         rows, values = self._values_of_output(compared)
         self._ready()
         same = [
-            self._same(f"r.c{one.id}", f"o.{literals.quoted(one.name)}", one.type)
+            self._same(f"r.c{one.id}", f"o.{literals.quoted_name(one.name)}", one.type)
             for one in compared
         ]
         output = f"(SELECT *, {self._output_place} FROM {OUTPUT}) AS o"
         of = f"{output} JOIN {built.name} AS r ON {literals.all_of([*same, *values])}"
         listed = [f"o.{OUT_FILE}", f"o.{OUT_ROW}", *self._ids(built)]
         stage = self._run(next(self._numbers), Items("output"), builder, built, listed, of)
-        self._check_output(stage.result, rows, ONE_KEPT if builder.kept else EQUAL)
+        self._check_output(stage.result, rows, ONE_ROW_KEPT if builder.kept else EQUAL)
         return stage
 
     def _same(self, computed: str, held: str, kind: str) -> str:
         """The condition that the output's files hold a value that was computed anew."""
         written = self.output.format
-        if loses(kind, written):
-            return f"{as_written(computed, written)} = {as_written(held, written)}"
-        return equal(computed, held, kind)
+        if loses_values(kind, written):
+            return f"{text_as_written(computed, written)} = {text_as_written(held, written)}"
+        return equal_terms(computed, held, kind)
 
     def _values_of_output(self, columns: Sequence[Attribute]) -> tuple[int | None, list[str]]:
         """How many rows a small output has, and what its values say of any row, for Spark to push down."""
         if sum(file.size for file in self.output.files) > SMALL_OUTPUT or not columns:
             return None, []
-        names = [literals.quoted(one.name) for one in columns]
-        held = table_of(self._session.table(OUTPUT).select(*names).limit(VALUES_MAX + 1))
+        names = [literals.quoted_name(one.name) for one in columns]
+        held = to_arrow(self._session.table(OUTPUT).select(*names).limit(VALUES_MAX + 1))
         if held.num_rows > VALUES_MAX:
             return None, []
         said = [
-            one_of(f"r.c{column.id}", values, column.type)
+            has_one_of(f"r.c{column.id}", values, column.type)
             for column, values in zip(columns, held.columns, strict=True)
-            if not loses(column.type, self.output.format)
+            if not loses_values(column.type, self.output.format)
         ]
         return held.num_rows, [one for one in said if one]
 
@@ -285,15 +290,15 @@ class Relations:
         assert isinstance(node, Aggregate | Window)
         built = builder.build(node.input, ids=True)
         if isinstance(node, Aggregate):
-            keys = known_keys(node, built)
+            keys = recomputable_keys(node, built)
             terms = key_terms(builder.text(), keys, built)
             if len(keys) < len(node.keys):
-                builder.reasons.append(COARSE)
+                builder.reasons.append(COARSE_GROUPS)
         else:
-            terms = [builder.text().of(one) for one in overs(node)[0].partition]
+            terms = [builder.text().of(one) for one in window_functions(node)[0].partition]
         if self._named is not None and self._named.terms and self._named.leaf == leaf:
             return self._by_values(number, self._named, above, builder, built, terms)
-        if isinstance(node, Window) and (running(node) or looks_at_some(node)):
+        if isinstance(node, Window) and (is_running(node) or reads_some_rows(node)):
             builder.reasons.append("a window function looks at some rows of its partition")
         where = self._restriction(number, above, terms)
         of = f"{built.name} AS r WHERE {where}"
@@ -305,7 +310,7 @@ class Relations:
         named: Grouping,
         above: Sequence[Above],
         builder: Builder,
-        built: Built,
+        built: NamedQuery,
         keys: Sequence[str],
     ) -> Stage:
         """Groups that output rows name by what is made of keys: one group must have the values."""
@@ -313,7 +318,7 @@ class Relations:
             raise _SharedValuesError
         terms = list(named.terms)
         of = f"{built.name} AS r WHERE {self._restriction(number, above, terms)}"
-        whole = f"{literals.hash_of(keys)} AS {WHOLE_KEY}"
+        whole = f"{literals.hash_term(keys)} AS {WHOLE_KEY}"
         stage = self._run_groups(number, groups_of(named.leaf), builder, built, terms, of, whole)
         found = pa.concat_tables(stage.result.tables([OUT_GROUP, WHOLE_KEY]))
         if distinct(found).num_rows > distinct(found.select([OUT_GROUP])).num_rows:
@@ -351,7 +356,7 @@ class Relations:
         """
         names = self._keys_of(leaf)
         kinds = [above.types[name] for name in names]
-        if literals.DOUBLES & set(kinds) and self._computed(self._recipe.plan[leaf.of]):
+        if literals.FLOATING_TYPES & set(kinds) and self._computed(self._recipe.plan[leaf.of]):
             raise RefusedError("groups are named by numbers that come out differently each time")
         if any("collate" in kind for kind in kinds):
             raise RefusedError("groups are named by texts with a collation")
@@ -359,7 +364,7 @@ class Relations:
             return keys_in(above, leaf.columns[0], names, RESTRICTED_MAX)
         # Types that Parquet has no form of its own for: Spark reads what it wrote.
         frame = self._session.read.parquet(str(above.path)).where(leaf.columns[0])
-        found = table_of(frame.select(*names).distinct().limit(RESTRICTED_MAX + 1))
+        found = to_arrow(frame.select(*names).distinct().limit(RESTRICTED_MAX + 1))
         return None if found.num_rows > RESTRICTED_MAX else found
 
     def _computed(self, node: Node) -> bool:
@@ -394,14 +399,14 @@ class Relations:
         number: int,
         made: Items,
         builder: Builder,
-        built: Built,
+        built: NamedQuery,
         terms: Sequence[str],
         of: str,
         *also: str,
     ) -> Stage:
         listed = [
-            f"{literals.hash_of(terms)} AS {OUT_GROUP}",
-            f"{literals.hash_of(terms, 1)} AS {OUT_CHECK}",
+            f"{literals.hash_term(terms)} AS {OUT_GROUP}",
+            f"{literals.hash_term(terms, 1)} AS {OUT_CHECK}",
             *also,
         ]
         return self._run(number, made, builder, built, [*listed, *self._ids(built)], of)
@@ -411,7 +416,7 @@ class Relations:
         number: int,
         made: Items,
         builder: Builder,
-        built: Built,
+        built: NamedQuery,
         listed: Sequence[str],
         of: str,
     ) -> Stage:
@@ -424,7 +429,7 @@ class Relations:
     def _builder(self) -> Builder:
         return Builder(self._recipe, self._files.terms, self._alike)
 
-    def _ids(self, built: Built) -> list[str]:
+    def _ids(self, built: NamedQuery) -> list[str]:
         """What rows (called ``r``) name, groups by hashes of their keys, too."""
         listed: list[str] = []
         for leaf in built.leaves:
@@ -432,7 +437,7 @@ class Relations:
             if leaf.grouped:
                 keys = [f"r.{name}" for name in self._keys_of(leaf)]
                 listed += [
-                    f"CASE WHEN r.{leaf.columns[0]} THEN {literals.hash_of(keys, salt)} END AS {name}"
+                    f"CASE WHEN r.{leaf.columns[0]} THEN {literals.hash_term(keys, salt)} END AS {name}"
                     for salt, name in enumerate(group_columns(leaf))
                 ]
         return listed
@@ -442,7 +447,7 @@ class Relations:
         keys = list(leaf.columns[1:])
         node = self._recipe.plan[leaf.of]
         if not leaf.subquery and isinstance(node, Window):
-            return keys[: len(overs(node)[0].partition)]
+            return keys[: len(window_functions(node)[0].partition)]
         return keys
 
     def _because(self, items: Items, reason: str) -> None:

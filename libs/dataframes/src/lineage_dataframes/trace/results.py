@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from lineage_core.recipe.document import Source
 from lineage_dataframes.sources.views import RUNNING_NUMBER
 from lineage_dataframes.spark import literals
-from lineage_dataframes.spark.pyspark_parts import table_of
+from lineage_dataframes.spark.pyspark_parts import to_arrow
 
 COME_MAX = 1 << 26
 """Bytes of rows that may come to this process, about."""
@@ -57,7 +57,7 @@ def result_of(frame: DataFrame, path: Path, sources: Iterable[Source]) -> Result
     read = sum(file.size for source in sources for file in source.files)
     if read <= READ_MAX and all(map(literals.comparable, types.values())):
         most = COME_MAX // sum(WIDTHS.get(kind, WIDTH) for kind in types.values())
-        table = table_of(frame.where(f"{RUNNING_NUMBER} <= {most}"))
+        table = to_arrow(frame.where(f"{RUNNING_NUMBER} <= {most}"))
         if table.num_rows <= most:
             with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
                 writer.write_table(table)

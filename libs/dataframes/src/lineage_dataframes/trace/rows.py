@@ -19,17 +19,22 @@ from pyspark.sql import functions as F
 from lineage_core.recipe.document import HIVE_TEXT, JDBC, File, Recipe, Source
 from lineage_dataframes.errors import NoMatchError, RefusedError, RowError
 from lineage_dataframes.rewrite.orders import texts_of_sums
-from lineage_dataframes.rewrite.values import Named, Values, chosen, condition
+from lineage_dataframes.rewrite.values import (
+    ColumnValues,
+    NamedColumn,
+    select_columns,
+    values_condition,
+)
 from lineage_dataframes.sandbox.starting import scratch_folder
 from lineage_dataframes.sources.changed import check_unchanged, local_path
-from lineage_dataframes.sources.hive_text import check_fields, parted
-from lineage_dataframes.sources.locations import ordinal_of
-from lineage_dataframes.sources.text_records import MarkedError, has_lines, headers, text_of
+from lineage_dataframes.sources.hive_text import check_fields, split_partition_columns
+from lineage_dataframes.sources.locations import ordinal_at_line
+from lineage_dataframes.sources.text_records import MarkedError, has_lines, header_count, text_file
 from lineage_dataframes.sources.unknown import UNKNOWN
-from lineage_dataframes.sources.views import FILE, ROW, view_of
-from lineage_dataframes.sources.written import as_written, loses
+from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
+from lineage_dataframes.sources.written import loses_values, text_as_written
 from lineage_dataframes.spark import literals
-from lineage_dataframes.spark.pyspark_parts import connected, frame_of, schema_of
+from lineage_dataframes.spark.pyspark_parts import from_arrow, is_connected, parse_schema
 from lineage_dataframes.trace.given_rows import Matching
 from lineage_dataframes.trace.session import session_of
 from lineage_query.rows.parquet_rows import values_of
@@ -50,10 +55,10 @@ def output_of(spark: SparkSession, recipe: Recipe) -> Source:
     if not output.files or output.format in {None, JDBC}:
         raise RowError("the job kept no file of these rows: say by a condition which are meant")
     assert output.format is not None
-    columns = ", ".join(f"{literals.quoted(one.name)} {one.type}" for one in recipe.columns)
-    path, schema, partitions = output.path, schema_of(spark, columns), ""
+    columns = ", ".join(f"{literals.quoted_name(one.name)} {one.type}" for one in recipe.columns)
+    path, schema, partitions = output.path, parse_schema(spark, columns), ""
     if output.format == HIVE_TEXT and path is not None:
-        schema, folders = parted(schema, path, output.files[0].path)
+        schema, folders = split_partition_columns(schema, path, output.files[0].path)
         partitions = folders.json() if folders.fields else ""
     return Source(
         format=output.format,
@@ -103,7 +108,7 @@ def place_in(spark: SparkSession, source: Source, file: File, number: int, *, li
     if line != has_lines(source):
         form = "PATH:LINE" if has_lines(source) else "PATH#ROW, rows counted from 0"
         raise RowError(f"rows of {file.path} are named {form}")
-    return ordinal_of(spark, source, file.path, number) if line else number
+    return ordinal_at_line(spark, source, file.path, number) if line else number
 
 
 def values_at(
@@ -123,8 +128,8 @@ def values_at(
     session = session_of(spark, recipe, [source])
     check_fields(source, [column.name for column in recipe.columns])
     # Columns that are names of folders come last in the view, those that an insertion gave by name beside them.
-    columns = [literals.quoted(column.name) for column in recipe.columns]
-    rows = view_of(session, one).where(F.col(ROW) == ordinal).select(*columns).collect()
+    columns = [literals.quoted_name(column.name) for column in recipe.columns]
+    rows = view_of(session, one).where(F.col(ROW_COLUMN) == ordinal).select(*columns).collect()
     if not rows:
         raise RowError(f"{file.path} has no row {ordinal}")
     return tuple(rows[0])
@@ -161,9 +166,13 @@ def texts_at(
     """Rows of a file as JSON text, in order of their ordinals."""
     with _apart(spark, source, path, ordinals) as (held, place, wanted):
         rows = rows_at(spark, recipe, held, {place: wanted})
-        columns = [literals.quoted(name) for name in rows.columns if name not in {FILE, ROW}]
-        found = rows.select(ROW, F.to_json(F.struct(*columns)).alias("text")).collect()
-    texts = {row[ROW]: row.text for row in found}
+        columns = [
+            literals.quoted_name(name)
+            for name in rows.columns
+            if name not in {FILE_COLUMN, ROW_COLUMN}
+        ]
+        found = rows.select(ROW_COLUMN, F.to_json(F.struct(*columns)).alias("text")).collect()
+    texts = {row[ROW_COLUMN]: row.text for row in found}
     return [texts[one] for one in wanted.tolist()]
 
 
@@ -176,17 +185,17 @@ def _apart(
     The source, the file in it, and their ordinals there. Where that can't be, those that are given.
     """
     file = (
-        text_of(source, path) if source.format in LINE_BY_LINE and not source.partitions else None
+        text_file(source, path) if source.format in LINE_BY_LINE and not source.partitions else None
     )
     options = dict(source.options)
     if options.get("basePath") == path.rpartition("/")[0]:
         # No folder between them names a column.
         del options["basePath"]
-    local = not connected(spark) and str(spark.sparkContext.master).startswith("local")
+    local = not is_connected(spark) and str(spark.sparkContext.master).startswith("local")
     if file is None or not local or "basePath" in options:
         yield source, path, ordinals
         return
-    first, place = headers(source), ""
+    first, place = header_count(source), ""
     wanted = np.concatenate([np.arange(first), ordinals.astype(np.int64) + first])
     with tempfile.TemporaryDirectory(prefix="lineage-rows-", dir=scratch_folder()) as folder:
         part = Path(folder, "rows").with_suffix(file.path.suffix)
@@ -210,7 +219,7 @@ LINE_BY_LINE = {"csv", "json", "text"}
 def rows_at(
     spark: SparkSession, recipe: Recipe, source: Source, wanted: Mapping[str, NDArray[np.uint64]]
 ) -> DataFrame:
-    """Rows of a source as a frame with `FILE` and `ROW`. ``wanted``: their ordinals, by file."""
+    """Rows of a source as a frame with `FILE_COLUMN` and `ROW_COLUMN`. ``wanted``: their ordinals, by file."""
     session = session_of(spark, recipe, [source])
     files = tuple(file for file in source.files if file.path in wanted)
     keys = pa.table(
@@ -219,8 +228,8 @@ def rows_at(
             "wanted_row": pa.array(np.concatenate(list(wanted.values())).astype(np.int64)),
         }
     )
-    held = F.broadcast(frame_of(session, keys))
-    same = (F.col(FILE) == F.col("wanted_file")) & (F.col(ROW) == F.col("wanted_row"))
+    held = F.broadcast(from_arrow(session, keys))
+    same = (F.col(FILE_COLUMN) == F.col("wanted_file")) & (F.col(ROW_COLUMN) == F.col("wanted_row"))
     return view_of(session, replace(source, files=files)).join(held, same, "leftsemi")
 
 
@@ -273,14 +282,14 @@ def _places_of(
     if not rows:
         return Standing((), False, ())
     whens = " ".join(f"WHEN {one} THEN {n}" for n, one in enumerate(same))
-    which = f"SELECT {FILE}, {ROW}, CASE {whens} END AS which FROM {OUTPUT}"
+    which = f"SELECT {FILE_COLUMN}, {ROW_COLUMN}, CASE {whens} END AS which FROM {OUTPUT}"
     chosen = f"SELECT * FROM ({which}) AS r WHERE which IS NOT NULL LIMIT {PLACES_MAX + 1}"
     found = session.sql(chosen).collect()
     if len(found) > PLACES_MAX:
         raise RefusedError(f"more than {PLACES_MAX:,} rows are equal in all that is known of them")
     there = Counter(row.which for row in found)
     return Standing(
-        tuple(sorted((row[FILE], row[ROW]) for row in found)),
+        tuple(sorted((row[FILE_COLUMN], row[ROW_COLUMN]) for row in found)),
         any(there[n] > len(one) for n, one in enumerate(same.values())),
         tuple(row for n, one in enumerate(same.values()) for row in one[there[n] :]),
     )
@@ -298,17 +307,17 @@ def _stands_at(
     for column, value in zip(recipe.columns, row, strict=True):
         if value is UNKNOWN or column.id in without:
             continue
-        name = literals.quoted(column.name)
-        if loses(column.type, written):
-            given = as_written(literals.text(value or ""), written)
-            matching.terms.append(f"{as_written(name, written)} = {given}")
+        name = literals.quoted_name(column.name)
+        if loses_values(column.type, written):
+            given = text_as_written(literals.string_constant(value or ""), written)
+            matching.terms.append(f"{text_as_written(name, written)} = {given}")
         else:
-            matching.add(Named(column.name, name, column.type), value)
+            matching.add(NamedColumn(column.name, name, column.type), value)
     return literals.all_of(matching.terms)
 
 
 def rows_with(
-    spark: SparkSession, recipe: Recipe, source: Source, values: Values
+    spark: SparkSession, recipe: Recipe, source: Source, values: ColumnValues
 ) -> dict[str, NDArray[np.uint64]]:
     """The rows of a source that have given values: by file, their ordinals, ascending.
 
@@ -322,11 +331,13 @@ def rows_with(
     check_unchanged(session, source)
     view = view_of(session, source)
     columns = [
-        Named(one.name, literals.quoted(one.name), one.dataType.simpleString())
+        NamedColumn(one.name, literals.quoted_name(one.name), one.dataType.simpleString())
         for one in view.schema
-        if one.name not in {FILE, ROW}
+        if one.name not in {FILE_COLUMN, ROW_COLUMN}
     ]
-    found = view.where(condition(session, chosen(columns, values))).select(FILE, ROW)
+    found = view.where(values_condition(session, select_columns(columns, values))).select(
+        FILE_COLUMN, ROW_COLUMN
+    )
     rows = found.limit(ROWS_MAX + 1).collect()
     if not rows:
         raise NoMatchError("no row of the source has these values")

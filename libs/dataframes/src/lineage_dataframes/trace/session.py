@@ -24,17 +24,17 @@ from lineage_core.recipe.plan import (
 from lineage_dataframes.errors import NotComputedError, RefusedError, TiedError
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.rewrite.expressions import conjuncts
-from lineage_dataframes.rewrite.numbering import TIED
+from lineage_dataframes.rewrite.numbering import TIED_ROWS
 from lineage_dataframes.sandbox.starting import check_reach, explained
 from lineage_dataframes.sources import jdbc
 from lineage_dataframes.sources.changed import check_unchanged
 from lineage_dataframes.sources.hive_text import check_fields
 from lineage_dataframes.sources.splits import settings_for
-from lineage_dataframes.sources.views import ROW, make_views, view_name, view_of
+from lineage_dataframes.sources.views import ROW_COLUMN, make_views, view_name, view_of
 from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.connected import new_session
-from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, reason_of, table_of
-from lineage_dataframes.spark.settings import WRITTEN_FOR, replayed
+from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, spark_reason, to_arrow
+from lineage_dataframes.spark.settings import STATEMENT_SETTINGS, replayed_settings
 from lineage_dataframes.spark.versions import check_spark
 from lineage_dataframes.trace.allowed import check_text
 
@@ -111,12 +111,14 @@ def check_chosen(session: SparkSession, recipe: Recipe, node: Filter) -> None:
     pushed = [one for one in conjuncts(node.condition) if _is_plain(one)]
     condition = literals.all_of([builder.text().of(one) for one in pushed])
     columns = [
-        F.col(literals.quoted(name)).alias(f"c{column.id}")
+        F.col(literals.quoted_name(name)).alias(f"c{column.id}")
         for name, column in zip(below.fields, below.columns, strict=True)
     ]
-    live = jdbc.read(session, source).select(*columns, jdbc.ordinal(source).alias(ROW))
-    held = session.table(view_name(below.source)).select(*columns, ROW)
-    there, here = (one.where(condition).select(ROW) for one in (live, held))
+    live = jdbc.read_table(session, source).select(
+        *columns, jdbc.ordinal_column(source).alias(ROW_COLUMN)
+    )
+    held = session.table(view_name(below.source)).select(*columns, ROW_COLUMN)
+    there, here = (one.where(condition).select(ROW_COLUMN) for one in (live, held))
     if there.exceptAll(here).take(1) or here.exceptAll(there).take(1):
         raise RefusedError(
             f"the database of {source.name} chooses other rows than Spark, or was written to meanwhile"
@@ -136,10 +138,10 @@ def session_of(spark: SparkSession, recipe: Recipe, sources: Sequence[Source]) -
     Raises:
         RefusedError: the recipe has settings that a trace does not set.
     """
-    settings = replayed(recipe)
+    settings = replayed_settings(recipe)
     session = new_session(spark)
     # The last of a name counts: nothing of a recipe takes the place of what statements are written for.
-    for name, value in {**settings, **WRITTEN_FOR, **settings_for(sources)}.items():
+    for name, value in {**settings, **STATEMENT_SETTINGS, **settings_for(sources)}.items():
         session.conf.set(name, value)
     return session
 
@@ -153,7 +155,7 @@ def run(session: SparkSession, builder: Builder, select: str) -> pa.Table:
     """
     with told():
         check(session, builder)
-        return table_of(session.sql(builder.statement(select)))
+        return to_arrow(session.sql(builder.statement(select)))
 
 
 def check(session: SparkSession, builder: Builder) -> None:
@@ -164,7 +166,7 @@ def check(session: SparkSession, builder: Builder) -> None:
     """
     for statement, reason in builder.checks:
         if session.sql(builder.statement(statement)).take(1):
-            raise (TiedError if reason == TIED else RefusedError)(reason)
+            raise (TiedError if reason == TIED_ROWS else RefusedError)(reason)
 
 
 @contextmanager
@@ -177,5 +179,5 @@ def told() -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as problem:
-        first = explained(problem, reason_of(problem)[:PROBLEM_MAX])
+        first = explained(problem, spark_reason(problem)[:PROBLEM_MAX])
         raise NotComputedError(f"Spark can't compute the plan anew: {first}") from problem

@@ -244,12 +244,12 @@ class FrameRows(_FoundRows):
         return found
 
     def _rows(self, source: Source) -> DataFrame:
-        from lineage_dataframes.sources.views import FILE, ROW
+        from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN
         from lineage_dataframes.trace.rows import rows_at
 
         place = self._recipe.sources.index(source)
         wanted = {path: rows for (of, path), rows in self.found.rows.items() if of == place}
-        return rows_at(self._spark, self._recipe, source, wanted).drop(FILE, ROW)
+        return rows_at(self._spark, self._recipe, source, wanted).drop(FILE_COLUMN, ROW_COLUMN)
 
     @property
     def _places(self) -> set[int | None]:
@@ -270,8 +270,8 @@ class FrameRows(_FoundRows):
             return Showing(list(self._shown(many)), self.reasons, (), self.warnings)
 
     def _shown(self, many: int) -> Iterator[Shown]:
-        from lineage_dataframes.sources.locations import names_of
-        from lineage_dataframes.sources.row_texts import text_in_plan
+        from lineage_dataframes.sources.locations import row_locations
+        from lineage_dataframes.sources.row_texts import text_of_plan_row
         from lineage_dataframes.trace.rows import texts_at
 
         for place in sorted(self._places, key=lambda one: -1 if one is None else one):
@@ -287,10 +287,10 @@ class FrameRows(_FoundRows):
                 texts: Iterable[str | None]
                 if source is None:
                     node = self._recipe.plan[int(path.removeprefix(IN_PLAN))]
-                    texts = [text_in_plan(node, one) for one in wanted.tolist()]
+                    texts = [text_of_plan_row(node, one) for one in wanted.tolist()]
                 else:
                     texts = texts_at(self._spark, self._recipe, source, path, wanted)
-                listed += zip(names_of(self._spark, source, path, wanted), texts, strict=True)
+                listed += zip(row_locations(self._spark, source, path, wanted), texts, strict=True)
             name = "the program" if source is None else source.name
             yield Shown(f"{_counted(count)} of {name}", listed, count - len(listed))
 

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from lineage_dataframes.spark.pyspark_parts import classes_of
+from lineage_dataframes.spark.pyspark_parts import jvm_session_classes
 from lineage_emitter.dataframes import delta, iceberg
 from lineage_emitter.dataframes.plan_text import said
 from lineage_emitter.pyspark_parts import SINCE_4
@@ -64,13 +64,13 @@ def _optimised_plainly(spark: SparkSession, plan: Any) -> Any:
 
 def frame_of(spark: SparkSession, plan: Any) -> DataFrame:
     """The rows of a plan."""
-    rows = classes_of(spark).Dataset.ofRows(spark._jsparkSession, plan)
+    rows = jvm_session_classes(spark).Dataset.ofRows(spark._jsparkSession, plan)
     return DataFrame(rows, spark)
 
 
 def activate(spark: SparkSession) -> None:
     """Make the session the one that Spark takes for this thread's."""
-    classes_of(spark).SparkSession.setActiveSession(spark._jsparkSession)
+    jvm_session_classes(spark).SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def explicit_settings(spark: SparkSession) -> dict[str, str]:
