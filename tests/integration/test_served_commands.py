@@ -221,6 +221,38 @@ def test_the_page_is_served_over_an_embedded_store(
     assert served.returncode in (0, -signal.SIGTERM)
 
 
+def test_the_page_is_served_over_a_store_that_is_not_there_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    command = [str(Path(sys.executable).with_name("lineage")), "ui", "--no-browser", "--port", "0"]
+    environment = os.environ | {
+        "LINEAGE_STORE": "sqlite:///new/lineage.db",
+        "PYTHONUNBUFFERED": "1",
+    }
+    with subprocess.Popen(
+        command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as served:
+        assert served.stdout is not None
+        try:
+            said = re.search(r"(http://127\.0\.0\.1:\d+)/\?token=(\S+)", served.stdout.readline())
+            assert said is not None
+            address, token = said.groups()
+            store = f"sqlite:///{tmp_path}/new/lineage.db"
+            assert f"lineage --store {store} run JOB" in served.stdout.readline()
+            headers = {"Authorization": f"Bearer {token}"}
+            assert httpx.get(f"{address}/v1/me", headers=headers).json()["store"] == store
+            listed = f"{address}/v1/applications"
+            assert httpx.get(listed, headers=headers).json()["items"] == []
+            # What runs into it from then on is there.
+            store_run(store, tmp_path, "later")
+            found = httpx.get(listed, headers=headers).json()["items"]
+            assert [one["app"] for one in found] == ["later"]
+        finally:
+            served.send_signal(signal.SIGTERM)
+    assert served.returncode in (0, -signal.SIGTERM)
+
+
 @pytest.mark.parametrize(
     ("variables", "said"),
     [

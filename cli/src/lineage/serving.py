@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import webbrowser
 from pathlib import Path
@@ -35,6 +36,8 @@ def ui(
 ) -> None:
     """Open the web page over a store, for you alone; Ctrl-C ends it.
 
+    A store that is not there yet begins empty, and the page says how to fill it.
+
     The address that is printed holds a token: only who has it is let in. Commands of yours
     (`--store http://127.0.0.1:PORT`) find it by themselves. LINEAGE_API_TOKEN sets another one.
     """
@@ -58,8 +61,10 @@ def ui(
         _open(already, browser)
         return
     set_up_logs("warning", ("neo4j", "uvicorn"))
-    settings = read_settings(store=url, api_host="127.0.0.1", api_port=port, **_token(token_file))
-    with open_store(url) as opened:
+    settings = read_settings(
+        store=served, api_host="127.0.0.1", api_port=port, **_token(token_file)
+    )
+    with open_store(url, create=True) as opened:
         # The person at this machine may read what they may read anyway.
         app = create_app(opened, settings, RowReader(index_folder(url)))
         token = local_token(app)
@@ -67,6 +72,10 @@ def ui(
         def ready(address: str, _: Path | None) -> None:
             server = LocalServer(address, token, served)
             echo(f"lineage of {url} at {server.page} (Ctrl-C ends it)")
+            if not opened.application_ids():
+                echo(
+                    f"no application is there yet: run `lineage --store {shlex.quote(served)} run JOB`"
+                )
             _open(server, browser)
 
         serve(app, "127.0.0.1", port, ready, token=token, store=served)

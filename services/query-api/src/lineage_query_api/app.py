@@ -102,6 +102,7 @@ def create_app(
     grants = None if settings.api_grants is None else Grants(settings.api_grants)
     app.state.scopes = Scopes(lineages, grants)
     gate = app.state.gate = gate_of(settings)
+    app.state.local_store = settings.store if isinstance(gate, LocalGate) else None
     app.state.sign_in = sign_in_of(settings)
     problems.install(app)
     for module in (

@@ -42,6 +42,9 @@ class Me(_Model):
     delete: bool = Field(description="may delete applications")
     auth: Literal["none", "token", "oidc"]
     version: str
+    store: str | None = Field(
+        None, description="the store that is served, told to the one user of a local server alone"
+    )
 
 
 class OidcClient(_Model):

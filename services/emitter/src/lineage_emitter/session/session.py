@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -43,6 +44,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 COUNTING = "count what Spark writes"
+UNNAMED = ("", "pyspark-shell")
+"""What Spark calls an application whose program gives it no name."""
+
+
+def application_name(sc: SparkContext) -> str:
+    """The name of an application: the one that it has in Spark, else its program's file or module."""
+    name = sc.appName or ""
+    if name not in UNNAMED:
+        return name
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name != "__main__":
+        return str(spec.name).removesuffix(".__main__")
+    # A folder or an archive is run by the file in it; an interactive program has no file.
+    file = getattr(main, "__file__", None)
+    path = Path(file) if file else None
+    if path is None:
+        return name
+    return path.parent.name if path.name == "__main__.py" else path.name
 
 
 class Session:
@@ -63,7 +83,7 @@ class Session:
         """What gives the records of a node again, by node, while the program holds its RDD."""
         self.frames = RecipeRecorder(self)
         self.api = LineageApi(
-            sc.appName or "", app=self.app, settings=settings, spark_version=sc.version
+            application_name(sc), app=self.app, settings=settings, spark_version=sc.version
         )
         lazy = LazySinks()
         self.kept = RowsKept()
@@ -247,7 +267,7 @@ def _note_uncaptured(sc: SparkContext, settings: Settings, app: str, problem: Ex
     logger.warning("no lineage is captured: %s", problem)
     kafka = settings.kafka if settings.dispatcher == "kafka" else ""
     note_application(app, settings.spool_folder() / app, kafka)
-    begin = Begin(app=app, name=sc.appName or "", started_at=time.time())
+    begin = Begin(app=app, name=application_name(sc), started_at=time.time())
     unknown = Unknown(app=app, what="capture", reason=f"it can't begin: {problem}")
     with contextlib.suppress(Exception):
         leave_note(settings, app, [begin, unknown])

@@ -12,7 +12,7 @@ router = APIRouter(prefix="/v1", tags=["caller"])
 
 
 @router.get("/me")
-def me(scope: Granted) -> Me:
+def me(request: Request, scope: Granted) -> Me:
     """Who the caller is, and what they may."""
     caller = scope.caller
     return Me(
@@ -22,6 +22,7 @@ def me(scope: Granted) -> Me:
         delete=caller.delete,
         auth=caller.auth,
         version=__version__,
+        store=request.app.state.local_store,
     )
 
 

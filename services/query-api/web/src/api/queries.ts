@@ -9,6 +9,9 @@ import type { TraceRequest } from './types';
 export const APPS_PER_PAGE = 50;
 export const ITEMS_PER_PAGE = 100;
 const POLL_MS = 2000;
+export const APPLICATIONS_POLL_MS = 5000;
+/** A longer list is asked for page by page: it stays as it is. */
+const POLLED_PAGES = 4;
 
 export const meQuery = () =>
   queryOptions({
@@ -24,9 +27,10 @@ export const applicationsQuery = (filter: AppFilter) =>
       lineage.applications(filter, APPS_PER_PAGE, pageParam, signal),
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next,
+    // New applications appear by themselves; none is asked for behind another window.
     refetchInterval: ({ state }) =>
-      state.data?.pages.some((page) => page.items.some((app) => app.status === 'running'))
-        ? 5 * POLL_MS
+      state.data === undefined || state.data.pages.length <= POLLED_PAGES
+        ? APPLICATIONS_POLL_MS
         : false,
   });
 

@@ -9,7 +9,7 @@ import type {
   GroupModel,
   ItemModel,
   ItemPage as NodeItemPage,
-  NotedColumns,
+  OutputColumns,
   Passed,
   ProgressModel,
   RefusalModel,
@@ -47,7 +47,7 @@ export type Item = ItemModel;
 export type Bound = Pick<ItemModel, 'binding'>;
 export type NodeItems = NodeItemPage;
 export type TraceItems = TracePage;
-export type NodeColumns = NotedColumns;
+export type NodeColumns = OutputColumns;
 export type GroupCount = GroupModel;
 export type PassedNode = Passed;
 export type RawRow = RowModel;

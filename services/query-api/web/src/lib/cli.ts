@@ -36,3 +36,8 @@ function placesOf(trace: Trace): string[] | null {
 export function quoted(word: string): string {
   return /^[\w@%+=:,./][\w@%+=:,./#-]*$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
+
+/** What runs a job into a store; null: into the one that its environment names. */
+export function runCommand(store: string | null | undefined): string {
+  return store ? `lineage --store ${quoted(store)} run job.py` : 'lineage run job.py';
+}

@@ -1,14 +1,16 @@
-import { useInfiniteQuery } from '@tanstack/react-query';
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link, getRouteApi, useNavigate } from '@tanstack/react-router';
 import { useMemo, type ReactNode } from 'react';
 
-import { applicationsQuery } from '../api/queries';
+import { applicationsQuery, meQuery } from '../api/queries';
+import { CopyButton } from '../components/CopyButton';
 import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import { SearchInput } from '../components/SearchInput';
 import { useKeys } from '../components/useKeys';
 import { useTitle } from '../components/useTitle';
+import { runCommand } from '../lib/cli';
 import { count, counted } from '../lib/format';
 import type { ApplicationsSearch } from '../url/searches';
 import { ApplicationsTable } from './ApplicationsTable';
@@ -105,12 +107,29 @@ export function ApplicationsPage(): ReactNode {
 }
 
 function NoApplications() {
+  const { data: me } = useQuery(meQuery());
+  if (me === undefined) return null;
+  const command = runCommand(me.store);
   return (
     <Empty title="No application yet.">
-      <p>Run a PySpark job with its lineage captured; it shows up here while it runs:</p>
-      <pre className="command">lineage run job.py</pre>
+      <p>
+        Run a PySpark job with its lineage captured, in a terminal. It needs no change, and shows up
+        here by itself:
+      </p>
+      <pre className="command">{command}</pre>
+      <p>
+        <CopyButton text={command}>Copy the command</CopyButton>
+      </p>
       <p className="faint">
-        If one has run already, this server may look at another store: see LINEAGE_STORE.
+        {me.store === null || me.store === undefined ? (
+          <>If one has run already, this server may look at another store: see LINEAGE_STORE.</>
+        ) : (
+          <>
+            If one has run already, its lineage is in another store than <code>{me.store}</code>:
+            start <code>lineage ui</code> in the folder that it ran in, or with <code>--store</code>
+            . <code>lineage doctor</code> says what this machine lacks to run one.
+          </>
+        )}
       </p>
     </Empty>
   );
