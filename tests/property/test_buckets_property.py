@@ -14,7 +14,7 @@ from pyspark.serializers import CPickleSerializer
 
 from lineage_emitter.pyspark_parts import portable_hash
 from lineage_emitter.worker import buckets
-from lineage_emitter.worker.buckets import Buckets, hashing
+from lineage_emitter.worker.buckets import PartitionBuckets, faster_hash
 
 SERIALIZER = CPickleSerializer()
 plain_keys = st.one_of(
@@ -52,13 +52,13 @@ def test_frames_are_those_of_pyspark(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONHASHSEED", "0")
         for function in (portable_hash, by_number):
-            ours = Buckets(num_partitions, function, 512, SERIALIZER)
-            assert list(ours.frames(iter(every), b"")) == by_pyspark(
+            ours = PartitionBuckets(num_partitions, function, 512, SERIALIZER)
+            assert list(ours.batches(iter(every), b"")) == by_pyspark(
                 every, num_partitions, function
             )
-            headed = list(ours.frames(iter(every), b"head"))
+            headed = list(ours.batches(iter(every), b"head"))
             assert [one.removeprefix(b"head") for one in headed] == list(
-                ours.frames(iter(every), b"")
+                ours.batches(iter(every), b"")
             )
             assert all(batch.startswith(b"head") for batch in headed[1::2])
 
@@ -71,13 +71,13 @@ def test_memory_in_use_cuts_batches_where_pyspark_cuts_them(
     monkeypatch.setattr(buckets, "get_used_memory", lambda: used)
     monkeypatch.setattr(sys.modules[RDD.__module__], "get_used_memory", lambda: used)
     records = [(number % 97, "x" * (number % 500)) for number in range(30_000)]
-    ours = Buckets(3, portable_hash, 512, SERIALIZER)
-    assert list(ours.frames(iter(records), b"")) == by_pyspark(records, 3, portable_hash)
+    ours = PartitionBuckets(3, portable_hash, 512, SERIALIZER)
+    assert list(ours.batches(iter(records), b"")) == by_pyspark(records, 3, portable_hash)
 
 
 @given(keys)
 def test_hashing_is_the_hash_of_pyspark(key: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONHASHSEED", "0")
-        assert hashing(portable_hash)(key) == portable_hash(key)
-        assert hashing(by_number) is by_number
+        assert faster_hash(portable_hash)(key) == portable_hash(key)
+        assert faster_hash(by_number) is by_number

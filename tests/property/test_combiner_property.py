@@ -20,7 +20,7 @@ from lineage_core.contract.positions import key_position
 from lineage_emitter.pyspark_parts import portable_hash
 from lineage_emitter.worker import combiner
 from lineage_emitter.worker.combiner import KeyFlows, LineageMerger
-from lineage_emitter.worker.segment import Frame, Segment
+from lineage_emitter.worker.segment import Numbering, Segment
 from lineage_emitter.worker.task_config import TaskConfig
 from tests.support.memory_graph import associations
 
@@ -61,13 +61,13 @@ def combined(keys: list[Any], limits: Limits) -> tuple[list[tuple[Any, str]], li
     with pytest.MonkeyPatch.context() as small:
         small.setattr(combiner, "TRIAL_RECORDS", limits.trial)
         small.setattr(combiner, "MANY_RECORDS", limits.many)
-        small.setattr(combiner, "POSITIONS_AT_ONCE", limits.at_once)
+        small.setattr(combiner, "POSITIONS_PER_EMIT", limits.at_once)
         segment = Segment(TaskConfig("app", "nowhere", None, 1 << 20, True), "1", 0, 0)  # type: ignore[arg-type]
         blocks: list[FlowBlock] = []
         small.setattr(Segment, "emit", lambda _, block: blocks.append(block))
         small.setattr(Segment, "incarnation", 0)
-        frame = Frame.of_space("0#0")
-        flows = KeyFlows(segment, frame, "2", PARTITIONS, portable_hash)
+        numbering = Numbering.of_space("0#0")
+        flows = KeyFlows(segment, numbering, "2", PARTITIONS, portable_hash)
         merger = LineageMerger(
             flows, (str, _joined, _joined), 10_000, AutoBatchedSerializer(CPickleSerializer())
         )
@@ -77,7 +77,7 @@ def combined(keys: list[Any], limits: Limits) -> tuple[list[tuple[Any, str]], li
 
         def records() -> Any:
             for ordinal, key in enumerate(keys):
-                frame.cell[0] = ordinal
+                numbering.cell[0] = ordinal
                 yield key, ordinal
 
         merger.mergeValues(records())

@@ -306,7 +306,7 @@ def flows_of(
     Gives ``out``, ``ptr`` (int64[n + 1]), ``first`` and ``last`` (uint64[ptr[n]]). An output of more runs than
     a block holds is there several times.
     """
-    from lineage_emitter.worker.recorders import in_pieces, runs_of
+    from lineage_emitter.worker.recorders import runs_of, split_by_runs
 
     out, place = _ranked(made)
     bits = int(used.max(initial=0)).bit_length()
@@ -323,7 +323,7 @@ def flows_of(
     lengths = np.bincount(pairs >> bits, minlength=len(out))
     positions = found.view(np.uint64) if values is None else values[found]
     sizes, first, last = runs_of(positions, lengths.astype(np.int64))
-    row, _, sizes = in_pieces(sizes)
+    row, _, sizes = split_by_runs(sizes)
     return out[row], np.concatenate(([0], np.cumsum(sizes))), first, last
 
 

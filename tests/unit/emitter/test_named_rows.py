@@ -13,7 +13,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from lineage_core.recipe.document import ROW_NAME
 from lineage_emitter.worker import named_rows
-from lineage_emitter.worker.named_rows import NamedBatch, NamedRowsSerializer
+from lineage_emitter.worker.named_rows import NamedRowBatch, NamedRowsSerializer
 
 pytestmark = pytest.mark.unit
 
@@ -49,7 +49,7 @@ def test_rows_are_those_of_plain_pyspark_and_a_type_is_made_once(
     named = pickled(NAMED, [(*row, -number) for number, row in enumerate(ROWS)])
     batch = NamedRowsSerializer().serializer.loads(named)
     plain = CPickleSerializer().loads(pickled(PLAIN, ROWS))
-    assert isinstance(batch, NamedBatch)
+    assert isinstance(batch, NamedRowBatch)
     assert (list(batch), list(batch.names)) == (plain, [-number for number in range(5)])
     assert [(type(row), row.__fields__) for row in batch] == [
         (type(row), row.__fields__) for row in plain

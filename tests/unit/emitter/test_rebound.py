@@ -10,7 +10,7 @@ import pytest
 from pyspark import cloudpickle
 
 from lineage_emitter.driver.partition_rule import exact, one_record_rule
-from lineage_emitter.worker.operators import OneRecord, Opaque
+from lineage_emitter.worker.operators import OneRecord, OpaqueFunction
 
 pytestmark = pytest.mark.unit
 
@@ -60,7 +60,7 @@ def test_what_still_holds_is_sent_as_it_is() -> None:
 def test_a_helper_that_was_defined_anew_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     operator = runs(parts)
     monkeypatch.setattr(sys.modules[__name__], "helper", keeping)
-    assert isinstance(sent(operator), Opaque)
+    assert isinstance(sent(operator), OpaqueFunction)
 
 
 def test_what_is_declared_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:

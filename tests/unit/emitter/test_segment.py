@@ -19,9 +19,16 @@ from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.combiner import KeyFlows, LineageMerger
 from lineage_emitter.worker.detail import Detail
-from lineage_emitter.worker.operators import Absorb, Chain, Collect, Opaque, Read, SaveText
+from lineage_emitter.worker.operators import (
+    AllIntoOne,
+    Chain,
+    Collect,
+    OpaqueFunction,
+    ReadRecords,
+    SaveText,
+)
 from lineage_emitter.worker.recorders import FLOWS_MAX
-from lineage_emitter.worker.segment import Frame, Segment
+from lineage_emitter.worker.segment import Numbering, Segment
 from lineage_emitter.worker.task_config import TaskConfig
 
 pytestmark = [pytest.mark.unit, pytest.mark.timeout(60)]
@@ -57,7 +64,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 SINKS: dict[str, Any] = {
     "collect": Collect(Detail("2")),
     "save": SaveText("2"),
-    "absorb": Absorb("2"),
+    "absorb": AllIntoOne("2"),
 }
 
 
@@ -74,7 +81,7 @@ def test_records_go_on_when_blocks_can_not_be_written(
 ) -> None:
     (tmp_path / "full").mkdir()
     task, markers = config(tmp_path / folder)
-    chain = Chain(Chain(Read(task, "1", "0"), scattered), SINKS[sink])
+    chain = Chain(Chain(ReadRecords(task, "1", "0"), scattered), SINKS[sink])
     assert sum(1 for _ in chain(0, iter(range(ROWS)))) == ROWS // 2
     (marker,) = markers.value
     assert marker["undelivered"] >= 1
@@ -85,7 +92,7 @@ def test_records_go_on_when_blocks_can_not_be_written(
 @pytest.mark.usefixtures("full_disk")
 def test_on_error_fail_ends_the_task(tmp_path: Path) -> None:
     task, markers = config(tmp_path, fail_job=True)
-    chain = Chain(Chain(Read(task, "1", "0"), scattered), SINKS["collect"])
+    chain = Chain(Chain(ReadRecords(task, "1", "0"), scattered), SINKS["collect"])
     with pytest.raises(CaptureFailedError, match="No space left"):
         list(chain(0, iter(range(ROWS))))
     assert markers.value == []
@@ -96,8 +103,8 @@ def test_on_error_fail_ends_the_task(tmp_path: Path) -> None:
 def test_a_combiner_goes_on_in_bounded_memory(count: int, tmp_path: Path) -> None:
     task, _ = config(tmp_path)
     segment = Segment(task, "1", 0, 0)
-    frame = Frame.of_space("0#0")
-    flows = KeyFlows(segment, frame, "2", 2, hash)
+    numbering = Numbering.of_space("0#0")
+    flows = KeyFlows(segment, numbering, "2", 2, hash)
     combiners = (int, int.__add__, int.__add__)
     merger = LineageMerger(flows, combiners, 1000, AutoBatchedSerializer(CPickleSerializer()))
 
@@ -108,7 +115,7 @@ def test_a_combiner_goes_on_in_bounded_memory(count: int, tmp_path: Path) -> Non
     def records() -> Iterator[tuple[int, int]]:
         nonlocal held
         for ordinal, key in enumerate(keys):
-            frame.cell[0] = ordinal
+            numbering.cell[0] = ordinal
             if ordinal % 50_000 == 0:
                 arrays = [entry[1] for entry in merger.entries.values()]
                 held = max(held, len(merger.ordinals) + sum(map(len, arrays)))
@@ -130,18 +137,18 @@ def test_a_failed_spool_file_is_closed(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "fsync", fsync)
     for split in range(5):
-        list(Chain(Read(task, "1", "0"), SINKS["collect"])(split, iter(range(10))))
+        list(Chain(ReadRecords(task, "1", "0"), SINKS["collect"])(split, iter(range(10))))
     assert len(os.listdir("/proc/self/fd")) == before
     assert all("Input/output error" in marker["failed"] for marker in markers.value)
 
 
 def test_resolve_maps_ordinals_to_the_pieces_that_name_them() -> None:
-    frame = Frame()
-    frame.piece(0, "4#0.7", 0)
-    frame.piece(3, "5#1.8", 100)
-    frame.piece(3, "4#0.9", 0)  # an empty piece before: nothing was in it
-    frame.piece(5, "4#0.7", 50)
-    found = frame.resolve(np.array([0, 2, 3, 4, 5, 9], dtype=np.uint64))
+    numbering = Numbering()
+    numbering.add_range(0, "4#0.7", 0)
+    numbering.add_range(3, "5#1.8", 100)
+    numbering.add_range(3, "4#0.9", 0)  # an empty piece before: nothing was in it
+    numbering.add_range(5, "4#0.7", 50)
+    found = numbering.resolve(np.array([0, 2, 3, 4, 5, 9], dtype=np.uint64))
     assert [(space, rows.tolist(), positions.tolist()) for space, rows, positions in found] == [
         ("4#0.7", [0, 1, 4, 5], [0, 2, 50, 54]),
         ("4#0.9", [2, 3], [0, 1]),
@@ -151,7 +158,7 @@ def test_resolve_maps_ordinals_to_the_pieces_that_name_them() -> None:
 def test_runs_of_a_segment_in_one_task_number_their_records_apart(tmp_path: Path) -> None:
     task, markers = config(tmp_path)
     for _ in range(40):
-        list(Chain(Read(task, "1", "0"), SINKS["collect"])(0, iter("abc")))
+        list(Chain(ReadRecords(task, "1", "0"), SINKS["collect"])(0, iter("abc")))
     assert len({marker["attempt"] for marker in markers.value}) == 40
     assert len({marker["file"] for marker in markers.value}) == 40
     assert all((tmp_path / marker["file"]).exists() for marker in markers.value)
@@ -176,7 +183,7 @@ def test_a_function_that_reads_in_a_thread_waits_for_flushes(tmp_path: Path) -> 
     def read_ahead(split: int, records: Any) -> Iterator[int]:
         read: list[int] = []
         reader = threading.Thread(target=lambda: read.extend(records))
-        with segments.current().lock:
+        with segments.current_segment().lock:
             reader.start()
             reader.join(timeout=0.2)
             assert read == []
@@ -184,7 +191,7 @@ def test_a_function_that_reads_in_a_thread_waits_for_flushes(tmp_path: Path) -> 
         reader.join()
         yield from read
 
-    chain = Chain(Chain(Read(task, "1", "0"), Opaque(read_ahead)), SINKS["collect"])
+    chain = Chain(Chain(ReadRecords(task, "1", "0"), OpaqueFunction(read_ahead)), SINKS["collect"])
     assert list(chain(0, iter(range(100)))) == list(range(100))
     assert in_lock.is_set()
     assert [marker["failed"] for marker in markers.value] == [""]

@@ -12,7 +12,7 @@ import pytest
 from pyspark import TaskContext
 
 from lineage_emitter.worker import segment as segments
-from lineage_emitter.worker.segment import Frame
+from lineage_emitter.worker.segment import Numbering
 from lineage_emitter.worker.task_config import TaskConfig
 
 pytestmark = pytest.mark.unit
@@ -44,9 +44,9 @@ def works_on(folder: Path, position: int) -> None:
     """A segment begins, whose record at work is an item of the source 0."""
     markers: Any = SimpleNamespace(add=lambda _: None)
     config = TaskConfig("app", str(folder), markers, 8 << 20, False)
-    segment = segments.begin(config, "1", 3)
-    segment.frame = Frame.of_space("0#3")
-    segment.frame.cell[0] = position
+    segment = segments.begin_segment(config, "1", 3)
+    segment.numbering = Numbering.of_space("0#3")
+    segment.numbering.cell[0] = position
 
 
 def test_an_error_names_what_the_very_attempt_works_on(

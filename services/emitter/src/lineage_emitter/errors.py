@@ -9,7 +9,7 @@ LineageError (lineage_core)
 │   ├── ChoiceError            several nodes are meant: say which
 │   └── NotLinkedError         the store does not have the lineage yet; ask again
 └── SettingsError              a setting that can't be used
-UnkeptError (ValueError)       rows that can't be kept; never leaves the emitter
+RowsNotStoredError (ValueError) rows that can't be kept; never leaves the emitter
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SettingsError(LineageError):
     """A setting that can't be used."""
 
 
-class UnkeptError(ValueError):
+class RowsNotStoredError(ValueError):
     """Rows can't be kept; the message says why."""
 
 

@@ -15,8 +15,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lineage_core.recipe.document import File, Source
-from lineage_emitter.errors import UnkeptError
-from lineage_emitter.worker.keeping import FIRST_ROWS, Keeping, RowsFile
+from lineage_emitter.errors import RowsNotStoredError
+from lineage_emitter.worker.row_files import FIRST_ROWS, RowFile, RowStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lineage_emitter.session.session import Session
 
 Fact = dict[str, Any]
-"""What is said of a file of rows: see `RowsFile.fact`."""
+"""What is said of a file of rows: see `RowFile.end_fact`."""
 _KEPT = "_lineage_kept_rows"
 _local = threading.local()
 
@@ -51,7 +51,7 @@ class KeptRows:
 
     what = "rows of an RDD"
 
-    def __init__(self, node: Node | None, name: str, keeping: Keeping, partitions: int) -> None:
+    def __init__(self, node: Node | None, name: str, keeping: RowStorage, partitions: int) -> None:
         self.node = node
         self.name = name
         self.keeping = keeping
@@ -68,18 +68,20 @@ class KeptRows:
         """The folder as recipes name it."""
         return f"file:{self.keeping.folder}"
 
-    def ran(self, partition: int, fact: Fact) -> None:
-        """A task has read a partition; ``fact``: what its end marker says of the rows."""
+    def ran(self, partition: int, end_fact: Fact) -> None:
+        """A task has read a partition; ``end_fact``: what its end marker says of the rows."""
         with self._lock:
-            if "reason" in fact:
-                self._unknown = self._unknown or f"{self.what} that are not kept: {fact['reason']}"
+            if "reason" in end_fact:
+                self._unknown = (
+                    self._unknown or f"{self.what} that are not kept: {end_fact['reason']}"
+                )
                 return
-            first = self._first.setdefault(partition, fact)
-            if first is fact:
+            first = self._first.setdefault(partition, end_fact)
+            if first is end_fact:
                 return
-            if first["digest"] != fact["digest"]:
+            if first["digest"] != end_fact["digest"]:
                 self._unknown = DIFFERED
-        _remove(fact["path"])
+        _remove(end_fact["path"])
 
     def source(self) -> Source:
         """All rows, as files.
@@ -130,48 +132,48 @@ class KeptList(KeptRows):
 
     what = "rows of a list"
 
-    def __init__(self, name: str, keeping: Keeping, fact: Fact) -> None:
+    def __init__(self, name: str, keeping: RowStorage, end_fact: Fact) -> None:
         super().__init__(None, name, keeping, 1)
-        self.ran(0, fact)
+        self.ran(0, end_fact)
 
 
-def keeping_of(session: Session, name: str, struct: StructType, partitions: int) -> Keeping:
+def keeping_of(session: Session, name: str, struct: StructType, partitions: int) -> RowStorage:
     """How rows of a type are kept; ``name``: of their folder.
 
     Raises:
-        UnkeptError: they are not.
+        RowsNotStoredError: they are not.
     """
     settings = session.settings
     folder = settings.kept_folder()
     if not settings.rows_mb:
-        raise UnkeptError("settings say so (rows_mb)")
+        raise RowsNotStoredError("settings say so (rows_mb)")
     if settings.redact:
-        raise UnkeptError("records are redacted")
+        raise RowsNotStoredError("records are redacted")
     if folder is None:
-        raise UnkeptError("with kafka, name a folder for them (rows_folder)")
+        raise RowsNotStoredError("with kafka, name a folder for them (rows_folder)")
     # Arrow is loaded when rows are kept, not when a program begins.
-    from lineage_emitter.worker.kept_columns import check_kept
+    from lineage_emitter.worker.row_columns import check_storable
 
-    check_kept(struct)
+    check_storable(struct)
     bytes_max = (settings.rows_mb << 20) // max(partitions, 1)
-    return Keeping(str(folder / session.app / name), struct, bytes_max)
+    return RowStorage(str(folder / session.app / name), struct, bytes_max)
 
 
 def keep_list(session: Session, frame: DataFrame, rows: Iterable[Any]) -> None:
-    """Keep rows that the program has made a frame of (in Spark's own form, as `kept_columns` takes them).
+    """Keep rows that the program has made a frame of (in Spark's own form, as `row_columns` takes them).
 
     Raises:
-        UnkeptError: they are not kept.
+        RowsNotStoredError: they are not kept.
     """
     number = _number(frame)
     name = f"list-{number}"
     keeping = keeping_of(session, name, frame.schema, 1)
-    file = RowsFile("rows.parquet", keeping)
+    file = RowFile("rows.parquet", keeping)
     rows, wanted = iter(rows), FIRST_ROWS
-    while not file.given_up and (held := list(islice(rows, wanted))):
+    while not file.failure and (held := list(islice(rows, wanted))):
         wanted = file.write(held)
     file.end()
-    kept = KeptList(name, keeping, file.fact())
+    kept = KeptList(name, keeping, file.end_fact())
     session.kept.keep(kept)
     _known(frame.sparkSession.sparkContext)[number] = kept
 

@@ -71,7 +71,7 @@ def keep(frame: DataFrame, data: Sequence[Any], schema: Any) -> None:
     """Keep the rows that ``frame`` was made of, as the program gave them: those that a recipe can't carry in a file.
 
     Raises:
-        UnkeptError: they are not kept.
+        RowsNotStoredError: they are not kept.
     """
     from pyspark.sql.types import DataType, StructType, _create_converter
 

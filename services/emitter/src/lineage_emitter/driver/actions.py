@@ -13,7 +13,14 @@ from lineage_emitter import scope
 from lineage_emitter.driver import driver_sinks
 from lineage_emitter.driver.pairs import errors_of_the_driver
 from lineage_emitter.pyspark_parts import _load_from_socket
-from lineage_emitter.worker.operators import Absorb, Borrow, Collect, Lend, SaveText, Take
+from lineage_emitter.worker.operators import (
+    AllIntoOne,
+    Collect,
+    ConsumingFunction,
+    SaveText,
+    SinkIntoFunction,
+    TakeFirst,
+)
 
 if TYPE_CHECKING:
     from lineage_emitter.driver.captured import CapturedRDD
@@ -68,9 +75,9 @@ def foreach_partition(rdd: CapturedRDD, function: Callable[[Iterable[Any]], Any]
     """``foreachPartition``."""
     name = "foreachPartition"
     sink = rdd.session.nodes.register("sink", name, [rdd.node], alias=name)
-    lent = rdd.pipe_function(Lend(sink.detail), True, sink).ending(rdd.ctx.serializer)
+    lent = rdd.pipe_function(SinkIntoFunction(sink.detail), True, sink).ending(rdd.ctx.serializer)
     with under_way(rdd, name, sink):
-        RDD.foreachPartition(lent, Borrow(function))
+        RDD.foreachPartition(lent, ConsumingFunction(function))
 
 
 def absorb(
@@ -78,7 +85,7 @@ def absorb(
 ) -> Any:
     """An action whose one result depends on every record."""
     sink = rdd.session.nodes.register("sink", name, [rdd.node], alias=name)
-    absorbed = rdd.pipe_function(Absorb(sink.name), True, sink).ending(rdd.ctx.serializer)
+    absorbed = rdd.pipe_function(AllIntoOne(sink.name), True, sink).ending(rdd.ctx.serializer)
     with under_way(rdd, name, sink):
         return method(absorbed, *arguments, **named)
 
@@ -119,7 +126,7 @@ def take(rdd: CapturedRDD, num: int) -> list[Any]:
     with session.jobs.action("take", sink, lambda: [p for ps in rounds for p in ps], limit=num):
         while len(items) < num and scanned < total:
             partitions = list(range(scanned, min(scanned + _tries(items, num, scanned), total)))
-            taken = rdd.pipe_function(Take(sink.detail, num - len(items)), True, sink)
+            taken = rdd.pipe_function(TakeFirst(sink.detail, num - len(items)), True, sink)
             taken.ending(sc.serializer)
             with scope.suspended():
                 items += _from_partitions(taken, partitions)

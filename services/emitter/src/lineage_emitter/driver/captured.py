@@ -19,8 +19,15 @@ from lineage_emitter.driver.java_records import JavaRecords, end_of_lineage, is_
 from lineage_emitter.driver.partition_rule import one_record_rule
 from lineage_emitter.program.recipes import Recipe, Source
 from lineage_emitter.pyspark_parts import PipelinedRDD, is_rdd_api
-from lineage_emitter.worker.inband_addresses import TracedSerializer
-from lineage_emitter.worker.operators import Chain, EndsIn, OneRecord, Opaque, Plainly, Read
+from lineage_emitter.worker.inband_addresses import AddressedSerializer
+from lineage_emitter.worker.operators import (
+    Chain,
+    EndsIn,
+    OneRecord,
+    OpaqueFunction,
+    PlainFunction,
+    ReadRecords,
+)
 from lineage_emitter.worker.recorders import PREFIX_REASON
 from lineage_emitter.worker.spaces import EACH_RUN, Spaces
 
@@ -121,11 +128,11 @@ class CapturedRDD(RDD[Any]):
     ) -> RDD[Any]:
         """Every narrow operator of PySpark ends here."""
         if scope.is_suspended():
-            return super().mapPartitionsWithIndex(Plainly(f), preservesPartitioning)
+            return super().mapPartitionsWithIndex(PlainFunction(f), preservesPartitioning)
         with scope.operator("mapPartitionsWithIndex"):
             if scope.works_by_record():
                 node = self.session.nodes.register("operator", _innermost("map"), [self.node])
-                return self.pipe_function(node.detail.behind(f), preservesPartitioning, node)
+                return self.pipe_function(node.detail.wrap_step(f), preservesPartitioning, node)
             return self._whole_partitions(f, preservesPartitioning)
 
     def _whole_partitions(
@@ -141,12 +148,12 @@ class CapturedRDD(RDD[Any]):
                 is_declared=rule.is_declared,
                 still_holds=lambda written: one_record_rule(written).holds,
             )
-            return self.pipe_function(node.detail.behind(runs), preserves, node)
+            return self.pipe_function(node.detail.wrap_step(runs), preserves, node)
         reason = f"{PREFIX_REASON} ({rule.reason})"
         node = self.session.nodes.register(
             "operator", "mapPartitions", [self.node], exact=False, reason=reason
         )
-        return self.pipe_function(node.detail.behind(Opaque(function)), preserves, node)
+        return self.pipe_function(node.detail.wrap_step(OpaqueFunction(function)), preserves, node)
 
     # -- what PySpark asks of an RDD -------------------------------------------------------------
 
@@ -190,15 +197,17 @@ class PipedRDD(CapturedRDD, PipelinedRDD[Any, Any]):
         self.session, self.node, self.spaces, self.batched = session, node, None, 0
         pipelined = isinstance(prev, PipelinedRDD) and prev._is_pipelinable()
         if isinstance(prev, CapturedRDD) and not pipelined:
-            read: Any = Read(session.config, node.name, prev.spaces)
-            func = Chain(prev.node.detail.around(read) if prev.named_by_node else read, func)
+            read: Any = ReadRecords(session.config, node.name, prev.spaces)
+            func = Chain(prev.node.detail.observe(read) if prev.named_by_node else read, func)
         PipelinedRDD.__init__(self, prev, func, preserves)
         if isinstance(prev, PipelinedRDD) and pipelined:
             self.func = Chain(prev.func, func)
-        self._jrdd_deserializer = TracedSerializer(self.ctx._unbatched_serializer)
+        self._jrdd_deserializer = AddressedSerializer(self.ctx._unbatched_serializer)
 
     def _java(self) -> Any:
-        if self._jrdd_val is not None or not isinstance(self._jrdd_deserializer, TracedSerializer):
+        if self._jrdd_val is not None or not isinstance(
+            self._jrdd_deserializer, AddressedSerializer
+        ):
             return PipelinedRDD._jrdd.fget(self)  # type: ignore[attr-defined]
         function = self.func
         self.func = EndsIn(self.node.name, function)

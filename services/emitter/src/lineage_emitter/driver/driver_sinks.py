@@ -20,10 +20,14 @@ from pyspark.util import fail_on_stopiteration
 from lineage_emitter import scope
 from lineage_emitter.driver.shuffles import named
 from lineage_emitter.worker import segment as segments
-from lineage_emitter.worker.handing import has_length
-from lineage_emitter.worker.inband_addresses import Pieces, TracedRecords, TracedSerializer
+from lineage_emitter.worker.inband_addresses import (
+    AddressedRecords,
+    AddressedSerializer,
+    AddressRanges,
+)
+from lineage_emitter.worker.partition_inputs import has_length
 from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder
-from lineage_emitter.worker.segment import Frame, Segment
+from lineage_emitter.worker.segment import Numbering, Segment
 
 if TYPE_CHECKING:
     from lineage_emitter.driver.captured import CapturedRDD
@@ -45,15 +49,15 @@ class Candidates:
         self.choose = choose
 
     def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
-        segment = segments.current()
-        cell = segment.frame.cell
+        segment = segments.current_segment()
+        cell = segment.numbering.cell
         # A cell of its own, which goes back to what was chosen: readers count by theirs.
-        segment.frame = segment.frame.limited()
+        segment.numbering = segment.numbering.limited()
         numbered: Iterable[Numbered] = ((record, cell[0]) for record in records)
         if has_length(records):
             # Whether it knows its length decides how PySpark's heapq compares.
             numbered = list(numbered)
-        return _in_cell(self.choose(numbered), segment.frame.cell)
+        return _in_cell(self.choose(numbered), segment.numbering.cell)
 
 
 def _in_cell(numbered: Iterable[Numbered], cell: list[int]) -> Iterator[Any]:
@@ -68,22 +72,22 @@ def _in_cell(numbered: Iterable[Numbered], cell: list[int]) -> Iterator[Any]:
 class Fetched:
     """Records that came to the driver, each with its number, and the names that they came with."""
 
-    def __init__(self, records: Iterable[Any], pieces: Pieces) -> None:
-        self.pieces = pieces
+    def __init__(self, records: Iterable[Any], pieces: AddressRanges) -> None:
+        self.address_ranges = pieces
         self.numbered: list[Numbered] = [(record, n) for n, record in enumerate(records)]
 
     def by_partition(self) -> list[list[Numbered]]:
         """The records of each partition: each has a stream of its own, and so a name."""
-        bounds = pairwise([*self.pieces.starts, len(self.numbered)])
+        bounds = pairwise([*self.address_ranges.starts, len(self.numbered)])
         return [self.numbered[start:stop] for start, stop in bounds]
 
 
-class _Keeping(TracedSerializer):
+class _Keeping(AddressedSerializer):
     """Keeps the names of what it read last."""
 
-    def load_stream(self, stream: Any) -> TracedRecords:
+    def load_stream(self, stream: Any) -> AddressedRecords:
         records = super().load_stream(stream)
-        self.pieces = records.pieces
+        self.address_ranges = records.address_ranges
         return records
 
 
@@ -91,7 +95,7 @@ def _fetch(rdd: CapturedRDD) -> Fetched:
     """All records of an RDD whose streams have names, as PySpark collects them."""
     keeping = _Keeping(rdd.ctx._unbatched_serializer)
     streams: RDD[Any] = RDD(rdd._jrdd, rdd.ctx, keeping)
-    return Fetched(streams.collect(), keeping.pieces)
+    return Fetched(streams.collect(), keeping.address_ranges)
 
 
 class DriverSink:
@@ -106,11 +110,15 @@ class DriverSink:
         """Records on their way to the user; what they look like is kept where that is asked for."""
         return self.detail.sink(self.segment, self.space, records)
 
-    def finish(self, pieces: Pieces, numbers: Sequence[int]) -> None:
+    def finish(self, pieces: AddressRanges, numbers: Sequence[int]) -> None:
         """Item by item: the number of the record, among those that ``pieces`` name."""
-        segment, frame = self.segment, Frame()
-        frame.starts, frame.bases, frame.spaces = pieces.starts, pieces.bases, pieces.spaces
-        recorder = DenseRecorder(segment, frame, self.detail.node, self.space)
+        segment, numbering = self.segment, Numbering()
+        numbering.starts, numbering.bases, numbering.spaces = (
+            pieces.starts,
+            pieces.bases,
+            pieces.spaces,
+        )
+        recorder = DenseRecorder(segment, numbering, self.detail.node, self.space)
         for at in range(0, len(numbers), FLOWS_MAX):
             recorder.buffer = array("Q", numbers[at : at + FLOWS_MAX])
             segment.guard(recorder.flush)
@@ -119,7 +127,7 @@ class DriverSink:
 
 
 def _tell(
-    session: Session, sink: Node, pieces: Pieces, given: list[Numbered], partition: int = 0
+    session: Session, sink: Node, pieces: AddressRanges, given: list[Numbered], partition: int = 0
 ) -> None:
     def tell() -> None:
         filled = DriverSink(session, sink, partition)
@@ -136,12 +144,12 @@ def _give(
     """The records that the driver decides for among the candidates of all partitions."""
     session = rdd.session
     node = session.nodes.register("operator", name, [rdd.node], description="candidates")
-    candidates = rdd.pipe_function(node.detail.behind(Candidates(choose)), True, node)
+    candidates = rdd.pipe_function(node.detail.wrap_step(Candidates(choose)), True, node)
     sink = session.nodes.register("sink", name, [node], alias=name)
     with session.jobs.action(name, sink, lambda: (0,)):
         found = _fetch(candidates)
         chosen = decide(found)
-        _tell(session, sink, found.pieces, chosen)
+        _tell(session, sink, found.address_ranges, chosen)
     return [record for record, _ in chosen]
 
 
@@ -245,7 +253,7 @@ def take_sample(rdd: CapturedRDD, with_replacement: bool, num: int, seed: int | 
         chosen: list[Any] = RDD.takeSample(asked, with_replacement, num, seed)
         for parent in sink.parents or (rdd.node,):
             session.nodes.link(parent, sink)
-        _tell(session, sink, kept[0].pieces if kept else Pieces(), chosen)
+        _tell(session, sink, kept[0].address_ranges if kept else AddressRanges(), chosen)
     return [record for record, _ in chosen]
 
 
@@ -256,5 +264,5 @@ def collect(rdd: CapturedRDD) -> list[Any]:
     with session.jobs.action("collect", sink, lambda: range(rdd.getNumPartitions())):
         found = _fetch(rdd)
         for partition, given in enumerate(found.by_partition()):
-            _tell(session, sink, found.pieces, given, partition)
+            _tell(session, sink, found.address_ranges, given, partition)
     return [record for record, _ in found.numbered]

@@ -12,8 +12,8 @@ from lineage_emitter import scope
 from lineage_emitter.driver.driver_sinks import DriverSink
 from lineage_emitter.driver.pairs import errors_of_the_driver
 from lineage_emitter.driver.shuffles import named
-from lineage_emitter.worker.batches import is_bare
-from lineage_emitter.worker.inband_addresses import Pieces
+from lineage_emitter.worker.batches import carries_addresses
+from lineage_emitter.worker.inband_addresses import AddressRanges
 from lineage_emitter.worker.spaces import space_of_split
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ NAME = "toLocalIterator"
 
 def iterate(rdd: CapturedRDD, prefetch: bool) -> Iterator[Any]:
     """PySpark's own iterator over the RDD's own streams."""
-    given = Given(rdd if is_bare(rdd) else named(rdd))
+    given = Given(rdd if carries_addresses(rdd) else named(rdd))
     streams: RDD[Any] = RDD(given.rdd._jrdd, rdd.ctx, given)
     return given.records(streams.toLocalIterator(prefetch))
 
@@ -35,7 +35,7 @@ class Given(Serializer):
     def __init__(self, rdd: CapturedRDD) -> None:
         self.rdd = rdd
         self.count = 0
-        self._streams: list[tuple[int, Pieces]] = []
+        self._streams: list[tuple[int, AddressRanges]] = []
         self._sink = rdd.session.nodes.register("sink", NAME, [rdd.node], alias=NAME)
         self._filled = DriverSink(rdd.session, self._sink)
         self._call_site = scope.call_site()
@@ -45,9 +45,9 @@ class Given(Serializer):
         """The next partition's records; those of the ones before have all been given."""
         records: Any = self.rdd._jrdd_deserializer.load_stream(stream)
         if self.rdd.spaces is None:
-            pieces = records.pieces
+            pieces = records.address_ranges
         else:
-            pieces = Pieces()
+            pieces = AddressRanges()
             pieces.add(0, space_of_split(self.rdd.spaces, len(self._streams)), 0)
         self._streams.append((self.count, pieces))
         return records  # type: ignore[no-any-return]
@@ -78,9 +78,9 @@ class Given(Serializer):
             session.jobs.tell(lambda: self._filled.finish(pieces, range(self.count)))
             session.jobs.note_later(NAME, self._sink, self._call_site)
 
-    def _pieces(self) -> Pieces:
-        found = Pieces()
+    def _pieces(self) -> AddressRanges:
+        found = AddressRanges()
         for start, pieces in self._streams:
-            for piece in zip(pieces.starts, pieces.spaces, pieces.bases, strict=True):
-                found.add(start + piece[0], *piece[1:])
+            for part in zip(pieces.starts, pieces.spaces, pieces.bases, strict=True):
+                found.add(start + part[0], *part[1:])
         return found

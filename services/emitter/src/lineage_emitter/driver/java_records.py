@@ -15,8 +15,13 @@ from py4j.java_gateway import JavaObject
 from pyspark import RDD
 
 from lineage_emitter import scope
-from lineage_emitter.worker.by_record import same
-from lineage_emitter.worker.inband_addresses import Frames, Pieces, TracedSerializer, payload_of
+from lineage_emitter.worker.by_record import pass_through
+from lineage_emitter.worker.inband_addresses import (
+    AddressedSerializer,
+    AddressRanges,
+    RawBatchSerializer,
+    strip_address,
+)
 
 if TYPE_CHECKING:
     from lineage_emitter.driver.captured import CapturedRDD
@@ -45,23 +50,23 @@ def end_of_lineage(rdd: CapturedRDD, what: str) -> None:
 
 def plain_java(rdd: CapturedRDD, own: Any) -> Any:
     """The Java RDD of the plain records."""
-    if not isinstance(rdd._jrdd_deserializer, TracedSerializer):
+    if not isinstance(rdd._jrdd_deserializer, AddressedSerializer):
         return own
     with scope.suspended():
         if not rdd.batched:
-            return RDD.mapPartitionsWithIndex(rdd, same, True)._jrdd
+            return RDD.mapPartitionsWithIndex(rdd, pass_through, True)._jrdd
         # The very batches that PySpark moves.
-        frames: Any = RDD(own, rdd.ctx, Frames())
-        bare = frames.mapPartitionsWithIndex(bare_batches, True)
+        frames: Any = RDD(own, rdd.ctx, RawBatchSerializer())
+        bare = frames.mapPartitionsWithIndex(without_addresses, True)
         bare._bypass_serializer = True
         return bare._jrdd
 
 
-def bare_batches(split: int, frames: Iterable[bytes]) -> Iterator[bytes]:
+def without_addresses(split: int, frames: Iterable[bytes]) -> Iterator[bytes]:
     """Batches without the names of their records."""
-    pieces = Pieces()
+    pieces = AddressRanges()
     for frame in frames:
-        payload = payload_of(frame, 0, pieces)
+        payload = strip_address(frame, 0, pieces)
         if payload is not None:
             yield payload
 

@@ -30,7 +30,7 @@ def join(
     read = sides(
         session.config, node.name, left_node.name, right_node.name, left_outer, right_outer
     )
-    return left.piped(grouped, node.detail.around(read), True, node)
+    return left.piped(grouped, node.detail.observe(read), True, node)
 
 
 def subtract_by_key(left: CapturedRDD, right: CapturedRDD, num_partitions: int | None) -> RDD[Any]:
@@ -39,7 +39,7 @@ def subtract_by_key(left: CapturedRDD, right: CapturedRDD, num_partitions: int |
     grouped, left_node, right_node = _tagged(left, right, num_partitions, "subtractByKey")
     node = session.nodes.register("operator", "subtractByKey", [left_node, right_node])
     read = SubtractSides(session.config, node.name, left_node.name)
-    return left.piped(grouped, node.detail.around(read), True, node)
+    return left.piped(grouped, node.detail.observe(read), True, node)
 
 
 def _tagged(

@@ -15,7 +15,7 @@ from lineage_emitter.driver.rdd import LineageRDD, adopt
 from lineage_emitter.driver.sources import stock
 from lineage_emitter.program.recipes import Call, note
 from lineage_emitter.session.session import Session
-from lineage_emitter.worker.operators import Borrow, Lend
+from lineage_emitter.worker.operators import ConsumingFunction, SinkIntoFunction
 
 
 def run_job(
@@ -37,11 +37,11 @@ def run_job(
         if isinstance(partitions, Iterable):
             partitions = list(partitions)
         several = partitions is not None and len(set(partitions)) < len(partitions)
-        lend = Lend(sink.detail, each_run=several)
+        lend = SinkIntoFunction(sink.detail, each_run=several)
         lent = captured.pipe_function(lend, True, sink).ending(session.sc.serializer)
         with under_way(captured, "runJob", sink, partitions):
             run = stock("runJob")
-            found = run(session.sc, lent, Borrow(partitionFunc), partitions, allowLocal)
+            found = run(session.sc, lent, ConsumingFunction(partitionFunc), partitions, allowLocal)
             return list(found)
 
 

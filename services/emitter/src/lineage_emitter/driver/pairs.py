@@ -18,14 +18,14 @@ from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.batches import (
     AS_PAIRED,
     AUTO,
-    NamedBatch,
+    AddressedBatch,
     PairedBatches,
+    addressed_batches,
     batching,
-    named_batches,
 )
-from lineage_emitter.worker.handing import Handed
+from lineage_emitter.worker.partition_inputs import NumberedRecords
 from lineage_emitter.worker.recorders import FLOWS_MAX
-from lineage_emitter.worker.segment import NOTHING_READ, Frame, Segment
+from lineage_emitter.worker.segment import NOTHING_READ, Numbering, Segment
 from lineage_emitter.worker.task_config import TaskConfig
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lineage_emitter.driver.captured import CapturedRDD
     from lineage_emitter.session.nodes import Node
 
-NamedPairs = Iterable[tuple[NamedBatch, NamedBatch]]
+NamedPairs = Iterable[tuple[AddressedBatch, AddressedBatch]]
 ZIP_BATCH = 100
 """Records a batch where PySpark zips what has no batches of one size."""
 UNEVEN = "Can not deserialize PairRDD with different number of items in batches: ({}, {})"
@@ -48,9 +48,11 @@ class PairRecorder:
     is, or goes on too (``both``).
     """
 
-    def __init__(self, segment: Segment, frame: Frame, node: str, space: str, both: bool) -> None:
+    def __init__(
+        self, segment: Segment, numbering: Numbering, node: str, space: str, both: bool
+    ) -> None:
         self.segment = segment
-        self.frame = frame
+        self.numbering = numbering
         self.node = node
         self.space = space
         self.both = both
@@ -58,7 +60,7 @@ class PairRecorder:
         self._spaces: tuple[str, str] | None = None
         segment.on_flush(self.flush)
 
-    def begin(self, left: NamedBatch, right: NamedBatch) -> None:
+    def begin(self, left: AddressedBatch, right: AddressedBatch) -> None:
         """Pairs of two batches follow."""
         if self._spaces != (left.space, right.space) or len(self._starts) >= FLOWS_MAX:
             self.segment.guard(self.flush)
@@ -77,7 +79,7 @@ class PairRecorder:
 
     def last(self) -> list[tuple[str, int, int]]:
         """The two items of the pair now at work (runs)."""
-        cell = self.frame.cell[0]
+        cell = self.numbering.cell[0]
         if self._spaces is None or not self._starts or cell == NOTHING_READ:
             return []
         gone = cell - self._starts[-1]
@@ -86,7 +88,7 @@ class PairRecorder:
 
     def flush(self) -> None:
         """Emit the pairs up to the one at work; the last run may go on."""
-        cell = self.frame.cell[0]
+        cell = self.numbering.cell[0]
         if not self._starts or cell == NOTHING_READ:
             return
         starts: U64 = np.array(self._starts, dtype=np.uint64)
@@ -140,14 +142,16 @@ class ReadPairs:
         self.both = both
         """Record by record (``zip``), or every record with every other (``cartesian``)."""
 
-    def __call__(self, split: int, iterator: NamedPairs) -> Handed:
-        segment = segments.begin(self.config, self.node, split)
+    def __call__(self, split: int, iterator: NamedPairs) -> NumberedRecords:
+        segment = segments.begin_segment(self.config, self.node, split)
         space = segment.space(self.node)
-        frame = segment.frame = Frame.of_space(space)
-        recorder = PairRecorder(segment, frame, self.node, space, self.both)
-        frame.origin = recorder.last
+        numbering = segment.numbering = Numbering.of_space(space)
+        recorder = PairRecorder(segment, numbering, self.node, space, self.both)
+        numbering.origin = recorder.last
         read = _zipped if self.both else _crossed
-        return Handed(read(_begun(iterator, segment, recorder), recorder, frame.cell), chain)
+        return NumberedRecords(
+            read(_begun(iterator, segment, recorder), recorder, numbering.cell), chain
+        )
 
 
 def _begun(pairs: NamedPairs, segment: Segment, recorder: PairRecorder) -> NamedPairs:
@@ -186,8 +190,8 @@ def _zipped(
 
 def cartesian(rdd: CapturedRDD, other: CapturedRDD) -> RDD[Any]:
     """``cartesian``: PySpark's own batches, paired by the JVM."""
-    left, left_node = named_batches(rdd, "cartesian", "left", None)
-    right, right_node = named_batches(other, "cartesian", "right", None)
+    left, left_node = addressed_batches(rdd, "cartesian", "left", None)
+    right, right_node = addressed_batches(other, "cartesian", "right", None)
     paired = left._jrdd.cartesian(right._jrdd)
     return _read(rdd, "cartesian", paired, (left_node, right_node), both=False)
 
@@ -208,7 +212,7 @@ def zip_with(rdd: CapturedRDD, other: CapturedRDD) -> RDD[Any]:
 
 def _zip_side(rdd: CapturedRDD, side: str, size: int | None) -> tuple[RDD[Any], Node]:
     """PySpark leaves a side as it is that has batches of the size already."""
-    return named_batches(rdd, "zip", side, None if batching(rdd) == size else size)
+    return addressed_batches(rdd, "zip", side, None if batching(rdd) == size else size)
 
 
 def _read(
@@ -218,7 +222,7 @@ def _read(
     node = session.nodes.register("operator", op, sides)
     pairs: RDD[Any] = RDD(paired, rdd.ctx, PairedBatches(rdd.ctx._unbatched_serializer))
     read = ReadPairs(session.config, node.name, both)
-    found = rdd.piped(pairs, node.detail.around(read), False, node)
+    found = rdd.piped(pairs, node.detail.observe(read), False, node)
     found.batching = AS_PAIRED
     return found
 

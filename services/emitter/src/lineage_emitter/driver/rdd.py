@@ -35,7 +35,7 @@ from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.session.nodes import Node
 from lineage_emitter.session.session import Session
 from lineage_emitter.worker.by_record import Map
-from lineage_emitter.worker.operators import Read
+from lineage_emitter.worker.operators import ReadRecords
 from lineage_emitter.worker.spaces import Spaces
 
 MAKES_FRAMES = "pyspark.sql.session._create_dataframe"
@@ -61,7 +61,7 @@ class LineageRDD(WithinPartitions, BetweenPartitions, WithActions):
         A plain RDD that PySpark would pipeline stays pipelined: its function goes on in front.
         """
         if isinstance(rdd, PipelinedRDD) and rdd._is_pipelinable() and spaces is not None:
-            read = node.detail.around(Read(session.config, node.name, spaces))
+            read = node.detail.observe(ReadRecords(session.config, node.name, spaces))
             renamed = session.nodes.register("operator", "named", [node])
             piped = LineagePipelinedRDD(rdd, read, True, session, renamed)
             return piped.of_source(rdd, spaces)

@@ -17,8 +17,8 @@ from pyspark.serializers import (
 from lineage_emitter.driver.actions import under_way
 from lineage_emitter.pyspark_parts import PipelinedRDD
 from lineage_emitter.session import hadoop
-from lineage_emitter.worker.inband_addresses import Frames, TracedSerializer
-from lineage_emitter.worker.operators import Collect, Read
+from lineage_emitter.worker.inband_addresses import AddressedSerializer, RawBatchSerializer
+from lineage_emitter.worker.operators import Collect, ReadRecords
 from lineage_emitter.worker.whole_batches import PassBatches
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def _handed(rdd: CapturedRDD, sink: Node, serializer: BatchedSerializer) -> RDD[
     if not _fit_already(rdd, serializer):
         return rdd.pipe_function(sinking, True, sink).ending(serializer)
     config, inner = rdd.session.config, rdd.ctx._unbatched_serializer
-    read: Any = Read(config, sink.name, rdd.spaces)
+    read: Any = ReadRecords(config, sink.name, rdd.spaces)
     if rdd.named_by_node:
-        read = rdd.node.detail.around(read)
-    frames: RDD[Any] = RDD(rdd._jrdd, rdd.ctx, Frames())
+        read = rdd.node.detail.observe(read)
+    frames: RDD[Any] = RDD(rdd._jrdd, rdd.ctx, RawBatchSerializer())
     passing = PassBatches(read, sinking, inner)
     passed = rdd.piped(frames, passing, True, sink)
     return RDD(passed.ending(NoOpSerializer())._jrdd, rdd.ctx, serializer)
@@ -75,6 +75,6 @@ def _fit_already(rdd: CapturedRDD, serializer: BatchedSerializer) -> bool:
     if isinstance(rdd, PipelinedRDD):
         return False
     own: Any = rdd._jrdd_deserializer
-    if isinstance(own, TracedSerializer):
+    if isinstance(own, AddressedSerializer):
         own = BatchedSerializer(rdd.ctx._unbatched_serializer, rdd.batched) if rdd.batched else None
     return bool(own == serializer)

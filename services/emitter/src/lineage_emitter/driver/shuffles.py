@@ -16,11 +16,11 @@ from pyspark.traceback_utils import SCCallSiteSync
 from lineage_emitter import scope
 from lineage_emitter.pyspark_parts import Partitioner
 from lineage_emitter.worker.attempts import AttemptReader
-from lineage_emitter.worker.batches import AS_READ, batch_of_ten, batching
-from lineage_emitter.worker.buckets import Buckets
-from lineage_emitter.worker.by_record import same
+from lineage_emitter.worker.batches import AS_READ, batching, repartition_serializer
+from lineage_emitter.worker.buckets import PartitionBuckets
+from lineage_emitter.worker.by_record import pass_through
 from lineage_emitter.worker.combiner import CombineMapSide, Combiners, ReadKeys
-from lineage_emitter.worker.inband_addresses import PositionedSerializer, TracedSerializer
+from lineage_emitter.worker.inband_addresses import AddressedSerializer, ExchangeSerializer
 from lineage_emitter.worker.operators import Exchange, ReadExchange, SortExchanged, SortInPlace
 from lineage_emitter.worker.spaces import space_of_split
 
@@ -119,7 +119,7 @@ def _combine(
     reduced = _reduce_side(node, rdd, "combineByKey")
     read = ReadKeys(rdd.session.config, reduced.name, node.name, merge, in_place)
     if in_place:
-        return combined.pipe_function(reduced.detail.around(read), True, reduced)
+        return combined.pipe_function(reduced.detail.observe(read), True, reduced)
     combined.end_segment()
     shuffled = _shuffled(combined, node, num_partitions, partition_function)
     return _behind(rdd, shuffled, read, reduced)
@@ -135,7 +135,7 @@ def _shuffled(
 ) -> RDD[Any]:
     """``partitionBy`` of records whose lineage is already noted."""
     serializer = rdd.ctx._unbatched_serializer
-    buckets = Buckets(num_partitions, partition_function, rdd._memory_limit(), serializer)
+    buckets = PartitionBuckets(num_partitions, partition_function, rdd._memory_limit(), serializer)
     node.map_side = rdd
     with scope.suspended():
         keyed = rdd.mapPartitionsWithIndex(buckets, preservesPartitioning=True)
@@ -159,7 +159,7 @@ def _by_partition(keyed: RDD[Any], serializer: Any, partitioner: Partitioner) ->
 
 def _behind(rdd: CapturedRDD, shuffled: RDD[Any], read: Any, node: Node) -> CapturedRDD:
     """The reduce side: the first Python function behind a shuffle."""
-    return rdd.piped(shuffled, node.detail.around(read), True, node)
+    return rdd.piped(shuffled, node.detail.observe(read), True, node)
 
 
 # -- shuffles of whole records -------------------------------------------------------------------
@@ -243,7 +243,7 @@ def _sort(rdd: CapturedRDD, ascending: bool, key_function: Callable[[Any], Any])
 
 def _sorted_in_place(rdd: CapturedRDD, name: str, sort: dict[str, Any]) -> RDD[Any]:
     node = rdd.session.nodes.register("operator", name, [rdd.node])
-    return rdd.pipe_function(node.detail.around(SortInPlace(node=node.name, **sort)), True, node)
+    return rdd.pipe_function(node.detail.observe(SortInPlace(node=node.name, **sort)), True, node)
 
 
 def _sorted_behind(
@@ -283,29 +283,29 @@ def named(rdd: CapturedRDD) -> CapturedRDD:
     if rdd.spaces is None:
         return rdd
     node = rdd.session.nodes.register("operator", "named", [rdd.node])
-    return rdd.pipe_function(same, True, node)
+    return rdd.pipe_function(pass_through, True, node)
 
 
 def in_batches(rdd: CapturedRDD, batch_size: int) -> CapturedRDD:
     """The RDD in the batches that PySpark would move, each with its first record's position."""
-    if rdd.batched and isinstance(rdd._jrdd_deserializer, TracedSerializer):
+    if rdd.batched and isinstance(rdd._jrdd_deserializer, AddressedSerializer):
         return rdd
     node = (
         rdd.node
         if rdd.batched
         else rdd.session.nodes.register("shuffle", "repartition", [rdd.node])
     )
-    ser = PositionedSerializer(rdd.ctx._unbatched_serializer, batch_size, node.name)
-    numbered = rdd.pipe_function(same, True, node).ending(ser)
+    ser = ExchangeSerializer(rdd.ctx._unbatched_serializer, batch_size, node.name)
+    numbered = rdd.pipe_function(pass_through, True, node).ending(ser)
     node.map_side = numbered
-    traced = TracedSerializer(rdd.ctx._unbatched_serializer)
+    traced = AddressedSerializer(rdd.ctx._unbatched_serializer)
     return rdd.wrapped(numbered, node, None, batched=batch_size, deserializer=traced)
 
 
 def coalesce(rdd: CapturedRDD, num_partitions: int, shuffle: bool) -> CapturedRDD:
     """``coalesce`` and ``repartition``."""
     if shuffle:
-        moved = in_batches(rdd, batch_of_ten(rdd.ctx).batchSize)
+        moved = in_batches(rdd, repartition_serializer(rdd.ctx).batchSize)
     else:
         moved = in_batches(rdd, rdd.batched) if rdd.batched else named(rdd)
     node = rdd.session.nodes.register("operator", "coalesce", [moved.node])

@@ -20,7 +20,7 @@ from lineage_emitter.driver.rdd import LineageRDD
 from lineage_emitter.session import hadoop
 from lineage_emitter.session.hadoop import FileSource
 from lineage_emitter.session.session import Session
-from lineage_emitter.worker.batches import batch_of_ten
+from lineage_emitter.worker.batches import repartition_serializer
 from lineage_emitter.worker.lines import LineDeserializer
 from lineage_emitter.worker.spaces import EACH_RUN
 
@@ -113,7 +113,7 @@ def _dealt_out(
     with scope.suspended():
         plain = stock("parallelize")(session.sc, elements, slices)
     node = session.nodes.register("source", name, alias=name)
-    batch = batch_of_ten(session.sc)
+    batch = repartition_serializer(session.sc)
     deserializer = plain._jrdd_deserializer
     whole = isinstance(deserializer, BatchedSerializer) and deserializer == batch
     batched = batch.batchSize if whole else 0

@@ -3,7 +3,7 @@
 PySpark maps the RDD to rows in a few steps, perhaps looks at some records for their types, and
 hands the rows to the JVM, which reads them when an action on the DataFrame does, if ever, and
 however often. So each run's rows are items of their own, and their tasks' commits count whenever
-they come. The rows are kept (:mod:`lineage_emitter.worker.keeping`), so that recipes of the DataFrame can name them;
+they come. The rows are kept (:mod:`lineage_emitter.worker.row_files`), so that recipes of the DataFrame can name them;
 where they can't be, what the DataFrame does with them is unknown.
 """
 
@@ -20,11 +20,11 @@ from lineage_emitter import scope
 from lineage_emitter.dataframes import kept
 from lineage_emitter.dataframes.kept import NOT_KEPT, KeptRows, keeping_of
 from lineage_emitter.driver.captured import PipedRDD
-from lineage_emitter.errors import UnkeptError
+from lineage_emitter.errors import RowsNotStoredError
 from lineage_emitter.session.nodes import Node
 from lineage_emitter.worker.by_record import Map
-from lineage_emitter.worker.keeping import Keep
 from lineage_emitter.worker.operators import Collect
+from lineage_emitter.worker.row_files import StoreRows
 
 
 class RowSteps(PipedRDD):
@@ -49,10 +49,10 @@ class RowSteps(PipedRDD):
             unkept = ""
             try:
                 rows = self._kept(sink)
-            except UnkeptError as problem:
+            except RowsNotStoredError as problem:
                 unkept = f"{NOT_KEPT}: {problem}"
             else:
-                take = Keep(sink.detail, rows.keeping)
+                take = StoreRows(sink.detail, rows.keeping)
                 session.kept.keep(rows)
                 kept.begin(rows)
             taken = self.pipe_function(take, True, sink)
@@ -68,10 +68,10 @@ class RowSteps(PipedRDD):
         """The rows, which are to be kept.
 
         Raises:
-            UnkeptError: they are not.
+            RowsNotStoredError: they are not.
         """
         if self.struct is None:
-            raise UnkeptError("their type is not known")
+            raise RowsNotStoredError("their type is not known")
         partitions = self.getNumPartitions()
         keeping = keeping_of(self.session, sink.name, self.struct, partitions)
         return KeptRows(sink, sink.name, keeping, partitions)

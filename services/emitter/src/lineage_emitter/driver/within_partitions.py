@@ -81,7 +81,7 @@ class WithinPartitions(CapturedRDD):
             return stock_call(RDD.glom, self)
         with scope.operator("glom"):
             node = self.session.nodes.register("operator", "glom", [self.node])
-            return self.pipe_function(node.detail.around(Glom(node.name)), False, node)
+            return self.pipe_function(node.detail.observe(Glom(node.name)), False, node)
 
 
 class LineageBarrier(RDDBarrier[Any]):

@@ -19,8 +19,15 @@ from lineage_emitter import scope
 from lineage_emitter.errors import TracingError
 from lineage_emitter.program.recipes import Source
 from lineage_emitter.pyspark_parts import PipelinedRDD
-from lineage_emitter.worker.by_record import same
-from lineage_emitter.worker.picking import Kept, Names, Number, Select, as_they_are, count
+from lineage_emitter.worker.by_record import pass_through
+from lineage_emitter.worker.record_selection import (
+    NumberRecords,
+    OrdinalsBySplit,
+    SelectRecords,
+    StreamAddresses,
+    count_records,
+    pass_records,
+)
 
 if TYPE_CHECKING:
     from lineage_emitter.driver.captured import CapturedRDD
@@ -44,13 +51,13 @@ class Numbered:
     sink: Node
     kept: RDD[Any]
     counts: Mapping[int, int]
-    names: Mapping[int, Names]
+    names: Mapping[int, StreamAddresses]
 
     def items(self) -> dict[str, Region]:
         """All items, by space."""
         return _all_items(self.sink.name, self.counts)
 
-    def pick(self, kept: Kept) -> list[Placed]:
+    def pick(self, kept: OrdinalsBySplit) -> list[Placed]:
         """The records at some ordinals, by split and ordinal.
 
         Raises:
@@ -58,7 +65,7 @@ class Numbered:
         """
         return _picked(self.kept, kept, self.names)
 
-    def choose(self, kept: Kept, function: Callable[[Any], Any]) -> dict[int, Region]:
+    def choose(self, kept: OrdinalsBySplit, function: Callable[[Any], Any]) -> dict[int, Region]:
         """Of some ordinals, those whose record ``function`` holds of; it runs on the executors.
 
         Raises:
@@ -76,7 +83,7 @@ class SourceRows:
     def items(self) -> dict[str, Region]:
         """All items, by space. Runs a job that counts them."""
         with scope.suspended():
-            counted = self.source.plain.mapPartitionsWithIndex(count).collect()
+            counted = self.source.plain.mapPartitionsWithIndex(count_records).collect()
         return _all_items(self.source.node, dict(counted))
 
     def whole(self) -> dict[str, Region]:
@@ -85,11 +92,11 @@ class SourceRows:
             splits = range(self.source.plain.getNumPartitions())
         return _all_items(self.source.node, dict.fromkeys(splits, 1 << ORDINAL_BITS))
 
-    def pick(self, kept: Kept) -> list[Placed]:
+    def pick(self, kept: OrdinalsBySplit) -> list[Placed]:
         """The records at some ordinals, by split and ordinal."""
         return _picked(self.source.plain, kept, None)
 
-    def choose(self, kept: Kept, function: Callable[[Any], Any]) -> dict[int, Region]:
+    def choose(self, kept: OrdinalsBySplit, function: Callable[[Any], Any]) -> dict[int, Region]:
         """Of some ordinals, those whose record ``function`` holds of; it runs on the executors."""
         return _chosen(self.source.plain, kept, function, None)
 
@@ -116,7 +123,9 @@ def _number(rdd: CapturedRDD, session: Session) -> Numbered:
         # What a JVM operator made carries many names a partition, a chain of functions just one.
         kept = rdd if rdd.is_cached and isinstance(rdd, PipelinedRDD) else _kept(rdd)
         sink = session.nodes.register("sink", OPERATOR, [kept.node], alias=OPERATOR)
-        counting = kept.pipe_function(Number(sink.name), True, sink).ending(rdd.ctx.serializer)
+        counting = kept.pipe_function(NumberRecords(sink.name), True, sink).ending(
+            rdd.ctx.serializer
+        )
         splits = range(rdd.getNumPartitions())
         with session.jobs.action(OPERATOR, sink, lambda: splits), scope.suspended():
             found = RDD.collect(counting)
@@ -131,7 +140,7 @@ def _number(rdd: CapturedRDD, session: Session) -> Numbered:
 def _kept(rdd: CapturedRDD) -> CapturedRDD:
     """The RDD's records with their names, on the disks of the executors when they are read."""
     node = rdd.session.nodes.register("operator", OPERATOR, [rdd.node])
-    named = rdd.pipe_function(same, True, node)
+    named = rdd.pipe_function(pass_through, True, node)
     with scope.suspended():
         named.persist(StorageLevel.DISK_ONLY)
     return named
@@ -145,32 +154,34 @@ def _all_items(node: str, counts: Mapping[int, int]) -> dict[str, Region]:
     }
 
 
-def _picked(rdd: RDD[Any], kept: Kept, names: Mapping[int, Names] | None) -> list[Placed]:
+def _picked(
+    rdd: RDD[Any], kept: OrdinalsBySplit, names: Mapping[int, StreamAddresses] | None
+) -> list[Placed]:
     return [
         (split, ordinal, record)
-        for split, ordinals, records in _selected(rdd, Select(kept, names))
+        for split, ordinals, records in _selected(rdd, SelectRecords(kept, names))
         for ordinal, record in zip(ordinals, records, strict=True)
     ]
 
 
 def _chosen(
     rdd: RDD[Any],
-    kept: Kept,
+    kept: OrdinalsBySplit,
     function: Callable[[Any], Any],
-    names: Mapping[int, Names] | None,
+    names: Mapping[int, StreamAddresses] | None,
 ) -> dict[int, Region]:
-    chosen = _selected(rdd, Select(kept, names, function))
+    chosen = _selected(rdd, SelectRecords(kept, names, function))
     return {split: Region.from_positions(np.array(ordinals)) for split, ordinals, _ in chosen}
 
 
-def _selected(rdd: RDD[Any], select: Select) -> list[tuple[int, Any, Any]]:
+def _selected(rdd: RDD[Any], select: SelectRecords) -> list[tuple[int, Any, Any]]:
     splits = sorted(select.keep.kept)
     if not splits:
         return []
     with scope.suspended():
         # The plain class's own method: what reads a captured RDD here is not captured.
         selecting = RDD.mapPartitionsWithIndex(rdd, select, True)
-        found = rdd.ctx.runJob(selecting, as_they_are, splits)
+        found = rdd.ctx.runJob(selecting, pass_records, splits)
     lost = [split for split, ordinals, _ in found if ordinals is None]
     if lost:
         raise TracingError(

@@ -18,7 +18,7 @@ from pyspark import RDD
 
 from lineage_emitter import scope
 from lineage_emitter.errors import TracingError
-from lineage_emitter.worker.picking import Kept
+from lineage_emitter.worker.record_selection import OrdinalsBySplit
 
 SEEDED = {"sample": sys.maxsize, "sampleByKey": sys.maxsize, "randomSplit": 2**32 - 1}
 """Methods that draw their seed when they are called, and the largest seed that PySpark draws."""
@@ -35,7 +35,7 @@ class Source:
     node: str
     plain: RDD[Any]
     lasting: bool = True
-    kept: Kept | None = None
+    kept: OrdinalsBySplit | None = None
     whole: RDD[Any] | None = None
 
 

@@ -12,13 +12,13 @@ from lineage_core.contract.region import Region
 from lineage_emitter import scope
 from lineage_emitter.errors import TracingError
 from lineage_emitter.program.recipes import Source, made_again
-from lineage_emitter.worker.picking import KeepRows, Kept
+from lineage_emitter.worker.record_selection import OrdinalsBySplit, RecordsAtOrdinals
 
-Rows = Mapping[str, Kept]
+Rows = Mapping[str, OrdinalsBySplit]
 """Rows by source node."""
 
 
-def rows_alone(source: Source, kept: Kept) -> RDD[Any]:
+def rows_alone(source: Source, kept: OrdinalsBySplit) -> RDD[Any]:
     """Some rows of a source, in its partitions, as PySpark's own RDD.
 
     Partitions without any end at once.
@@ -28,7 +28,7 @@ def rows_alone(source: Source, kept: Kept) -> RDD[Any]:
     """
     _refuse_unlasting(source)
     with scope.suspended():
-        return source.plain.mapPartitionsWithIndex(KeepRows(kept), True)
+        return source.plain.mapPartitionsWithIndex(RecordsAtOrdinals(kept), True)
 
 
 def replayed(goal: RDD[Any], rows: Rows) -> RDD[Any]:
@@ -70,7 +70,7 @@ def _captured(whole: Any, cut: Source) -> RDD[Any]:
     _refuse_unlasting(cut)
     with scope.operator("replay"):
         node = whole.session.nodes.register("operator", "replay", [whole.node])
-        rdd: RDD[Any] = whole.pipe_function(KeepRows(cut.kept), True, node)
+        rdd: RDD[Any] = whole.pipe_function(RecordsAtOrdinals(cut.kept), True, node)
         rdd.recipe = cut  # type: ignore[attr-defined]
         return rdd
 

@@ -17,7 +17,7 @@ from lineage_emitter.program.numbering import Numbered, SourceRows
 from lineage_emitter.program.recipes import Source
 from lineage_emitter.session import hadoop
 from lineage_emitter.showing import Shown, record_text
-from lineage_emitter.worker.picking import Kept
+from lineage_emitter.worker.record_selection import OrdinalsBySplit
 from lineage_query.answers import Group
 from lineage_store.paths import plain_path
 
@@ -153,7 +153,7 @@ class Records:
         Raises:
             TracingError: records are lost, or a file has changed.
         """
-        kept: Kept = by_split(spaces)
+        kept: OrdinalsBySplit = by_split(spaces)
         if limit is not None:
             kept = by_split(_first(in_order(self._look, spaces), limit))
         records = self.of(node, kept)

@@ -90,7 +90,7 @@ class CommitThread:
                 item = self.queue.get(timeout=self._settings.heartbeat_s)
             if item is _STOP:
                 # An action may be under way in another thread: what it read is not lost.
-                self._commit_all(self._held.rest())
+                self._commit_all(self._held.release_all())
                 return
             if isinstance(item, threading.Event):
                 item.set()
@@ -107,7 +107,7 @@ class CommitThread:
                 self._problems.guard("send a heartbeat", self._api.dispatcher.push)
 
     def _take(self, event: Marker | Hold | Release) -> None:
-        self._commit_all(self._held.after(event))
+        self._commit_all(self._held.handle(event))
 
     def _commit_all(self, markers: Iterable[Marker]) -> None:
         for marker in markers:

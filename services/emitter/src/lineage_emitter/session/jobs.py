@@ -19,7 +19,7 @@ from lineage_emitter.failures import error_type
 from lineage_emitter.session.lazy_sinks import LazySink, LazySinks
 from lineage_emitter.session.nodes import upstream
 from lineage_emitter.worker.commits import Hold, Release
-from lineage_emitter.worker.culprits import Run, as_text, culprits_in
+from lineage_emitter.worker.culprits import PositionRun, as_text, culprits_in
 
 if TYPE_CHECKING:
     from lineage_core.contract.block import U64
@@ -165,7 +165,7 @@ class Jobs:
                     node.expected = tuple(range(node.map_side.getNumPartitions()))
                 yield Expected(node=node.name, partitions=node.expected)
 
-    def _after_failure(self, sink: Node, culprits: list[list[Run]]) -> None:
+    def _after_failure(self, sink: Node, culprits: list[list[PositionRun]]) -> None:
         self._commits.drain()
         # Before more is written: where the spool is gone, this says so best.
         self._api.dispatcher.sync()
@@ -190,7 +190,7 @@ class Jobs:
         self._api.linker.wake()
 
 
-def _at(culprits: list[list[Run]]) -> str:
+def _at(culprits: list[list[PositionRun]]) -> str:
     return f" while working on {as_text(culprits[0])[:200]}" if culprits else ""
 
 

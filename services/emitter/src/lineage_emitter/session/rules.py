@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.session.hooks import load_hook
 from lineage_emitter.settings import Settings
-from lineage_emitter.worker.detail import Detail, Limit
+from lineage_emitter.worker.detail import CaptureLimit, Detail
 from lineage_emitter.worker.values import ReprEncoder, ValueTexts, json_text
 
 _READ_AGAIN = frozenset(("textFile", "saveAsTextFile"))
@@ -46,7 +46,7 @@ class Rule(BaseModel):
     sample: float = Field(1.0, ge=0.0, le=1.0)
     of: Literal["capture", "values"] = "capture"
 
-    def limit(self) -> Limit | None:
+    def limit(self) -> CaptureLimit | None:
         """Which records it chooses; None: all.
 
         Raises:
@@ -54,7 +54,7 @@ class Rule(BaseModel):
         """
         if not (self.filter or self.keys or self.sample < 1.0):
             return None
-        return Limit(
+        return CaptureLimit(
             record=load_hook(self.filter, "filter") if self.filter else None,
             key=load_hook(self.keys, "keys") if self.keys else None,
             share=self.sample,
@@ -91,7 +91,7 @@ class Details:
             elif _whole(rule, fields, name):
                 limit = chosen or limit
                 if rule.capture is not None:
-                    limit = None if rule.capture else Limit(nothing=True)
+                    limit = None if rule.capture else CaptureLimit(nothing=True)
         shown = self._texts if texts else None
         return Detail(node, items, shown, texts_of, limit, granularity == "key")
 

@@ -192,9 +192,11 @@ class Session:
             return
         unknown = Unknown(app=self.app, what="capture", reason=self.problems.lost[:500])
         with contextlib.suppress(Exception):
-            leave_note(self.settings, self.app, [self.api.beginning, unknown, *self._ending()])
+            leave_note(
+                self.settings, self.app, [self.api.beginning, unknown, *self._end_messages()]
+            )
 
-    def _ending(self) -> list[Message]:
+    def _end_messages(self) -> list[Message]:
         return [] if self.api.ending is None else [self.api.ending]
 
 

@@ -1,8 +1,8 @@
 """Which attempts at map tasks the reduce side of a combining shuffle reads.
 
 Records of such a shuffle carry no addresses: their flows meet at the key. A map task that is run again
-may put out other records under the same key, and a reduce task reads the outputs of one attempt. Only
-what it reads can tell which: each batch of the map side begins with the number of its attempt.
+may put out other records under the same key, and a reduce task reads the outputs of one attempt. The
+records say which: each batch of the map side begins with the number of its attempt.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from pyspark.serializers import BatchedSerializer
 
 from lineage_core.contract.region import Region
 from lineage_emitter.errors import CaptureFailedError
-from lineage_emitter.worker.inband_addresses import Frames
+from lineage_emitter.worker.inband_addresses import RawBatchSerializer
 
 _ATTEMPT = struct.Struct("<Q")
 
 
-def head_of(attempt: int) -> bytes:
-    """What stands before each batch that an attempt writes."""
+def attempt_header(attempt: int) -> bytes:
+    """The bytes before each batch that an attempt writes."""
     return _ATTEMPT.pack(attempt)
 
 
 class AttemptRecords:
     """Records of a shuffle's partition, and the attempts that put out those read so far."""
 
-    def __init__(self, frames: Iterable[bytes], loads: Callable[[bytes], list[Any]]) -> None:
+    def __init__(self, batches: Iterable[bytes], loads: Callable[[bytes], list[Any]]) -> None:
         self.attempts: set[int] = set()
         self._loads = loads
         # A map holds no batch while the next one is read.
-        self._records = chain.from_iterable(map(self._batch, frames))
+        self._records = chain.from_iterable(map(self._batch, batches))
 
-    def _batch(self, frame: bytes) -> list[Any]:
-        self.attempts.add(_ATTEMPT.unpack_from(frame)[0])
-        return self._loads(frame[_ATTEMPT.size :])
+    def _batch(self, batch: bytes) -> list[Any]:
+        self.attempts.add(_ATTEMPT.unpack_from(batch)[0])
+        return self._loads(batch[_ATTEMPT.size :])
 
     def __iter__(self) -> Iterator[Any]:
         return self._records
@@ -54,14 +54,14 @@ class AttemptReader(BatchedSerializer):
 
     def load_stream(self, stream: Any) -> AttemptRecords:
         """The records, with the attempts that they are of."""
-        return AttemptRecords(Frames().load_stream(stream), self.serializer.loads)
+        return AttemptRecords(RawBatchSerializer().load_stream(stream), self.serializer.loads)
 
 
-class AttemptsRead:
+class AttemptsSeen:
     """Names the attempts whose outputs a reduce task has read, once it has read them all.
 
     Raises:
-        CaptureFailedError: the records do not tell.
+        CaptureFailedError: the records do not name their attempts.
     """
 
     def __init__(self, records: Iterable[Any]) -> None:

@@ -17,17 +17,17 @@ from pyspark.shuffle import get_used_memory
 
 from lineage_emitter.pyspark_parts import portable_hash
 from lineage_emitter.worker import segment as segments
-from lineage_emitter.worker.attempts import head_of
+from lineage_emitter.worker.attempts import attempt_header
 
-HASHED_AS_THEY_ARE = frozenset((str, bytes, int, float, bool))
+BUILTIN_HASH_TYPES = frozenset((str, bytes, int, float, bool))
 """Types of which PySpark's ``portable_hash`` is ``hash``, but for its look at the environment."""
-CHECKED = 1000
+MEMORY_CHECK_RECORDS = 1000
 """Records between two looks at the memory in use."""
 
 _key_of = itemgetter(0)
 
 
-def hashing(partition_function: Callable[[Any], int]) -> Callable[[Any], int]:
+def faster_hash(partition_function: Callable[[Any], int]) -> Callable[[Any], int]:
     """A function of the same results, which looks at the environment once."""
     if partition_function is not portable_hash:
         return partition_function
@@ -36,7 +36,7 @@ def hashing(partition_function: Callable[[Any], int]) -> Callable[[Any], int]:
 
 
 def _portable_hash(key: Any) -> int:
-    return hash(key) if type(key) in HASHED_AS_THEY_ARE else portable_hash(key)
+    return hash(key) if type(key) in BUILTIN_HASH_TYPES else portable_hash(key)
 
 
 def targets_of(
@@ -47,7 +47,7 @@ def targets_of(
     Raises:
         pyspark.errors.PySparkRuntimeError: texts are hashed by another seed in each worker.
     """
-    if partition_function is portable_hash and set(map(type, keys)) <= HASHED_AS_THEY_ARE:
+    if partition_function is portable_hash and set(map(type, keys)) <= BUILTIN_HASH_TYPES:
         portable_hash("")
         hashes = np.fromiter(map(hash, keys), np.int64, len(keys))
         targets: np.ndarray[Any, Any] = hashes % num_partitions
@@ -55,38 +55,38 @@ def targets_of(
     return np.array([partition_function(key) % num_partitions for key in keys], dtype=np.int64)
 
 
-class CalledOnce:
-    """A partition function of the user's, which PySpark calls once a key: capture must ask before it does.
+class MemoisedPartitionFunction:
+    """A partition function of the user's, which PySpark calls once a key: capture calls it first.
 
-    So what the function gave is kept until the key goes out, or goes out of memory.
+    So its result is cached until the key goes out, or goes out of memory.
     """
 
     def __init__(self, partition_function: Callable[[Any], int]) -> None:
         self.partition_function = partition_function
-        self._given: dict[Any, int] = {}
-        self._keeps = True
+        self._targets_by_key: dict[Any, int] = {}
+        self._is_caching = True
 
-    def first(self, key: Any) -> int:
-        """What the function gives; kept for :meth:`last`."""
-        found = self._given.get(key)
-        if found is None:
-            found = self.partition_function(key)
-            if self._keeps:
-                self._given[key] = found
-        return found
+    def compute(self, key: Any) -> int:
+        """The result of the function, cached for :meth:`take`."""
+        target = self._targets_by_key.get(key)
+        if target is None:
+            target = self.partition_function(key)
+            if self._is_caching:
+                self._targets_by_key[key] = target
+        return target
 
-    def last(self, key: Any) -> int:
-        """What it gave, or gives where that is not kept."""
-        found = self._given.pop(key, None)
-        return self.partition_function(key) if found is None else found
+    def take(self, key: Any) -> int:
+        """The cached result, or a new one where none is cached."""
+        target = self._targets_by_key.pop(key, None)
+        return self.partition_function(key) if target is None else target
 
-    def keep_no_more(self) -> None:
+    def stop_caching(self) -> None:
         """Keys are spilled: memory has no room for what the function gave."""
-        self._given.clear()
-        self._keeps = False
+        self._targets_by_key.clear()
+        self._is_caching = False
 
 
-class Buckets:
+class PartitionBuckets:
     """Writes (key, value) records as PySpark's ``partitionBy`` does: same batches, same order.
 
     Each batch names the attempt that wrote it (see :mod:`lineage_emitter.worker.attempts`).
@@ -106,56 +106,58 @@ class Buckets:
 
     def __call__(self, split: int, iterator: Iterable[Any]) -> Iterator[bytes]:
         # Its own map side is what this worker captured last.
-        head = head_of(segments.current().incarnation)
+        header = attempt_header(segments.current_segment().incarnation)
         function = getattr(iterator, "partition_function", self.partition_function)
-        return self.frames(iter(iterator), head, function)
+        return self.batches(iter(iterator), header, function)
 
-    def frames(
+    def batches(
         self,
         records: Iterator[Any],
-        head: bytes,
+        header: bytes,
         partition_function: Callable[[Any], int] | None = None,
     ) -> Iterator[bytes]:
-        """What PySpark's writes, with ``head`` before each batch."""
+        """What PySpark's writes, with ``header`` before each batch."""
         function = partition_function or self.partition_function
         limit = self.memory_mb / 2
         buckets: defaultdict[int, list[Any]] = defaultdict(list)
-        count, batch = 0, float(min(10 * self.num_partitions, CHECKED))
+        count, batch = 0, float(min(10 * self.num_partitions, MEMORY_CHECK_RECORDS))
         while True:
-            wanted = min(CHECKED - count % CHECKED, int(batch) + 1 - count)
-            chunk = list(islice(records, wanted))
+            chunk_records = min(
+                MEMORY_CHECK_RECORDS - count % MEMORY_CHECK_RECORDS, int(batch) + 1 - count
+            )
+            chunk = list(islice(records, chunk_records))
             targets = targets_of(list(map(_key_of, chunk)), function, self.num_partitions)
             for record, target in zip(chunk, targets.tolist(), strict=True):
                 buckets[target].append(record)
-            if len(chunk) < wanted:
+            if len(chunk) < chunk_records:
                 break
-            count += wanted
-            if count > batch or (count % CHECKED == 0 and get_used_memory() > limit):
-                average = yield from written(buckets, self.serializer, head)
-                batch = next_batch(batch, average)
+            count += chunk_records
+            if count > batch or (count % MEMORY_CHECK_RECORDS == 0 and get_used_memory() > limit):
+                average = yield from write_buckets(buckets, self.serializer, header)
+                batch = next_batch_records(batch, average)
                 count = 0
-        yield from written(buckets, self.serializer, head)
+        yield from write_buckets(buckets, self.serializer, header)
 
 
-def written(
-    buckets: dict[int, Any], serializer: Any, head: bytes = b""
+def write_buckets(
+    buckets: dict[int, Any], serializer: Any, header: bytes = b""
 ) -> Generator[bytes, None, int]:
     """Each bucket as PySpark's JVM half reads it, and forgotten; returns their bytes on average.
 
-    ``head``: stands before each, and takes no part in the average.
+    ``header``: stands before each, and takes no part in the average.
     """
     filled, size = len(buckets), 0
     for target in list(buckets):
         yield pack_long(target)
-        frame = serializer.dumps(buckets.pop(target))
-        yield head + frame if head else frame
-        size += len(frame)
+        pickled = serializer.dumps(buckets.pop(target))
+        yield header + pickled if header else pickled
+        size += len(pickled)
     return size // max(filled, 1)
 
 
-def next_batch(batch: float, frame_bytes: int) -> float:
-    """How many records PySpark writes together next, so that a frame has 1 to 10 MB."""
-    average = frame_bytes >> 20
+def next_batch_records(batch: float, batch_bytes: int) -> float:
+    """How many records PySpark writes together next, so that a batch has 1 to 10 MB."""
+    average = batch_bytes >> 20
     if average < 1:
         return min(2**63 - 1, batch * 1.5)
     if average > 10:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
 
-from lineage_emitter.worker.handing import Handed
+from lineage_emitter.worker.partition_inputs import NumberedRecords
 
 
 def stop_iteration_error(stop: StopIteration) -> PySparkRuntimeError:
@@ -22,7 +22,7 @@ def stop_iteration_error(stop: StopIteration) -> PySparkRuntimeError:
     return PySparkRuntimeError(None, "STOP_ITERATION_OCCURRED", {"exc": str(stop)})
 
 
-def same(split: int, records: Iterable[Any]) -> Iterable[Any]:
+def pass_through(split: int, records: Iterable[Any]) -> Iterable[Any]:
     """Records as they are."""
     return records
 
@@ -34,8 +34,8 @@ class _ByRecord:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
-    def __call__(self, split: int, records: Iterable[Any]) -> Handed:
-        return Handed(self.run(records), self.kind)
+    def __call__(self, split: int, records: Iterable[Any]) -> NumberedRecords:
+        return NumberedRecords(self.run(records), self.kind)
 
     def run(self, records: Iterable[Any]) -> Iterator[Any]:
         """What it makes of the records."""

@@ -1,8 +1,8 @@
 """The fused map side of a combining shuffle: one look-up finds each key's value and its rows.
 
 PySpark's own :class:`~pyspark.shuffle.ExternalMerger` looks a key up three times a record; here
-one look-up finds the value and where to note the input ordinal, so capture costs about what it
-saves. Keys of few records each have numbers, and a record is noted as its key's number and its
+one look-up finds the value and where to record the input ordinal, so capture costs about what it
+saves. Keys of few records each have numbers, and a record is stored as its key's number and its
 ordinal: no object a key for Python's garbage collector to visit. Once keys are seen to be of many
 records, each gets an array of its ordinals, which saves sorting them. Once the worker's memory
 limit makes PySpark spill, values go on in PySpark's own structures and rows in bounded buffers
@@ -28,23 +28,23 @@ from lineage_emitter.code.key_parts import parts_of
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.pyspark_parts import portable_hash
 from lineage_emitter.worker import segment as segments
-from lineage_emitter.worker.attempts import AttemptsRead
-from lineage_emitter.worker.buckets import CalledOnce, targets_of
+from lineage_emitter.worker.attempts import AttemptsSeen
+from lineage_emitter.worker.buckets import MemoisedPartitionFunction, targets_of
 from lineage_emitter.worker.by_record import stop_iteration_error
 from lineage_emitter.worker.equal_keys import EqualKeys, all_canonical
-from lineage_emitter.worker.handing import Handed
+from lineage_emitter.worker.partition_inputs import NumberedRecords
 from lineage_emitter.worker.recorders import (
     FLOWS_MAX,
     PREFIX_REASON,
-    GivenRecorder,
-    Regions,
+    FlowRegions,
+    PositionRecorder,
     emit_csr,
     emit_regions,
-    home_space,
+    fallback_space,
     prefix_runs,
     runs_of,
 )
-from lineage_emitter.worker.segment import LEFT_OUT, NOTHING_READ, Frame, Segment
+from lineage_emitter.worker.segment import EXCLUDED, NOTHING_READ, Numbering, Segment
 from lineage_emitter.worker.task_config import TaskConfig
 
 KEYS_MAX = 100_000
@@ -53,10 +53,10 @@ TRIAL_RECORDS = 10_000
 """So many records tell whether keys are of many records each."""
 MANY_RECORDS = 16
 """Records a key from which on it gets an array of its own."""
-BYTES_A_RECORD = 64
+BYTES_PER_RECORD = 64
 """Of a key's number and an ordinal, while they are sorted."""
-BYTES_A_POSITION = 9
-POSITIONS_AT_ONCE = 65_536
+BYTES_PER_POSITION = 9
+POSITIONS_PER_EMIT = 65_536
 """Positions that are made into columns at a time; it bounds blocks, too, so that a trace of a rare
 key reads little."""
 UNCANONICAL_REASON = "keys of a type without a canonical form are told apart by hash(key) only"
@@ -69,25 +69,25 @@ Combiners = tuple[Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any
 
 
 class KeyFlows:
-    """Emits flows from regions of a frame to key positions of a shuffle."""
+    """Emits flows from regions of a numbering to key positions of a shuffle."""
 
     def __init__(
         self,
         segment: Segment,
-        frame: Frame,
+        numbering: Numbering,
         node: str,
         num_partitions: int,
         partition_function: Callable[[Any], int] | None,
     ) -> None:
         self.segment = segment
-        self.frame = frame
+        self.numbering = numbering
         self.node = node
         self.num_partitions = num_partitions
         self.partition_function = partition_function
-        self.asked: CalledOnce | None = None
+        self.memoised_function: MemoisedPartitionFunction | None = None
         if partition_function is not None and partition_function is not portable_hash:
-            self.asked = CalledOnce(partition_function)
-            self.partition_function = self.asked.first
+            self.memoised_function = MemoisedPartitionFunction(partition_function)
+            self.partition_function = self.memoised_function.compute
 
     def emit(
         self,
@@ -103,54 +103,54 @@ class KeyFlows:
         sizes = np.array(lengths, dtype=np.int64)
         self._digest(positions, sizes, ordinals)
         targets = self._targets(keys)
-        if self.frame.whole is not None:
-            sizes, ordinals = self._without_left_out(positions, targets, sizes, ordinals)
+        if self.numbering.unlimited is not None:
+            sizes, ordinals = self._without_excluded(positions, targets, sizes, ordinals)
             if not len(ordinals):
                 return
-        if self.frame.opaque:
+        if self.numbering.opaque:
             self._emit_prefixes(positions, targets, sizes, ordinals)
             return
         key_of = np.repeat(np.arange(len(keys)), sizes)
-        for space, rows, items in self.frame.resolve(ordinals):
+        for space, rows, items in self.numbering.resolve(ordinals):
             owner = key_of[rows]
             firsts, counts = _groups(owner)
             present = owner[firsts]
             per_key, first, last = runs_of(*_ascending(items, owner, counts))
-            regions = Regions(per_key, first, last, positions[present], reason)
+            regions = FlowRegions(per_key, first, last, positions[present], reason)
             self._emit_runs(space, targets[present], regions)
 
-    def _without_left_out(
+    def _without_excluded(
         self,
         positions: np.ndarray[Any, Any],
         targets: np.ndarray[Any, Any],
         sizes: np.ndarray[Any, Any],
         ordinals: np.ndarray[Any, Any],
     ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """What is left where rules leave out records; keys of theirs are said to lack some."""
-        kept = ordinals != LEFT_OUT
-        if bool(kept.all()):
+        """The sizes and ordinals without excluded records; keys of excluded records get a reason."""
+        is_captured = ordinals != EXCLUDED
+        if bool(is_captured.all()):
             return sizes, ordinals
         key_of = np.repeat(np.arange(len(sizes)), sizes)
-        left = np.bincount(key_of[kept], minlength=len(sizes))
-        lacking = np.flatnonzero(left < sizes)
+        captured_sizes = np.bincount(key_of[is_captured], minlength=len(sizes))
+        lacking = np.flatnonzero(captured_sizes < sizes)
         empty = np.zeros(0, dtype=np.uint64)
-        none = np.zeros(len(lacking), dtype=np.int64)
-        regions = Regions(none, empty, empty, positions[lacking], LIMITED_REASON)
-        home = home_space(self.segment, self.frame)
-        self._emit_runs(home, targets[lacking], regions)
-        return left, ordinals[kept]
+        no_runs = np.zeros(len(lacking), dtype=np.int64)
+        regions = FlowRegions(no_runs, empty, empty, positions[lacking], LIMITED_REASON)
+        fallback = fallback_space(self.segment, self.numbering)
+        self._emit_runs(fallback, targets[lacking], regions)
+        return captured_sizes, ordinals[is_captured]
 
     def forget_targets(self) -> None:
         """Keys go out of memory, and so does where they go."""
-        if self.asked is not None:
-            self.asked.keep_no_more()
+        if self.memoised_function is not None:
+            self.memoised_function.stop_caching()
 
     def _targets(self, keys: list[Any]) -> np.ndarray[Any, Any]:
         if self.partition_function is None:
             return np.full(len(keys), self.segment.partition, dtype=np.int64)
         return targets_of(keys, self.partition_function, self.num_partitions)
 
-    def _emit_runs(self, space: str, targets: np.ndarray[Any, Any], regions: Regions) -> None:
+    def _emit_runs(self, space: str, targets: np.ndarray[Any, Any], regions: FlowRegions) -> None:
         order = np.lexsort((regions.outs, targets))
         cuts = np.flatnonzero(np.diff(targets[order])) + 1
         sections = [
@@ -169,12 +169,12 @@ class KeyFlows:
         for target in np.unique(targets):
             rows = np.flatnonzero(targets == target)
             regions = [
-                prefix_runs(self.frame, int(o)) if o != NOTHING_READ else [] for o in last[rows]
+                prefix_runs(self.numbering, int(o)) if o != NOTHING_READ else [] for o in last[rows]
             ]
             outs = positions[rows]
             space = f"{self.node}@{target}"
-            home = home_space(self.segment, self.frame)
-            emit_regions(self.segment, self.node, space, regions, outs, PREFIX_REASON, home)
+            fallback = fallback_space(self.segment, self.numbering)
+            emit_regions(self.segment, self.node, space, regions, outs, PREFIX_REASON, fallback)
 
     def _digest(
         self,
@@ -208,7 +208,7 @@ def _ascending(
 
 
 class LineageMerger(ExternalMerger):
-    """An ``ExternalMerger`` whose ``mergeValues`` notes which rows went into each key."""
+    """An ``ExternalMerger`` whose ``mergeValues`` records which rows went into each key."""
 
     def __init__(
         self, flows: KeyFlows, combiners: Combiners, memory_mb: float, serializer: Any
@@ -217,13 +217,13 @@ class LineageMerger(ExternalMerger):
         self.create, self.combine, _ = combiners
         self.flows = flows
         memory_bytes = flows.segment.config.memory_bytes
-        self.positions_max = max(memory_bytes // (3 * BYTES_A_POSITION), 10_000)
-        self.records_max = max(memory_bytes // BYTES_A_RECORD, 10_000)
+        self.positions_max = max(memory_bytes // (3 * BYTES_PER_POSITION), 10_000)
+        self.records_max = max(memory_bytes // BYTES_PER_RECORD, 10_000)
         self.keys_max = max(min(KEYS_MAX, memory_bytes // 512), 1_000)
         self.numbers: dict[Any, int] = {}
-        """By key, in PySpark's order: where its value is, and what its records are noted as."""
+        """By key, in PySpark's order: where its value is, and the number that its records are stored as."""
         self.values: list[Any] = []
-        self.noted, self.ordinals = array("I"), array("Q")
+        self.key_numbers, self.ordinals = array("I"), array("Q")
         """Of each record that is to be emitted: its key's number, its ordinal."""
         self.entries: dict[Any, list[Any]] = {}
         """Instead, where keys are of many records: value and array of ordinals, by key."""
@@ -241,15 +241,15 @@ class LineageMerger(ExternalMerger):
 
     def _merge(self, records: Iterator[Any], batch: float, *, is_trial: bool) -> None:
         """Keys have numbers; in a trial until they are seen to be of many records each."""
-        create, combine, cell = self.create, self.combine, self.flows.frame.cell
+        create, combine, cell = self.create, self.combine, self.flows.numbering.cell
         numbers, values, get = self.numbers, self.values, self.numbers.get
         seen = 0
         while True:
             chunk = min(int(batch), self.records_max)
             if len(self.ordinals) + chunk > self.records_max:
-                self.flows.segment.guard(self._emit_noted)
+                self.flows.segment.guard(self._emit_numbered)
             before = len(self.ordinals)
-            note_key, note_ordinal = self.noted.append, self.ordinals.append
+            append_number, append_ordinal = self.key_numbers.append, self.ordinals.append
             for key, value in islice(records, chunk):
                 number = get(key)
                 if number is None:
@@ -257,46 +257,46 @@ class LineageMerger(ExternalMerger):
                     numbers[key] = number = len(values) - 1
                 else:
                     values[number] = combine(values[number], value)
-                note_key(number)
-                note_ordinal(cell[0])
+                append_number(number)
+                append_ordinal(cell[0])
             if len(self.ordinals) - before < chunk:
                 break
             seen += chunk
             if get_used_memory() >= self.memory_limit:
                 self._spill_all()
-                self._merge_beside(records, self._next_limit(), batch / 2)
+                self._merge_after_spill(records, self._next_limit(), batch / 2)
                 return
             batch = min(batch * 1.5, 1_000_000)
             if is_trial and seen >= max(TRIAL_RECORDS, MANY_RECORDS * len(values)):
-                self._give_arrays()
-                self._merge_repeated(records, batch)
+                self._switch_to_arrays()
+                self._merge_few_keys(records, batch)
                 return
-        self.flows.segment.guard(self._emit_noted)
+        self.flows.segment.guard(self._emit_numbered)
         if get_used_memory() >= self.memory_limit:
             self._spill_all()
 
-    def _give_arrays(self) -> None:
+    def _switch_to_arrays(self) -> None:
         entries = [[value, array("Q")] for value in self.values]
-        for number, ordinal in zip(self.noted, self.ordinals, strict=True):
+        for number, ordinal in zip(self.key_numbers, self.ordinals, strict=True):
             entries[number][1].append(ordinal)
         self.entries = dict(zip(self.numbers, entries, strict=True))
-        self._forget_numbers()
+        self._clear_numbers()
 
-    def _give_numbers(self) -> None:
+    def _switch_to_numbers(self) -> None:
         self.flows.segment.guard(self._emit_entries)
         self.numbers = {key: number for number, key in enumerate(self.entries)}
         self.values = [entry[0] for entry in self.entries.values()]
         self.entries = {}
 
-    def _forget_numbers(self) -> None:
+    def _clear_numbers(self) -> None:
         self.numbers, self.values = {}, []
-        self.noted, self.ordinals = array("I"), array("Q")
+        self.key_numbers, self.ordinals = array("I"), array("Q")
 
-    def _merge_repeated(self, records: Iterator[Any], batch: float) -> None:
+    def _merge_few_keys(self, records: Iterator[Any], batch: float) -> None:
         """Keys have arrays, as long as they are few."""
         create, combine = self.create, self.combine
-        cell, entries, get = self.flows.frame.cell, self.entries, self.entries.get
-        guard, held = self.flows.segment.guard, 0
+        cell, entries, get = self.flows.numbering.cell, self.entries, self.entries.get
+        guard, held_positions = self.flows.segment.guard, 0
         while True:
             chunk = min(int(batch), self.positions_max)
             for key, value in islice(records, chunk):
@@ -309,7 +309,7 @@ class LineageMerger(ExternalMerger):
             following: Any = next(records, _END)
             if following is _END:
                 break
-            held += chunk + 1
+            held_positions += chunk + 1
             key, value = following
             entry = get(key)
             if entry is None:
@@ -319,15 +319,15 @@ class LineageMerger(ExternalMerger):
                 entry[1].append(cell[0])
             if get_used_memory() >= self.memory_limit:
                 self._spill_all()
-                self._merge_beside(records, self._next_limit(), batch / 2)
+                self._merge_after_spill(records, self._next_limit(), batch / 2)
                 return
             if len(entries) > self.keys_max:
-                self._give_numbers()
+                self._switch_to_numbers()
                 self._merge(records, batch, is_trial=False)
                 return
-            if held + chunk > self.positions_max:
+            if held_positions + chunk > self.positions_max:
                 guard(self._emit_entries)
-                held = 0
+                held_positions = 0
             batch = min(batch * 1.5, 1_000_000)
         guard(self._emit_entries)
         if get_used_memory() >= self.memory_limit:
@@ -339,50 +339,50 @@ class LineageMerger(ExternalMerger):
             return zip(self.numbers, self.values, strict=True)
         if self.entries:
             return zip(self.entries.keys(), map(itemgetter(0), self.entries.values()), strict=True)
-        found: Iterator[tuple[Any, Any]] = super().items()
-        return found
+        combined: Iterator[tuple[Any, Any]] = super().items()
+        return combined
 
-    def _emit_noted(self) -> None:
-        """Emit and forget the records noted, sorted by key, whole keys at a time where they fit."""
-        noted, ordinals = self.noted, self.ordinals
-        self.noted, self.ordinals = array("I"), array("Q")
-        if not noted:
+    def _emit_numbered(self) -> None:
+        """Emit and clear the stored records, sorted by key, whole keys at a time where they fit."""
+        key_numbers, ordinals = self.key_numbers, self.ordinals
+        self.key_numbers, self.ordinals = array("I"), array("Q")
+        if not key_numbers:
             return
-        by_key = np.array(noted, dtype=np.uint64) << np.uint64(32)
-        by_key |= np.arange(len(noted), dtype=np.uint64)
+        by_key = np.array(key_numbers, dtype=np.uint64) << np.uint64(32)
+        by_key |= np.arange(len(key_numbers), dtype=np.uint64)
         # Each number is there once, so any sort is stable; the quickest is of whole numbers.
         by_key.sort()
         rows = np.frombuffer(ordinals, dtype=np.uint64)[by_key & np.uint64(2**32 - 1)]
         owners = (by_key >> np.uint64(32)).astype(np.int64)
         starts, _ = _groups(owners)
         keys = list(self.numbers)
-        at = 0
-        while at < len(rows):
-            stop = min(at + POSITIONS_AT_ONCE, len(rows))
+        start = 0
+        while start < len(rows):
+            stop = min(start + POSITIONS_PER_EMIT, len(rows))
             if stop < len(rows):
-                whole = int(starts[np.searchsorted(starts, stop, side="right") - 1])
-                stop = whole if whole > at else stop
-            firsts, lengths = _groups(owners[at:stop])
-            found = owners[at:stop][firsts].tolist()
-            self.flows.emit([keys[number] for number in found], lengths, rows[at:stop])
-            at = stop
+                key_start = int(starts[np.searchsorted(starts, stop, side="right") - 1])
+                stop = key_start if key_start > start else stop
+            firsts, lengths = _groups(owners[start:stop])
+            group_numbers = owners[start:stop][firsts].tolist()
+            self.flows.emit([keys[number] for number in group_numbers], lengths, rows[start:stop])
+            start = stop
 
     def _emit_entries(self) -> None:
-        """Emit and forget the rows held, some keys at a time: columns cost many times a row."""
+        """Emit and clear the buffered rows, some keys at a time: columns cost many times a row."""
         keys: list[Any] = []
         rows: list[array[int]] = []
-        held = 0
+        held_positions = 0
         for key, entry in self.entries.items():
             if not entry[1]:
                 continue
             row, entry[1] = entry[1], array("Q")
-            for start in range(0, len(row), POSITIONS_AT_ONCE):
+            for start in range(0, len(row), POSITIONS_PER_EMIT):
                 keys.append(key)
-                rows.append(row[start : start + POSITIONS_AT_ONCE])
-                held += len(rows[-1])
-                if held >= POSITIONS_AT_ONCE:
+                rows.append(row[start : start + POSITIONS_PER_EMIT])
+                held_positions += len(rows[-1])
+                if held_positions >= POSITIONS_PER_EMIT:
                     self._emit_rows(keys, rows)
-                    held = 0
+                    held_positions = 0
         self._emit_rows(keys, rows)
 
     def _emit_rows(self, keys: list[Any], rows: list[array[int]]) -> None:
@@ -394,25 +394,25 @@ class LineageMerger(ExternalMerger):
 
     def _spill_all(self) -> None:
         """Emit what is held, and hand the values to PySpark's own dict, which spills them."""
-        self.flows.segment.guard(self._emit_noted)
+        self.flows.segment.guard(self._emit_numbered)
         self.flows.segment.guard(self._emit_entries)
         self.flows.forget_targets()
         self.data = dict(self.items())
         self.entries = {}
-        self._forget_numbers()
+        self._clear_numbers()
         self._spill()
 
-    def _merge_beside(self, records: Iterator[Any], limit: float, batch: float) -> None:
+    def _merge_after_spill(self, records: Iterator[Any], limit: float, batch: float) -> None:
         """PySpark's loop, with keys and rows in two buffers that are emitted when full."""
-        create, combine, cell = self.create, self.combine, self.flows.frame.cell
-        data, pdata, hfun = self.data, self.pdata, self._partition
+        create, combine, cell = self.create, self.combine, self.flows.numbering.cell
+        data, pdata, partition_of = self.data, self.pdata, self._partition
         keys: list[Any] = []
         rows = array("Q")
         key_append, row_append = keys.append, rows.append
         count = 0
         for key, value in records:
-            into = pdata[hfun(key)] if pdata else data
-            into[key] = combine(into[key], value) if key in into else create(value)
+            target = pdata[partition_of(key)] if pdata else data
+            target[key] = combine(target[key], value) if key in target else create(value)
             key_append(key)
             row_append(cell[0])
             count += 1
@@ -439,14 +439,14 @@ class LineageMerger(ExternalMerger):
             order = np.argsort(of_row, kind="stable")
             lengths = np.bincount(of_row, minlength=len(index)).tolist()
             self.flows.emit(list(index), lengths, np.array(rows, dtype=np.uint64)[order])
-            self._forbid_mixtures(list(index))
+            self._refuse_mixed_forms(list(index))
 
         if keys:
             self.flows.segment.guard(emit)
         keys.clear()
         del rows[:]
 
-    def _forbid_mixtures(self, keys: list[Any]) -> None:
+    def _refuse_mixed_forms(self, keys: list[Any]) -> None:
         """Beside PySpark's dicts nobody knows which of several equal keys goes to the reduce side.
 
         Keys that equal each other have one position, but for those whose positions are found in
@@ -492,20 +492,20 @@ class CombineMapSide:
         self.in_place = in_place
 
     def __call__(self, split: int, iterator: Iterable[Any]) -> Iterable[Any]:
-        segment = segments.current()
+        segment = segments.current_segment()
         function = None if self.in_place else self.partition_function
-        flows = KeyFlows(segment, segment.frame, self.node, self.num_partitions, function)
+        flows = KeyFlows(segment, segment.numbering, self.node, self.num_partitions, function)
         merger = LineageMerger(flows, self.combiners, self.memory_mb * 0.9, self.serializer)
         merger.mergeValues(iterator)
         segment.names_attempts = True
         if not self.in_place:
             segment.finish()
-        if flows.asked is None:
+        if flows.memoised_function is None:
             return merger.items()
-        return Combined(merger.items(), flows.asked.last)
+        return CombinedRecords(merger.items(), flows.memoised_function.take)
 
 
-class Combined:
+class CombinedRecords:
     """Combined records, and the partition function that knows already where they go."""
 
     def __init__(
@@ -544,28 +544,28 @@ class ReadKeys:
         self.merge = merge
         self.in_place = in_place
 
-    def __call__(self, split: int, iterator: Iterable[Any]) -> Handed:
+    def __call__(self, split: int, iterator: Iterable[Any]) -> NumberedRecords:
         attempts: Callable[[], Region]
         if self.in_place:
-            segment = segments.current()
+            segment = segments.current_segment()
             attempts = partial(Region.from_positions, [segment.incarnation])
         else:
-            segment = segments.begin(self.config, self.node, split)
-            attempts = AttemptsRead(iterator).region
+            segment = segments.begin_segment(self.config, self.node, split)
+            attempts = AttemptsSeen(iterator).region
         equal = EqualKeys(segment.guard)
         reader = KeyReader(segment, self.node, f"{self.source}@{split}", equal, attempts)
-        segment.frame = Frame.of_space(segment.space(self.node))
-        segment.frame.origin = reader.current
+        segment.numbering = Numbering.of_space(segment.space(self.node))
+        segment.numbering.origin = reader.current
         # In place, the map side's own dict holds the keys already.
         records = iterator if self.in_place else equal.watch(iterator)
-        merged = reader.records(self.merge(records), segment.frame)
-        return Handed(merged, self.merge.kind)
+        merged = reader.records(self.merge(records), segment.numbering)
+        return NumberedRecords(merged, self.merge.kind)
 
 
 class KeyReader:
     """Flows from a shuffle's key positions to the ordinals of the combined records.
 
-    ``attempts``: those at map tasks whose outputs were read; asked when all are.
+    ``attempts``: those at map tasks whose outputs were read; called when all are.
     """
 
     def __init__(
@@ -579,12 +579,12 @@ class KeyReader:
         self.segment = segment
         self.equal = equal
         self.attempts = attempts
-        self.recorder = GivenRecorder(segment, node, in_space, segment.space(node))
+        self.recorder = PositionRecorder(segment, node, in_space, segment.space(node))
         self.keys: list[Any] = []
         self.first = 0
         self.seen: list[np.ndarray[Any, Any]] = []
         segment.on_flush(self.flush_keys)
-        segment.on_end(self.note_collisions)
+        segment.on_end(self.emit_collisions)
 
     def current(self) -> list[tuple[str, int, int]]:
         """The key (a run) whose values are being combined, or whose record went on last."""
@@ -592,9 +592,11 @@ class KeyReader:
         positions = positions_of(keys, parts_of).positions.tolist()
         return [(self.recorder.in_space, position, position) for position in positions]
 
-    def records(self, items: Iterable[tuple[Any, Any]], frame: Frame) -> Iterator[tuple[Any, Any]]:
+    def records(
+        self, items: Iterable[tuple[Any, Any]], numbering: Numbering
+    ) -> Iterator[tuple[Any, Any]]:
         """Pass items on, numbering them."""
-        cell, append = frame.cell, self.keys.append
+        cell, append = numbering.cell, self.keys.append
         for ordinal, item in enumerate(items):
             append(item[0])
             cell[0] = ordinal
@@ -615,11 +617,11 @@ class KeyReader:
         self.first += len(keys)
         self.seen.append(positions)
         if self.equal:
-            self._emit(Regions(*self.equal.runs(keys), outs, reason))
+            self._emit(FlowRegions(*self.equal.runs(keys), outs, reason))
         else:
             self._emit_single(positions, outs, reason)
 
-    def note_collisions(self) -> None:
+    def emit_collisions(self) -> None:
         """Emit once more, as supersets, the keys whose position another key has too."""
         self.flush_keys()
         if not self.seen:
@@ -636,9 +638,9 @@ class KeyReader:
         self, positions: np.ndarray[Any, Any], outs: np.ndarray[Any, Any], reason: str
     ) -> None:
         ones = np.ones(len(positions), dtype=np.int64)
-        self._emit(Regions(ones, positions, positions, outs, reason))
+        self._emit(FlowRegions(ones, positions, positions, outs, reason))
 
-    def _emit(self, regions: Regions) -> None:
+    def _emit(self, regions: FlowRegions) -> None:
         sections = [(self.recorder.space, np.arange(len(regions.outs)))]
         node, in_space = self.recorder.node, self.recorder.in_space
         emit_csr(self.segment, node, in_space, sections, regions, self.attempts())

@@ -70,8 +70,8 @@ class HeldMarkers:
     def __init__(self) -> None:
         self._held: dict[str, list[Marker]] = {}
 
-    def after(self, event: Marker | Hold | Release) -> list[Marker]:
-        """What can be committed after an event; ``keep`` is set where rows are to be cut."""
+    def handle(self, event: Marker | Hold | Release) -> list[Marker]:
+        """What can be committed after an event; ``keep`` is set where the action took a part of the rows."""
         match event:
             case Hold():
                 self._held.setdefault(event.sink, [])
@@ -80,7 +80,7 @@ class HeldMarkers:
                 if event.limit is None:
                     return markers
                 rows = {marker["partition"]: marker["rows"] for marker in markers}
-                keep = kept_rows(rows, event.partitions, event.limit)
+                keep = row_limits(rows, event.partitions, event.limit)
                 return [marker | {"keep": keep.get(marker["partition"])} for marker in markers]
             case _:
                 held = self._held.get(event["node"])
@@ -89,24 +89,24 @@ class HeldMarkers:
                 held.append(event)
         return []
 
-    def rest(self) -> list[Marker]:
+    def release_all(self) -> list[Marker]:
         """Markers of actions that are still under way: nothing waits any more."""
         markers = [marker for held in self._held.values() for marker in held]
         self._held.clear()
         return markers
 
 
-def kept_rows(rows: Mapping[int, int], partitions: Iterable[int], limit: int) -> dict[int, int]:
+def row_limits(rows: Mapping[int, int], partitions: Iterable[int], limit: int) -> dict[int, int]:
     """How many rows of a partition are among the first ``limit``, where those are not all.
 
     ``rows``: rows by partition. Behind a partition without them nothing can be said.
     """
-    kept: dict[int, int] = {}
-    left = limit
+    limits: dict[int, int] = {}
+    remaining = limit
     for partition in partitions:
         if partition not in rows:
             break
-        if rows[partition] > left:
-            kept[partition] = left
-        left -= min(rows[partition], left)
-    return kept
+        if rows[partition] > remaining:
+            limits[partition] = remaining
+        remaining -= min(rows[partition], remaining)
+    return limits

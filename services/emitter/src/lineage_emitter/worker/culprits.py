@@ -14,17 +14,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-Run = tuple[str, int, int]
+PositionRun = tuple[str, int, int]
 """Positions of a space: first, last."""
-AtWork = Callable[[int], Sequence[Run]]
+ItemsAtWork = Callable[[int], Sequence[PositionRun]]
 """What a worker is working on, of the attempt at a task that Spark says is running."""
-RUNS_MAX = 1_000
-_NOTE = "lineage: while working on "
-_LINE = re.compile(re.escape(_NOTE) + r"([^\n]*)")
+CULPRIT_RUNS_MAX = 1_000
+_PREFIX = "lineage: while working on "
+_LINE = re.compile(re.escape(_PREFIX) + r"([^\n]*)")
 _RUN = re.compile(r"(\S+)#(\d+)(?:-(\d+))?")
 
 
-def name_culprits(at_work: AtWork) -> None:
+def report_culprits(at_work: ItemsAtWork) -> None:
     """From now on errors that end a task of this worker name the items it was working on."""
     for name in ("pyspark.worker", "__main__"):
         worker = sys.modules.get(name)
@@ -37,30 +37,30 @@ def name_culprits(at_work: AtWork) -> None:
 
 
 class _Traceback:
-    """Stands for the module in PySpark's worker: notes the error at hand before it is written."""
+    """Stands for the module in PySpark's worker: adds the items at work to the error before it is written."""
 
-    def __init__(self, at_work: AtWork) -> None:
+    def __init__(self, at_work: ItemsAtWork) -> None:
         self._at_work = at_work
 
     def __getattr__(self, name: str) -> Any:
         with suppress(Exception):
             problem = sys.exc_info()[1]
             if problem is not None and name.startswith("format_exc"):
-                _note(problem, self._at_work)
+                _add_culprits(problem, self._at_work)
         return getattr(traceback, name)
 
 
-def _handler(stock: Callable[..., None], at_work: AtWork) -> Callable[..., None]:
+def _handler(stock: Callable[..., None], at_work: ItemsAtWork) -> Callable[..., None]:
     def handle(problem: BaseException, *arguments: Any, **named: Any) -> None:
         with suppress(Exception):
-            _note(problem, at_work)
+            _add_culprits(problem, at_work)
         stock(problem, *arguments, **named)
 
     handle.lineage_stock = stock  # type: ignore[attr-defined]
     return handle
 
 
-def _note(problem: BaseException, at_work: AtWork) -> None:
+def _add_culprits(problem: BaseException, at_work: ItemsAtWork) -> None:
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -68,23 +68,23 @@ def _note(problem: BaseException, at_work: AtWork) -> None:
         return
     runs = at_work(context.taskAttemptId())
     if runs:
-        problem.add_note(_NOTE + as_text(runs))
+        problem.add_note(_PREFIX + as_text(runs))
 
 
-def as_text(runs: Sequence[Run]) -> str:
+def as_text(runs: Sequence[PositionRun]) -> str:
     """``0#3#17 5@2#4-9``."""
     return " ".join(
         f"{space}#{first}" if first == last else f"{space}#{first}-{last}"
-        for space, first, last in runs[:RUNS_MAX]
+        for space, first, last in runs[:CULPRIT_RUNS_MAX]
     )
 
 
-def culprits_in(problem: BaseException) -> list[list[Run]]:
-    """The items that tasks were working on, as an error of Spark tells; none where it does not."""
+def culprits_in(problem: BaseException) -> list[list[PositionRun]]:
+    """The items that tasks were working on, as an error of Spark names them; empty where it names none."""
     try:
         text = str(problem)
     except Exception:
-        # The stack trace is asked of the JVM, which may be what failed.
+        # The stack trace comes from the JVM, which may be what failed.
         return []
     lines = dict.fromkeys(found[1] for found in _LINE.finditer(text))
     runs = [

@@ -1,7 +1,7 @@
 """Detailed mode in the workers: items and values at every operator, and limits of capture.
 
-At stage level a frame spans a chain of functions. :class:`Step` ends the frame behind one function
-and numbers its records anew, so that a trace can stop there. :class:`Told` keeps texts of the
+At stage level a numbering spans a chain of functions. :class:`Renumber` ends the numbering behind one
+function and numbers its records again, so that a trace can stop there. :class:`Observe` records texts of the
 records that a function puts out, and leaves out those that a rule of the user leaves out.
 """
 
@@ -16,9 +16,9 @@ import numpy as np
 
 from lineage_core.contract.block import FlowBlock, Relation, Section
 from lineage_emitter.worker import segment as segments
-from lineage_emitter.worker.handing import in_place_of, is_uncounted
-from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder, home_space
-from lineage_emitter.worker.segment import LEFT_OUT, Frame, Segment
+from lineage_emitter.worker.partition_inputs import is_uncountable, wrap_like
+from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder, fallback_space
+from lineage_emitter.worker.segment import EXCLUDED, Numbering, Segment
 from lineage_emitter.worker.values import ValueTexts
 
 Records = Iterable[Any]
@@ -30,7 +30,7 @@ _MIX, _MASK = 0x9E3779B97F4A7C15, 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class CaptureLimit:
     """Which records of a node are captured (or have texts): those that all conditions hold for.
 
     ``nothing``: none. ``record``, ``key``: the user's predicates, of a record and of its first
@@ -43,7 +43,7 @@ class Limit:
     key: Callable[[Any], Any] | None = None
     share: float = 1.0
 
-    def takes(self, record: Any, ordinal: int) -> bool:
+    def captures(self, record: Any, ordinal: int) -> bool:
         """Whether a record is captured. Raises what the predicates raise."""
         if self.nothing or (self.record is not None and not self.record(record)):
             return False
@@ -65,8 +65,8 @@ class Detail:
     node: str
     items: bool = False
     texts: ValueTexts | None = None
-    texts_of: Limit | None = None
-    limit: Limit | None = None
+    texts_of: CaptureLimit | None = None
+    limit: CaptureLimit | None = None
     by_key: bool = False
 
     @property
@@ -74,25 +74,25 @@ class Detail:
         """Whether its records have texts or a limit."""
         return self.texts is not None or self.limit is not None
 
-    def around(self, function: PartitionFunction) -> PartitionFunction:
-        """A function whose records are numbered by its frame already, with texts and limit."""
-        return Told(function, self) if self.shows else function
+    def observe(self, function: PartitionFunction) -> PartitionFunction:
+        """A function whose records have a numbering already, with texts and limit."""
+        return Observe(function, self) if self.shows else function
 
     def sink(self, segment: Segment, space: str, records: Records) -> Records:
         """The records that reach a sink, with texts; they are the items 0, 1, ... of ``space``."""
         if self.texts is None:
             return records
-        frame = Frame.of_space(space)
-        counted = _counted(records, segment.frame.cell, frame.cell)
-        recorder = TextRecorder(segment, frame, self.node)
+        numbering = Numbering.of_space(space)
+        counted = _renumbered(records, segment.numbering.cell, numbering.cell)
+        recorder = TextRecorder(segment, numbering, self.node)
         return recorder.record(counted, self.texts, self.texts_of)
 
-    def behind(self, function: PartitionFunction) -> PartitionFunction:
+    def wrap_step(self, function: PartitionFunction) -> PartitionFunction:
         """A function of the middle of a segment, with items, texts and limit."""
-        return self.around(Step(function, self.node) if self.items else function)
+        return self.observe(Renumber(function, self.node) if self.items else function)
 
 
-class Step:
+class Renumber:
     """Numbers the records that ``function`` puts out as items of ``node``."""
 
     def __init__(self, function: PartitionFunction, node: str) -> None:
@@ -100,83 +100,88 @@ class Step:
         self.node = node
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.current()
+        segment = segments.current_segment()
         records = self.function(split, iterator)
-        if is_uncounted(records):
+        if is_uncountable(records):
             # What comes behind traces to what this function read.
             return records
-        before, space = segment.frame, segment.space(self.node)
-        after = Frame.of_space(space)
-        if before.whole is not None:
+        before, space = segment.numbering, segment.space(self.node)
+        after = Numbering.of_space(space)
+        if before.unlimited is not None:
             after = after.limited()
         after.base = before
-        segment.frame = after
+        segment.numbering = after
         recorder = DenseRecorder(segment, before, self.node, space)
-        return in_place_of(records, self._numbered(segment, recorder, after, records))
+        return wrap_like(records, self._numbered(segment, recorder, after, records))
 
     @staticmethod
     def _numbered(
-        segment: Segment, recorder: DenseRecorder, after: Frame, records: Records
+        segment: Segment, recorder: DenseRecorder, after: Numbering, records: Records
     ) -> Iterator[Any]:
         buffer, append = recorder.buffer, recorder.buffer.append
-        before, cell = recorder.frame.cell, after.cell
-        whole = cell if after.whole is None else after.whole.cell
+        before, cell = recorder.numbering.cell, after.cell
+        unlimited_cell = cell if after.unlimited is None else after.unlimited.cell
         for ordinal, record in enumerate(records):
             item = before[0]
             append(item)
-            whole[0] = ordinal
-            cell[0] = LEFT_OUT if item == LEFT_OUT else ordinal
+            unlimited_cell[0] = ordinal
+            cell[0] = EXCLUDED if item == EXCLUDED else ordinal
             yield record
             if len(buffer) >= FLOWS_MAX:
                 segment.guard(recorder.flush)
 
 
-class Told:
-    """Texts of the records that ``function`` puts out, and what the rules leave out of them."""
+class Observe:
+    """Texts of the records that ``function`` puts out, and excludes records by the rules."""
 
     def __init__(self, function: PartitionFunction, detail: Detail) -> None:
         self.function = function
         self.detail = detail
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        given = records = self.function(split, iterator)
-        if is_uncounted(given):
-            return given
-        segment, detail = segments.current(), self.detail
+        output = records = self.function(split, iterator)
+        if is_uncountable(output):
+            return output
+        segment, detail = segments.current_segment(), self.detail
         if detail.limit is not None:
-            before = segment.frame
-            segment.frame = before.limited()
-            records = _limited(segment, before, segment.frame, detail, detail.limit, records)
+            before = segment.numbering
+            segment.numbering = before.limited()
+            records = _limited(segment, before, segment.numbering, detail, detail.limit, records)
         if detail.texts is not None:
-            recorder = TextRecorder(segment, segment.frame, detail.node)
+            recorder = TextRecorder(segment, segment.numbering, detail.node)
             records = recorder.record(records, detail.texts, detail.texts_of)
-        return in_place_of(given, records)
+        return wrap_like(output, records)
 
 
-def _counted(records: Records, before: list[int], cell: list[int]) -> Iterator[Any]:
+def _renumbered(records: Records, before: list[int], cell: list[int]) -> Iterator[Any]:
     for ordinal, record in enumerate(records):
-        cell[0] = LEFT_OUT if before[0] == LEFT_OUT else ordinal
+        cell[0] = EXCLUDED if before[0] == EXCLUDED else ordinal
         yield record
 
 
 def _limited(
-    segment: Segment, before: Frame, after: Frame, detail: Detail, limit: Limit, records: Records
+    segment: Segment,
+    before: Numbering,
+    after: Numbering,
+    detail: Detail,
+    limit: CaptureLimit,
+    records: Records,
 ) -> Iterator[Any]:
-    here, cell = before.cell, after.cell
+    cell_before, cell = before.cell, after.cell
     counts = segment.limits.setdefault(detail.node, [0, 0])
     for record in records:
-        ordinal = here[0]
-        taken = ordinal != LEFT_OUT and _takes(segment, limit, record, ordinal)
+        ordinal = cell_before[0]
+        is_captured = ordinal != EXCLUDED and _is_captured(segment, limit, record, ordinal)
         counts[0] += 1
-        counts[1] += taken
-        cell[0] = ordinal if taken else LEFT_OUT
+        counts[1] += is_captured
+        cell[0] = ordinal if is_captured else EXCLUDED
         yield record
 
 
-def _takes(segment: Segment, limit: Limit, record: Any, ordinal: int) -> bool:
+def _is_captured(segment: Segment, limit: CaptureLimit, record: Any, ordinal: int) -> bool:
     """A predicate that fails is capture's failure, not the job's; it leaves out nothing."""
     try:
-        return limit.takes(record, ordinal)
+        return limit.captures(record, ordinal)
     except Exception as problem:
         segment.fail(problem)
         return True
@@ -185,37 +190,41 @@ def _takes(segment: Segment, limit: Limit, record: Any, ordinal: int) -> bool:
 class TextRecorder:
     """Texts of items, as flows without inputs.
 
-    Where an item comes from and what it looks like are told apart: the flows of its operator stay
+    Where an item comes from and what it looks like are separate flows: the flows of its operator stay
     what they are (often a few bytes for a million items), and a trace that shows no texts reads none.
     """
 
-    def __init__(self, segment: Segment, frame: Frame, node: str) -> None:
+    def __init__(self, segment: Segment, numbering: Numbering, node: str) -> None:
         self.segment = segment
-        self.frame = frame
+        self.numbering = numbering
         self.node = node
         self.ordinals = array("Q")
         self.texts: list[str] = []
         segment.on_flush(self.flush)
 
     def record(
-        self, records: Records, text_of: ValueTexts, texts_of: Limit | None
+        self, records: Records, text_of: ValueTexts, texts_of: CaptureLimit | None
     ) -> Iterator[Any]:
         """Pass records on, keeping their texts."""
-        cell, note, tell = self.frame.cell, self.ordinals.append, self.texts.append
-        texts, segment, held = self.texts, self.segment, 0
+        cell, append_ordinal, append_text = (
+            self.numbering.cell,
+            self.ordinals.append,
+            self.texts.append,
+        )
+        texts, segment, held_chars = self.texts, self.segment, 0
         for record in records:
             ordinal = cell[0]
-            if ordinal != LEFT_OUT and (
-                texts_of is None or _takes(segment, texts_of, record, ordinal)
+            if ordinal != EXCLUDED and (
+                texts_of is None or _is_captured(segment, texts_of, record, ordinal)
             ):
                 text = text_of(record)
-                note(ordinal)
-                tell(text)
-                held += len(text)
+                append_ordinal(ordinal)
+                append_text(text)
+                held_chars += len(text)
             yield record
-            if held >= TEXT_CHARS_MAX or len(texts) >= FLOWS_MAX:
+            if held_chars >= TEXT_CHARS_MAX or len(texts) >= FLOWS_MAX:
                 segment.guard(self.flush)
-                held = 0
+                held_chars = 0
 
     def flush(self) -> None:
         """Emit what is buffered."""
@@ -226,12 +235,12 @@ class TextRecorder:
         del self.ordinals[:]
         self.texts.clear()
         segment = self.segment
-        for space, rows, positions in self.frame.resolve(ordinals):
+        for space, rows, positions in self.numbering.resolve(ordinals):
             segment.emit(
                 FlowBlock(
                     block_id=segment.next_block(self.node),
                     relation=Relation.ROWS,
-                    in_space=home_space(segment, self.frame),
+                    in_space=fallback_space(segment, self.numbering),
                     out=(Section(space, 0, len(rows)),),
                     in_ptr=np.zeros(len(rows) + 1, dtype=np.int64),
                     in_first=np.zeros(0, dtype=np.uint64),

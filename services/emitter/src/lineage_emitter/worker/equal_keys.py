@@ -2,7 +2,7 @@
 
 A key without a canonical form stands at a position of its ``hash``; a key of another type that equals
 it (a text and a subclass of ``str`` with an equality of its own) stands elsewhere. One dict holds both
-as one key, the first that came. So the reduce side notes, from the first such key on, where each key
+as one key, the first that came. So the reduce side records, from the first such key on, where each key
 that comes stands: a combined record is made from all of these positions.
 """
 
@@ -23,7 +23,7 @@ from lineage_emitter.errors import CaptureFailedError
 
 CHUNK = 64
 """Records looked at together; groups of values may be large."""
-NOTED_MAX = 1_000_000
+RECORDED_KEYS_MAX = 1_000_000
 _ALWAYS_CANONICAL = frozenset({str, int, bytes, bool, NoneType})
 _key_of = itemgetter(0)
 
@@ -44,19 +44,19 @@ def all_canonical(keys: Sequence[Any]) -> bool:
 
 
 class EqualKeys:
-    """Notes the positions of the keys that reach one reduce task."""
+    """Records the positions of the keys that reach one reduce task."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._positions: dict[Any, set[int]] = {}
         self._chunk: list[Any] = []
-        self._left: Iterator[Any] = iter(())
+        self._remaining: Iterator[Any] = iter(())
         self.hashed = False
         """Whether the position of a key is only as good as its hash."""
 
     def current(self) -> list[Any]:
         """The key of the record that was passed on last, if any was."""
-        passed = len(self._chunk) - length_hint(self._left)
+        passed = len(self._chunk) - length_hint(self._remaining)
         return [self._chunk[passed - 1][0]] if passed else []
 
     def __bool__(self) -> bool:
@@ -64,23 +64,23 @@ class EqualKeys:
         return bool(self._positions)
 
     def watch(self, records: Iterable[Any]) -> Iterator[Any]:
-        """Pass (key, value) records on, noting their keys where that is needed."""
+        """Pass (key, value) records on, recording their keys where that is needed."""
         records = iter(records)
         while chunk := list(islice(records, CHUNK)):
-            self._guard(lambda: self._note(list(map(_key_of, chunk))))
-            self._chunk, self._left = chunk, iter(chunk)
-            yield from self._left
+            self._guard(lambda: self._record_positions(list(map(_key_of, chunk))))
+            self._chunk, self._remaining = chunk, iter(chunk)
+            yield from self._remaining
 
-    def _note(self, keys: list[Any]) -> None:
+    def _record_positions(self, keys: list[Any]) -> None:
         if not self._positions and all_canonical(keys):
             return
         own = positions_of(keys, parts_of)
         self.hashed = self.hashed or own.hashed
         for key, position in zip(keys, own.positions.tolist(), strict=True):
             self._positions.setdefault(key, set()).add(position)
-        if len(self._positions) > NOTED_MAX:
+        if len(self._positions) > RECORDED_KEYS_MAX:
             raise CaptureFailedError(
-                f"more than {NOTED_MAX} keys in a task, some of a type without a canonical form"
+                f"more than {RECORDED_KEYS_MAX} keys in a task, some of a type without a canonical form"
             )
 
     def runs(self, keys: list[Any]) -> Columns:
@@ -88,8 +88,8 @@ class EqualKeys:
         own = positions_of(keys, parts_of).positions
         regions = []
         for key, position in zip(keys, own.tolist(), strict=True):
-            every = np.array(sorted(self._positions.get(key, set()) | {position}), np.uint64)
-            regions.append(normal(every, every))
+            positions = np.array(sorted(self._positions.get(key, set()) | {position}), np.uint64)
+            regions.append(normal(positions, positions))
         counts = np.array([len(first) for first, _ in regions], np.int64)
         return (
             counts,

@@ -1,12 +1,12 @@
 """Records that carry where they came from through the JVM.
 
 Between two Python workers of one task (union, coalesce), in a cache, and through a repartition,
-Spark moves batches of pickled records as opaque frames. Two kinds of frame of our own tell the
-reader which items the following records are:
+Spark moves batches of pickled records as opaque bytes, each with its length before it. Two kinds of
+address tell the reader which items the following records are:
 
-- a *stamp* before a partition's first batch names the space (node, partition, incarnation) whose
+- a *space header* before a partition's first batch names the space (node, partition, incarnation) whose
   ordinals 0, 1, 2 ... the records are, whoever computed and cached them, and whenever;
-- a *positioned* batch starts with the exchange position of its first record.
+- an *addressed batch* starts with the exchange position of its first record.
 
 So a reader knows every record's item without asking the driver how the JVM mapped partitions.
 """
@@ -26,27 +26,27 @@ from pyspark.serializers import (
     write_int,
 )
 
-STAMP = b"\x00lineage-stamp\x00"
-POSITIONED = b"\x00lineage-batch\x00"
+SPACE_HEADER = b"\x00lineage-stamp\x00"
+ADDRESSED = b"\x00lineage-batch\x00"
 _POSITION = struct.Struct("<Q")
-_POSITIONED_HEAD = len(POSITIONED) + _POSITION.size
-STAMPED_BATCH_BYTES = 1 << 18
+_ADDRESSED_HEADER_BYTES = len(ADDRESSED) + _POSITION.size
+BATCH_BYTES = 1 << 18
 """Blocks are written ahead of every batch, so batches are larger than Spark's 64 KiB."""
 
 
-def positioned(space: str, base: int, pickled: bytes) -> bytes:
+def pack_addressed(space: str, base: int, pickled: bytes) -> bytes:
     """A batch whose records are the items from position ``base`` on of ``space``, as it travels."""
-    return POSITIONED + _POSITION.pack(base) + space.encode() + b"\x00" + pickled
+    return ADDRESSED + _POSITION.pack(base) + space.encode() + b"\x00" + pickled
 
 
-def read_positioned(frame: bytes) -> tuple[str, int, bytes]:
-    """Space, base and pickled records of a positioned batch."""
-    end = frame.index(b"\x00", _POSITIONED_HEAD)
-    (base,) = _POSITION.unpack_from(frame, len(POSITIONED))
-    return frame[_POSITIONED_HEAD:end].decode(), base, frame[end + 1 :]
+def unpack_addressed(batch: bytes) -> tuple[str, int, bytes]:
+    """Space, base and pickled records of an addressed batch."""
+    end = batch.index(b"\x00", _ADDRESSED_HEADER_BYTES)
+    (base,) = _POSITION.unpack_from(batch, len(ADDRESSED))
+    return batch[_ADDRESSED_HEADER_BYTES:end].decode(), base, batch[end + 1 :]
 
 
-class Pieces:
+class AddressRanges:
     """Where the records of a stream come from, as they come.
 
     From record ``starts[i]`` on (counted from 0), records are the items from ``bases[i]`` on of
@@ -65,12 +65,12 @@ class Pieces:
         self.bases.append(base)
 
 
-class TracedRecords:
-    """Records of a stream, with the pieces that name them."""
+class AddressedRecords:
+    """Records of a stream, with the ranges that name them."""
 
-    def __init__(self, records: Iterator[Any], pieces: Pieces) -> None:
+    def __init__(self, records: Iterator[Any], address_ranges: AddressRanges) -> None:
         self.records = records
-        self.pieces = pieces
+        self.address_ranges = address_ranges
 
     def __iter__(self) -> Iterator[Any]:
         return self.records
@@ -79,76 +79,82 @@ class TracedRecords:
         return next(self.records)
 
 
-class TracedSerializer(AutoBatchedSerializer):
-    """Reads streams with stamps and positioned batches (plain batches too); writes stamped ones.
+class AddressedSerializer(AutoBatchedSerializer):
+    """Reads streams with space headers and addressed batches (plain batches too); writes space headers.
 
     Equal to any other with the same inner serializer, so that PySpark joins such streams without
-    serializing them anew.
+    serializing them again.
     """
 
     def __init__(self, serializer: Any) -> None:
-        super().__init__(serializer, STAMPED_BATCH_BYTES)
+        super().__init__(serializer, BATCH_BYTES)
 
     def dump_stream(self, iterator: Iterable[Any], stream: Any) -> None:
-        """Write a stamp, then batches, each after the blocks that tell of its records."""
+        """Write a space header, then batches, each after the blocks of its records."""
         from lineage_emitter.worker import segment as segments
         from lineage_emitter.worker.recorders import DenseRecorder
 
-        segment = segments.current()
+        segment = segments.current_segment()
         space = segment.space(segment.end_node)
-        # A node that numbers its records itself has told their flows.
-        told = segment.frame.numbers(space)
-        recorder = None if told else DenseRecorder(segment, segment.frame, segment.end_node, space)
+        # A node that numbers its records itself has recorded their flows.
+        is_numbered = segment.numbering.numbers(space)
+        recorder = (
+            None
+            if is_numbered
+            else DenseRecorder(segment, segment.numbering, segment.end_node, space)
+        )
         records = iter(iterator) if recorder is None else recorder.record(iterator)
-        write_frame(STAMP + space.encode(), stream)
-        batch = 1
+        write_raw_batch(SPACE_HEADER + space.encode(), stream)
+        batch_records = 1
         while True:
-            items = list(islice(records, batch))
+            items = list(islice(records, batch_records))
             if not items:
                 break
             segment.rows_out += len(items)
             segment.flush_recorders()
             # Blocks are on their way meanwhile: mostly nothing is left to wait for behind it.
-            frame = self.serializer.dumps(items)
+            pickled = self.serializer.dumps(items)
             segment.push()
-            write_frame(frame, stream)
-            if len(frame) < self.bestSize:
-                batch *= 2
-            elif len(frame) > self.bestSize * 10 and batch > 1:
-                batch //= 2
+            write_raw_batch(pickled, stream)
+            if len(pickled) < self.bestSize:
+                batch_records *= 2
+            elif len(pickled) > self.bestSize * 10 and batch_records > 1:
+                batch_records //= 2
         segment.finish()
 
-    def load_stream(self, stream: Any) -> TracedRecords:
-        """Records with the pieces that name them."""
-        pieces = Pieces()
-        return TracedRecords(chain.from_iterable(self._batches(stream, pieces)), pieces)
+    def load_stream(self, stream: Any) -> AddressedRecords:
+        """The records, with the ranges that name them."""
+        address_ranges = AddressRanges()
+        return AddressedRecords(
+            chain.from_iterable(self._batches(stream, address_ranges)), address_ranges
+        )
 
-    def _batches(self, stream: Any, pieces: Pieces) -> Iterator[list[Any]]:
+    def _batches(self, stream: Any, address_ranges: AddressRanges) -> Iterator[list[Any]]:
         count = 0
-        for frame in Frames().load_stream(stream):
-            payload = payload_of(frame, count, pieces)
+        for batch in RawBatchSerializer().load_stream(stream):
+            payload = strip_address(batch, count, address_ranges)
             if payload is not None:
                 items = self.serializer.loads(payload)
                 count += len(items)
                 yield items
 
 
-def payload_of(frame: bytes, count: int, pieces: Pieces) -> bytes | None:
-    """The batch in a frame, None where it is a stamp; what the frame names is noted in ``pieces``.
+def strip_address(batch: bytes, count: int, address_ranges: AddressRanges) -> bytes | None:
+    """The pickled records of a batch, None for a space header; adds the address to ``address_ranges``.
 
     ``count``: records before it.
     """
-    if frame.startswith(STAMP):
-        pieces.add(count, frame[len(STAMP) :].decode(), 0)
+    if batch.startswith(SPACE_HEADER):
+        address_ranges.add(count, batch[len(SPACE_HEADER) :].decode(), 0)
         return None
-    if not frame.startswith(POSITIONED):
-        return frame
-    space, base, pickled = read_positioned(frame)
-    pieces.add(count, space, base)
+    if not batch.startswith(ADDRESSED):
+        return batch
+    space, base, pickled = unpack_addressed(batch)
+    address_ranges.add(count, space, base)
     return pickled
 
 
-class PositionedSerializer(BatchedSerializer):
+class ExchangeSerializer(BatchedSerializer):
     """Writes the batches that a repartition moves, each with the position of its first record.
 
     ``batchSize`` records a batch, as PySpark's own repartition: the JVM deals out batches, so the
@@ -160,30 +166,30 @@ class PositionedSerializer(BatchedSerializer):
         self.node = node
 
     def dump_stream(self, iterator: Iterable[Any], stream: Any) -> None:
-        """Write positioned batches; the segment ends with the last."""
+        """Write addressed batches; the segment ends with the last."""
         from lineage_emitter.worker import segment as segments
         from lineage_emitter.worker.recorders import DenseRecorder
 
-        segment = segments.current()
+        segment = segments.current_segment()
         base = segment.exchange_base()
         space = f"{self.node}#*"
-        recorder = DenseRecorder(segment, segment.frame, self.node, space, base)
+        recorder = DenseRecorder(segment, segment.numbering, self.node, space, base)
         position = base
         for items in self._batched(recorder.record(iterator)):
-            write_frame(positioned(space, position, self.serializer.dumps(items)), stream)
+            write_raw_batch(pack_addressed(space, position, self.serializer.dumps(items)), stream)
             position += len(items)
         segment.rows_out = recorder.count
         segment.finish()
 
 
-class Frames(FramedSerializer):
-    """Frames as they are."""
+class RawBatchSerializer(FramedSerializer):
+    """Reads batches as bytes."""
 
     def loads(self, obj: bytes) -> bytes:
         return obj
 
 
-def write_frame(frame: bytes, stream: Any) -> None:
-    """Write a frame with its length before it."""
-    write_int(len(frame), stream)
-    stream.write(frame)
+def write_raw_batch(batch: bytes, stream: Any) -> None:
+    """Write a batch with its length before it."""
+    write_int(len(batch), stream)
+    stream.write(batch)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from lineage_emitter.worker import segment as segments
-from lineage_emitter.worker.handing import Handed
 from lineage_emitter.worker.operators import JoinSides, Records
-from lineage_emitter.worker.recorders import FLOWS_MAX, RUNS_MAX, Regions, emit_csr, runs_of
-from lineage_emitter.worker.segment import Frame, Segment
+from lineage_emitter.worker.partition_inputs import NumberedRecords
+from lineage_emitter.worker.recorders import FLOWS_MAX, RUNS_MAX, FlowRegions, emit_csr, runs_of
+from lineage_emitter.worker.segment import Numbering, Segment
 
 KEY_REASON = "key granularity, by choice: every output row from all rows of its key"
 
@@ -26,24 +26,24 @@ class JoinSidesByKey(JoinSides):
     """As :class:`JoinSides`, with flows from all records of a key to all of its output rows."""
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.begin(self.config, self.node, split)
+        segment = segments.begin_segment(self.config, self.node, split)
         space = segment.space(self.node)
         sides = (
             KeyRegions(segment, self.node, f"{self.left}#*", space),
             KeyRegions(segment, self.node, f"{self.right}#*", space),
         )
-        frame = segment.frame = Frame.of_space(space)
-        frame.origin = lambda: sides[0].last() + sides[1].last()
-        return Handed(self._pairs(segment, sides, frame, iterator), chain)
+        numbering = segment.numbering = Numbering.of_space(space)
+        numbering.origin = lambda: sides[0].last() + sides[1].last()
+        return NumberedRecords(self._pairs(segment, sides, numbering, iterator), chain)
 
     def _pairs(
         self,
         segment: Segment,
         sides: tuple[KeyRegions, KeyRegions],
-        frame: Frame,
+        numbering: Numbering,
         groups: Records,
     ) -> Iterator[Any]:
-        cell, ordinal = frame.cell, 0
+        cell, ordinal = numbering.cell, 0
         left, right = sides
         for key, tagged in groups:
             lefts: list[Any] = []
@@ -104,10 +104,12 @@ class KeyRegions:
             self.rows.append(rows)
 
     def last(self) -> list[tuple[str, int, int]]:
-        """The records (runs) of the key noted last."""
+        """The records (runs) of the key added last."""
         if not self.lengths:
             return []
-        return [(self.in_space, at, at) for at in self.positions[-self.lengths[-1] :]]
+        return [
+            (self.in_space, position, position) for position in self.positions[-self.lengths[-1] :]
+        ]
 
     def flush(self) -> None:
         """Emit what is buffered."""
@@ -120,6 +122,6 @@ class KeyRegions:
             del column[:]
         owner = np.repeat(np.arange(len(lengths)), lengths)
         counts, first, last = runs_of(positions[np.lexsort((positions, owner))], lengths)
-        regions = Regions(counts, first, last, outs, KEY_REASON, outs + rows - np.uint64(1))
+        regions = FlowRegions(counts, first, last, outs, KEY_REASON, outs + rows - np.uint64(1))
         sections = [(self.space, np.arange(len(outs)))]
         emit_csr(self.segment, self.node, self.in_space, sections, regions)

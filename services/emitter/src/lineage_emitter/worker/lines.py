@@ -15,7 +15,7 @@ from pyspark.serializers import SpecialLengths, UTF8Deserializer
 from lineage_core.contract.row_sums import RowSums
 
 if TYPE_CHECKING:
-    from lineage_emitter.worker.segment import Frame
+    from lineage_emitter.worker.segment import Numbering
 
 _LENGTH = struct.Struct("!i")
 
@@ -44,15 +44,15 @@ class Lines:
     def __next__(self) -> Any:
         return next(iter(self))
 
-    def numbered(self, frame: Frame) -> Iterator[Any]:
-        """The lines; before each, the frame's cell is set to its ordinal."""
-        return self._read(frame.cell, frame)
+    def numbered(self, numbering: Numbering) -> Iterator[Any]:
+        """The lines; before each, the numbering's cell is set to its ordinal."""
+        return self._read(numbering.cell, numbering)
 
-    def _read(self, cell: list[int], frame: Frame | None = None) -> Iterator[Any]:
+    def _read(self, cell: list[int], numbering: Numbering | None = None) -> Iterator[Any]:
         read, unpack, use_unicode = self._stream.read, _LENGTH.unpack, self._use_unicode
         sums = RowSums()
-        if frame is not None:
-            frame.sums = sums
+        if numbering is not None:
+            numbering.sums = sums
         while True:
             hold = sums.held.append
             for ordinal in range(sums.rows, sums.rows + sums.wanted):
@@ -73,5 +73,5 @@ class Lines:
                 sums.add_held()
                 continue
             break
-        if frame is not None:
-            frame.rows, frame.exhausted = sums.rows, True
+        if numbering is not None:
+            numbering.rows, numbering.exhausted = sums.rows, True

@@ -2,7 +2,7 @@
 
 Each class is a picklable ``(split, iterator) -> iterator`` as PySpark composes them. PySpark calls
 the composed function from the innermost outwards before the first record flows, so a reader has
-begun the segment by the time an outer function asks for :func:`segment.current`.
+begun the segment by the time an outer function asks for :func:`segment.current_segment`.
 """
 
 from __future__ import annotations
@@ -19,24 +19,29 @@ from pyspark.shuffle import ExternalSorter, get_used_memory
 
 from lineage_emitter.code.values import PLAIN_SCALARS, is_plain
 from lineage_emitter.worker import segment as segments
-from lineage_emitter.worker.buckets import CHECKED, hashing, next_batch, written
-from lineage_emitter.worker.detail import Detail
-from lineage_emitter.worker.handing import (
-    Handed,
-    Held,
-    as_pyspark,
-    in_place_of,
-    is_collection,
-    is_known,
-    is_uncounted,
-    returned,
-    shaped,
+from lineage_emitter.worker.buckets import (
+    MEMORY_CHECK_RECORDS,
+    faster_hash,
+    next_batch_records,
+    write_buckets,
 )
-from lineage_emitter.worker.inband_addresses import TracedRecords
+from lineage_emitter.worker.detail import Detail
+from lineage_emitter.worker.inband_addresses import AddressedRecords
 from lineage_emitter.worker.lines import Lines
-from lineage_emitter.worker.named_rows import NamedRows
-from lineage_emitter.worker.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, GivenRecorder
-from lineage_emitter.worker.segment import NOTHING_READ, Frame, Segment
+from lineage_emitter.worker.named_rows import NamedRowStream
+from lineage_emitter.worker.partition_inputs import (
+    NumberedCollection,
+    NumberedRecords,
+    as_pyspark,
+    has_iterator_type,
+    is_collection,
+    is_uncountable,
+    with_iterator_type,
+    wrap_like,
+    wrap_result,
+)
+from lineage_emitter.worker.recorders import FLOWS_MAX, AllRecorder, DenseRecorder, PositionRecorder
+from lineage_emitter.worker.segment import NOTHING_READ, Numbering, Segment
 from lineage_emitter.worker.spaces import Spaces, read_split
 from lineage_emitter.worker.task_config import TaskConfig
 
@@ -62,7 +67,7 @@ class Chain:
         return iterator
 
 
-class Read:
+class ReadRecords:
     """Begins a segment at a source or behind the JVM, and numbers the records.
 
     ``spaces``: the source node whose splits they are, the source space of each split, or None
@@ -75,73 +80,78 @@ class Read:
         self.spaces = spaces
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.begin(self.config, self.node, split)
-        frame = segment.frame
+        segment = segments.begin_segment(self.config, self.node, split)
+        numbering = segment.numbering
         if self.spaces is not None:
             read_split(segment, self.spaces, split)
-        elif isinstance(iterator, TracedRecords):
-            pieces = iterator.pieces
-            frame.starts, frame.bases, frame.spaces = pieces.starts, pieces.bases, pieces.spaces
+        elif isinstance(iterator, AddressedRecords):
+            address_ranges = iterator.address_ranges
+            numbering.starts, numbering.bases, numbering.spaces = (
+                address_ranges.starts,
+                address_ranges.bases,
+                address_ranges.spaces,
+            )
         if isinstance(iterator, Lines):
-            return iterator.numbered(frame)
-        if isinstance(iterator, NamedRows):
-            return Handed(iterator.numbered(segment, frame), chain)
-        numbered = _numbered(iterator, frame)
+            return iterator.numbered(numbering)
+        if isinstance(iterator, NamedRowStream):
+            return NumberedRecords(iterator.numbered(segment, numbering), chain)
+        numbered = _numbered(iterator, numbering)
         if is_collection(iterator):
-            return Held(iterator, numbered, partial(_all_read, frame, len(iterator)))  # type: ignore[arg-type]
-        kind = chain if isinstance(iterator, TracedRecords) else type(iterator)
-        return Handed(numbered, kind)
+            count = len(iterator)  # type: ignore[arg-type]
+            return NumberedCollection(iterator, numbered, partial(_mark_all_read, numbering, count))
+        kind = chain if isinstance(iterator, AddressedRecords) else type(iterator)
+        return NumberedRecords(numbered, kind)
 
 
-def _numbered(records: Records, frame: Frame) -> Iterator[Any]:
-    cell = frame.cell
+def _numbered(records: Records, numbering: Numbering) -> Iterator[Any]:
+    cell = numbering.cell
     ordinal = -1
     try:
         for ordinal, record in enumerate(records):
             cell[0] = ordinal
             yield record
-        frame.exhausted = True
+        numbering.exhausted = True
     finally:
-        frame.rows = ordinal + 1
+        numbering.rows = ordinal + 1
 
 
-def _all_read(frame: Frame, count: int) -> None:
-    """The frame's function has all records in its hands."""
-    frame.rows, frame.exhausted = count, True
+def _mark_all_read(numbering: Numbering, count: int) -> None:
+    """The function after this numbering can read all records."""
+    numbering.rows, numbering.exhausted = count, True
     if count:
-        frame.cell[0] = count - 1
+        numbering.cell[0] = count - 1
 
 
-class Opaque:
+class OpaqueFunction:
     """A user's function over a whole partition: it may buffer, so its outputs are supersets."""
 
     def __init__(self, function: PartitionFunction) -> None:
         self.function = function
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.current()
-        # It may use records that rules leave out: they can't be told apart behind it.
-        before = segment.frame.whole or segment.frame
+        segment = segments.current_segment()
+        # It may use records that rules exclude: they can't be told apart behind it.
+        before = segment.numbering.unlimited or segment.numbering
         after = before.derived()
-        segment.frame = after
-        return returned(self.function(split, _to_user(iterator, before, after, segment)))
+        segment.numbering = after
+        return wrap_result(self.function(split, _function_input(iterator, before, after, segment)))
 
 
-def _to_user(records: Records, before: Frame, after: Frame, segment: Segment) -> Any:
-    """What the user's function gets; what it reads is noted."""
-    if isinstance(records, Held):
-        records.take()
+def _function_input(records: Records, before: Numbering, after: Numbering, segment: Segment) -> Any:
+    """What the user's function gets; what it reads is recorded."""
+    if isinstance(records, NumberedCollection):
+        records.mark_all_read()
         if before.opaque:
             after.reads_with(before)
         elif before.cell[0] != NOTHING_READ:
             after.prefix_from = 0
         return records.collection
-    kind = records.kind if isinstance(records, Handed) else type(records)
-    if before.opaque and not is_known(kind):
+    kind = records.kind if isinstance(records, NumberedRecords) else type(records)
+    if before.opaque and not has_iterator_type(kind):
         # An iterator that the user's function before made, perhaps with methods of its own.
         after.reads_with(before)
-        return records.records if isinstance(records, Handed) else records
-    return shaped(_noting_first(records, before, after, segment), kind)
+        return records.records if isinstance(records, NumberedRecords) else records
+    return with_iterator_type(_track_prefix(records, before, after, segment), kind)
 
 
 class OneRecord:
@@ -165,40 +175,46 @@ class OneRecord:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.still_holds is not None and not self.still_holds(self.function):
-            return Opaque, (self.function,)
+            return OpaqueFunction, (self.function,)
         return _one_record, (self.function, self.is_declared)
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        frame = segments.current().frame
-        if frame.whole is not None or (self.is_declared and isinstance(iterator, Held)):
-            # Rules leave out records, or it may look at any of a collection: what else it uses
+        numbering = segments.current_segment().numbering
+        if numbering.unlimited is not None or (
+            self.is_declared and isinstance(iterator, NumberedCollection)
+        ):
+            # Rules exclude records, or it may look at any of a collection: what else it uses
             # can't be told apart behind it.
-            return Opaque(self.function)(split, iterator)
-        given = as_pyspark(iterator) if self.is_declared else _plain_ones(iterator, frame)
-        return returned(self.function(split, given))
+            return OpaqueFunction(self.function)(split, iterator)
+        function_input = (
+            as_pyspark(iterator) if self.is_declared else _plain_records(iterator, numbering)
+        )
+        return wrap_result(self.function(split, function_input))
 
 
 def _one_record(function: PartitionFunction, is_declared: bool) -> OneRecord:
     return OneRecord(function, is_declared=is_declared)
 
 
-def _plain_ones(records: Records, frame: Frame) -> Iterator[Any]:
-    cell, iterator, first = frame.cell, iter(records), None
+def _plain_records(records: Records, numbering: Numbering) -> Iterator[Any]:
+    cell, iterator, first = numbering.cell, iter(records), None
     for record in iterator:
         if first is None:
             first = cell[0]
         if type(record) not in PLAIN_SCALARS and not is_plain(record):
-            frame.become_opaque(first)
+            numbering.become_opaque(first)
             yield record
             break
         yield record
     yield from iterator
 
 
-def _noting_first(records: Records, before: Frame, after: Frame, segment: Segment) -> Iterator[Any]:
+def _track_prefix(
+    records: Records, before: Numbering, after: Numbering, segment: Segment
+) -> Iterator[Any]:
     iterator = iter(records)
     if threading.get_ident() != segment.thread:
-        iterator = _apart_from_flushes(iterator, segment)
+        iterator = _locked_records(iterator, segment)
     for record in islice(iterator, 1):
         if after.prefix_from is None:
             after.prefix_from = before.cell[0] if before.prefix_from is None else before.prefix_from
@@ -206,10 +222,10 @@ def _noting_first(records: Records, before: Frame, after: Frame, segment: Segmen
     yield from iterator
 
 
-def _apart_from_flushes(records: Iterator[Any], segment: Segment) -> Iterator[Any]:
+def _locked_records(records: Iterator[Any], segment: Segment) -> Iterator[Any]:
     """The records for a thread of the function's own (``pipe``), while the worker's own one flushes.
 
-    A record is numbered before the thread has it: whatever comes out of it later is noted with it.
+    A record is numbered before the thread has it: whatever comes out of it later is recorded with it.
     """
     while True:
         with segment.lock:
@@ -231,7 +247,7 @@ class EndsIn:
         self.function = function
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segments.ending_in(self.node)
+        segments.set_end_node(self.node)
         return self.function(split, iterator)
 
 
@@ -247,48 +263,48 @@ class Collect:
         self.each_run = each_run
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment, node = segments.current(), self.detail.node
+        segment, node = segments.current_segment(), self.detail.node
         space = segment.space(node) if self.each_run else f"{node}#{split}"
-        recorder = DenseRecorder(segment, segment.frame, node, space)
-        records = self.detail.sink(segment, space, self.some_of(iterator))
-        return _begun(_ending(segment, recorder, recorder.record(records)))
+        recorder = DenseRecorder(segment, segment.numbering, node, space)
+        records = self.detail.sink(segment, space, self.select_records(iterator))
+        return _start(_finish_after(segment, recorder, recorder.record(records)))
 
-    def some_of(self, records: Records) -> Records:
+    def select_records(self, records: Records) -> Records:
         """Those that reach the sink."""
         return records
 
 
-class Lend(Collect):
+class SinkIntoFunction(Collect):
     """Sink: each record that a user's function over the partition takes is an item.
 
-    The function is wrapped in :class:`Borrow`, which ends the segment.
+    The function is wrapped in :class:`ConsumingFunction`, which ends the segment.
     """
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment, node = segments.current(), self.detail.node
+        segment, node = segments.current_segment(), self.detail.node
         space = segment.space(node) if self.each_run else f"{node}#{split}"
-        recorder = DenseRecorder(segment, segment.frame, node, space)
+        recorder = DenseRecorder(segment, segment.numbering, node, space)
         segment.on_end(partial(_count_rows, segment, recorder))
-        if is_uncounted(iterator):
-            # What its records are can't be known: all of it is one item, noted when it was used.
-            segment.on_end(lambda: recorder.buffer.append(recorder.frame.cell[0]))
+        if is_uncountable(iterator):
+            # What its records are can't be known: all of it is one item, recorded when it was used.
+            segment.on_end(lambda: recorder.buffer.append(recorder.numbering.cell[0]))
             return iterator
         records = self.detail.sink(segment, space, iterator)
-        return in_place_of(iterator, recorder.record(records))
+        return wrap_like(iterator, recorder.record(records))
 
 
 def _count_rows(segment: Segment, recorder: DenseRecorder) -> None:
     segment.rows_out = recorder.count
 
 
-class Borrow:
-    """A user's function over the partition behind a :class:`Lend`; the segment ends with what it gives."""
+class ConsumingFunction:
+    """A user's function over the partition behind a :class:`SinkIntoFunction`; the segment ends with what it gives."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
 
     def __call__(self, records: Records) -> Any:
-        segment = segments.current()
+        segment = segments.current_segment()
         result = self.function(records)
         try:
             results = iter(result)
@@ -296,10 +312,10 @@ class Borrow:
             # As `foreachPartition` allows.
             segment.finish()
             return result
-        return _begun(_ending(segment, None, results))
+        return _start(_finish_after(segment, None, results))
 
 
-class Plainly:
+class PlainFunction:
     """A function of PySpark's own behind a captured chain."""
 
     def __init__(self, function: PartitionFunction) -> None:
@@ -309,37 +325,37 @@ class Plainly:
         return self.function(split, as_pyspark(iterator))
 
 
-class Take(Collect):
+class TakeFirst(Collect):
     """Sink: at most ``limit`` records of the partition."""
 
     def __init__(self, detail: Detail, limit: int) -> None:
         super().__init__(detail)
         self.limit = limit
 
-    def some_of(self, records: Records) -> Records:
+    def select_records(self, records: Records) -> Records:
         """The first ones."""
         return islice(records, self.limit)
 
 
-class Absorb:
+class AllIntoOne:
     """Sink: one item that every record goes into."""
 
     def __init__(self, node: str) -> None:
         self.node = node
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.current()
-        recorder = AllRecorder(segment, segment.frame, self.node, f"{self.node}#0", 0)
-        return _begun(_ending(segment, None, recorder.record(iterator)))
+        segment = segments.current_segment()
+        recorder = AllRecorder(segment, segment.numbering, self.node, f"{self.node}#0", 0)
+        return _start(_finish_after(segment, None, recorder.record(iterator)))
 
 
-def _begun(records: Generator[Any, None, None]) -> Iterator[Any]:
-    """A function that takes no record drops them: a generator that has not begun would not hear of it."""
+def _start(records: Generator[Any, None, None]) -> Iterator[Any]:
+    """A function that takes no record drops them: a generator that has not started is not closed."""
     next(records)
     return records
 
 
-def _ending(
+def _finish_after(
     segment: Segment, recorder: DenseRecorder | None, records: Records
 ) -> Generator[Any, None, None]:
     try:
@@ -364,14 +380,14 @@ class SaveText:
         self.node = node
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.current()
-        recorder = DenseRecorder(segment, segment.frame, self.node, f"{self.node}#{split}")
+        segment = segments.current_segment()
+        recorder = DenseRecorder(segment, segment.numbering, self.node, f"{self.node}#{split}")
         return self._lines(segment, recorder, iter(iterator))
 
     def _lines(
         self, segment: Segment, recorder: DenseRecorder, records: Iterator[Any]
     ) -> Iterator[bytes]:
-        append, cell = recorder.buffer.append, recorder.frame.cell
+        append, cell = recorder.buffer.append, recorder.numbering.cell
         buffer, newlines = recorder.buffer, segment.newlines
         while True:
             for record in islice(records, FLOWS_MAX):
@@ -391,7 +407,7 @@ class SaveText:
         _finish(segment, recorder)
 
 
-def _bucket() -> tuple[list[Any], array[int]]:
+def _new_bucket() -> tuple[list[Any], array[int]]:
     """Records, and their positions."""
     return [], array("Q")
 
@@ -418,38 +434,43 @@ class Exchange:
         self.serializer = serializer
 
     def __call__(self, split: int, iterator: Records) -> Iterator[bytes]:
-        segment = segments.current()
+        segment = segments.current_segment()
         space = f"{self.node}#*"
-        recorder = DenseRecorder(segment, segment.frame, self.node, space, segment.exchange_base())
+        recorder = DenseRecorder(
+            segment, segment.numbering, self.node, space, segment.exchange_base()
+        )
         return self._batches(segment, recorder, iterator)
 
     def _batches(
         self, segment: Segment, recorder: DenseRecorder, records: Records
     ) -> Iterator[bytes]:
-        partition_function, num_partitions = hashing(self.partition_function), self.num_partitions
+        partition_function, num_partitions = (
+            faster_hash(self.partition_function),
+            self.num_partitions,
+        )
         limit, base = self.memory_mb / 2, segment.exchange_base()
-        append, cell, buffer = recorder.buffer.append, recorder.frame.cell, recorder.buffer
-        buckets: defaultdict[int, tuple[list[Any], array[int]]] = defaultdict(_bucket)
-        count, batch = 0, float(min(10 * num_partitions, CHECKED))
+        append, cell, buffer = recorder.buffer.append, recorder.numbering.cell, recorder.buffer
+        buckets: defaultdict[int, tuple[list[Any], array[int]]] = defaultdict(_new_bucket)
+        count, batch = 0, float(min(10 * num_partitions, MEMORY_CHECK_RECORDS))
         for position, (key, value) in enumerate(records, base):
             items, positions = buckets[partition_function(key) % num_partitions]
             items.append((key, value))
             positions.append(position)
             append(cell[0])
             count += 1
-            if (count % CHECKED == 0 and get_used_memory() > limit) or count > batch:
-                average = yield from written(buckets, self.serializer)
-                batch = next_batch(batch, average)
+            if (count % MEMORY_CHECK_RECORDS == 0 and get_used_memory() > limit) or count > batch:
+                average = yield from write_buckets(buckets, self.serializer)
+                batch = next_batch_records(batch, average)
                 count = 0
                 if len(buffer) >= FLOWS_MAX:
                     segment.guard(recorder.flush)
-        yield from written(buckets, self.serializer)
+        yield from write_buckets(buckets, self.serializer)
         segment.rows_out = recorder.count
         segment.finish()
 
 
 class ReadExchange:
-    """Reduce side of an :class:`Exchange`: begins a segment, numbers the records anew."""
+    """Reduce side of an :class:`Exchange`: begins a segment, numbers the records again."""
 
     def __init__(self, config: TaskConfig, node: str, source: str) -> None:
         self.config = config
@@ -457,15 +478,15 @@ class ReadExchange:
         self.source = source
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.begin(self.config, self.node, split)
+        segment = segments.begin_segment(self.config, self.node, split)
         recorder = _renumber(segment, self.node, f"{self.source}#*")
-        return Handed(self._records(segment, recorder, segment.frame, iterator), chain)
+        return NumberedRecords(self._records(segment, recorder, segment.numbering, iterator), chain)
 
     @staticmethod
     def _records(
-        segment: Segment, recorder: GivenRecorder, frame: Frame, batches: Records
+        segment: Segment, recorder: PositionRecorder, numbering: Numbering, batches: Records
     ) -> Iterator[Any]:
-        cell, ordinal = frame.cell, 0
+        cell, ordinal = numbering.cell, 0
         append, append_out = recorder.buffer.append, recorder.outs.append
         for items, positions in batches:
             segment.batches += 1
@@ -479,12 +500,12 @@ class ReadExchange:
                 segment.guard(recorder.flush)
 
 
-def _renumber(segment: Segment, node: str, in_space: str) -> GivenRecorder:
-    """End the frame; records that follow are numbered anew as items of ``node``."""
+def _renumber(segment: Segment, node: str, in_space: str) -> PositionRecorder:
+    """End the numbering; records that follow are numbered again as items of ``node``."""
     space = segment.space(node)
-    recorder = GivenRecorder(segment, node, in_space, space)
-    frame = segment.frame = Frame.of_space(space)
-    frame.origin = lambda: recorder.last(frame.cell[0])
+    recorder = PositionRecorder(segment, node, in_space, space)
+    numbering = segment.numbering = Numbering.of_space(space)
+    numbering.origin = lambda: recorder.last(numbering.cell[0])
     return recorder
 
 
@@ -523,23 +544,23 @@ class SortExchanged(Sort):
         self.source = source
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.begin(self.config, self.node, split)
+        segment = segments.begin_segment(self.config, self.node, split)
         recorder = _renumber(segment, self.node, f"{self.source}#*")
         triples = (
             (record[0], record[1], position)
             for items, positions in iterator
             for record, position in zip(items, positions, strict=True)
         )
-        return _given(segment, recorder, segment.frame, self.sorted(triples))
+        return _record_positions(segment, recorder, segment.numbering, self.sorted(triples))
 
 
-def _given(
+def _record_positions(
     segment: Segment,
-    recorder: GivenRecorder,
-    frame: Frame,
+    recorder: PositionRecorder,
+    numbering: Numbering,
     triples: Iterator[tuple[Any, Any, int]],
 ) -> Iterator[tuple[Any, Any]]:
-    cell = frame.cell
+    cell = numbering.cell
     append, append_out = recorder.buffer.append, recorder.outs.append
     for ordinal, (key, value, position) in enumerate(triples):
         append(position)
@@ -554,12 +575,12 @@ class SortInPlace(Sort):
     """A sort of one partition without a shuffle: within the segment."""
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.current()
-        before = segment.frame
+        segment = segments.current_segment()
+        before = segment.numbering
         recorder = DenseRecorder(segment, before, self.node, segment.space(self.node))
-        after = Frame.of_space(segment.space(self.node))
+        after = Numbering.of_space(segment.space(self.node))
         after.origin = recorder.last
-        segment.frame = after
+        segment.numbering = after
         cell = before.cell
         triples = ((key, value, cell[0]) for key, value in iterator)
         return self._records(segment, recorder, after, self.sorted(triples))
@@ -568,10 +589,10 @@ class SortInPlace(Sort):
     def _records(
         segment: Segment,
         recorder: DenseRecorder,
-        frame: Frame,
+        numbering: Numbering,
         triples: Iterator[tuple[Any, Any, int]],
     ) -> Iterator[tuple[Any, Any]]:
-        cell, append = frame.cell, recorder.buffer.append
+        cell, append = numbering.cell, recorder.buffer.append
         for ordinal, (key, value, item) in enumerate(triples):
             append(item)
             cell[0] = ordinal
@@ -587,23 +608,23 @@ class Glom:
         self.node = node
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.current()
-        before, space = segment.frame, segment.space(self.node)
-        after = segment.frame = Frame.of_space(space)
+        segment = segments.current_segment()
+        before, space = segment.numbering, segment.space(self.node)
+        after = segment.numbering = Numbering.of_space(space)
         recorder = AllRecorder(segment, before, self.node, space, 0)
         # Until it is whole, a record is still on its way into it.
         after.origin = lambda: before.current() if after.cell[0] else before.all_read()
-        return self._whole(segment, recorder, after, iterator)
+        return self._gather(segment, recorder, after, iterator)
 
     @staticmethod
-    def _whole(
-        segment: Segment, recorder: AllRecorder, frame: Frame, records: Records
+    def _gather(
+        segment: Segment, recorder: AllRecorder, numbering: Numbering, records: Records
     ) -> Iterator[list[Any]]:
-        cell = frame.cell
-        whole = list(recorder.record(records))
+        cell = numbering.cell
+        unlimited = list(recorder.record(records))
         segment.guard(recorder.complete)
         cell[0] = 0
-        yield whole
+        yield unlimited
 
 
 class TagSide:
@@ -614,9 +635,9 @@ class TagSide:
         self.side = side
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.current()
+        segment = segments.current_segment()
         recorder = DenseRecorder(
-            segment, segment.frame, self.node, f"{self.node}#*", segment.exchange_base()
+            segment, segment.numbering, self.node, f"{self.node}#*", segment.exchange_base()
         )
         return self._tagged(segment, recorder, iter(iterator))
 
@@ -624,7 +645,7 @@ class TagSide:
         self, segment: Segment, recorder: DenseRecorder, records: Iterator[Any]
     ) -> Iterator[Any]:
         side, position = self.side, segment.exchange_base()
-        append, cell, buffer = recorder.buffer.append, recorder.frame.cell, recorder.buffer
+        append, cell, buffer = recorder.buffer.append, recorder.numbering.cell, recorder.buffer
         for key_value in records:
             append(cell[0])
             yield (key_value[0], (side, key_value[1], position))
@@ -658,24 +679,24 @@ class JoinSides:
         self.right_outer = right_outer
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.begin(self.config, self.node, split)
+        segment = segments.begin_segment(self.config, self.node, split)
         space = segment.space(self.node)
-        left = GivenRecorder(segment, self.node, f"{self.left}#*", space)
-        right = GivenRecorder(segment, self.node, f"{self.right}#*", space)
-        frame = segment.frame = Frame.of_space(space)
-        frame.origin = lambda: left.last(frame.cell[0]) + right.last(frame.cell[0])
-        return Handed(self._joined(segment, left, right, frame, iterator), chain)
+        left = PositionRecorder(segment, self.node, f"{self.left}#*", space)
+        right = PositionRecorder(segment, self.node, f"{self.right}#*", space)
+        numbering = segment.numbering = Numbering.of_space(space)
+        numbering.origin = lambda: left.last(numbering.cell[0]) + right.last(numbering.cell[0])
+        return NumberedRecords(self._joined(segment, left, right, numbering, iterator), chain)
 
     def _joined(
         self,
         segment: Segment,
-        left: GivenRecorder,
-        right: GivenRecorder,
-        frame: Frame,
+        left: PositionRecorder,
+        right: PositionRecorder,
+        numbering: Numbering,
         groups: Records,
     ) -> Iterator[Any]:
-        # The segment's own frame may be a later function's when the first record is asked for.
-        cell, ordinal = frame.cell, 0
+        # The segment's own numbering may be a later function's when the first record is asked for.
+        cell, ordinal = numbering.cell, 0
         left_in, left_out = left.buffer.append, left.outs.append
         right_in, right_out = right.buffer.append, right.outs.append
         for key, tagged in groups:
@@ -712,12 +733,15 @@ class SubtractSides:
         self.left = left
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        segment = segments.begin(self.config, self.node, split)
+        segment = segments.begin_segment(self.config, self.node, split)
         recorder = _renumber(segment, self.node, f"{self.left}#*")
-        return Handed(_given(segment, recorder, segment.frame, self._left(iterator)), chain)
+        return NumberedRecords(
+            _record_positions(segment, recorder, segment.numbering, self._unmatched(iterator)),
+            chain,
+        )
 
     @staticmethod
-    def _left(groups: Records) -> Iterator[tuple[Any, Any, int]]:
+    def _unmatched(groups: Records) -> Iterator[tuple[Any, Any, int]]:
         for key, tagged in groups:
             if all(side == 1 for side, _, _ in tagged):
                 for _, value, position in tagged:

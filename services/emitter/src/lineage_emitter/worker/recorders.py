@@ -14,12 +14,12 @@ from lineage_core.contract.block import FlowBlock, Relation, Section
 from lineage_core.contract.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
 from lineage_core.contract.limits import LIMITED_REASON
 from lineage_core.contract.runs import each_once
-from lineage_emitter.worker.segment import LEFT_OUT, NOTHING_READ
+from lineage_emitter.worker.segment import EXCLUDED, NOTHING_READ
 
 if TYPE_CHECKING:
     from lineage_core.contract.block import I64, U64
     from lineage_core.contract.region import Region
-    from lineage_emitter.worker.segment import Frame, Segment
+    from lineage_emitter.worker.segment import Numbering, Segment
 
 T = TypeVar("T")
 
@@ -44,10 +44,10 @@ class DenseRecorder:
     """
 
     def __init__(
-        self, segment: Segment, frame: Frame, node: str, space: str, base: int = 0
+        self, segment: Segment, numbering: Numbering, node: str, space: str, base: int = 0
     ) -> None:
         self.segment = segment
-        self.frame = frame
+        self.numbering = numbering
         self.node = node
         self.space = space
         self.buffer = array("Q")
@@ -62,8 +62,8 @@ class DenseRecorder:
         return self._out - self._base + len(self.buffer)
 
     def record(self, records: Iterable[T]) -> Iterator[T]:
-        """Pass records on, noting for each the ordinal it came from."""
-        append, cell = self.buffer.append, self.frame.cell
+        """Pass records on, recording for each the ordinal it came from."""
+        append, cell = self.buffer.append, self.numbering.cell
         records = iter(records)
         while True:
             for record in islice(records, FLOWS_MAX):
@@ -74,21 +74,21 @@ class DenseRecorder:
             self.segment.guard(self.flush)
 
     def last(self) -> list[tuple[str, int, int]]:
-        """The item that the record noted last came from (a run)."""
-        return self.frame.item(self.buffer[-1]) if self.buffer else []
+        """The item that the record added last came from (a run)."""
+        return self.numbering.item(self.buffer[-1]) if self.buffer else []
 
     def flush(self) -> None:
         """Emit what is buffered (an identity run may still be held back)."""
         ordinals: U64 = np.array(self.buffer, dtype=np.uint64)
         del self.buffer[:]
         out, self._out = self._out, self._out + len(ordinals)
-        if self.frame.whole is not None and bool((ordinals == LEFT_OUT).any()):
+        if self.numbering.unlimited is not None and bool((ordinals == EXCLUDED).any()):
             self._emit_limited(ordinals, out)
             return
-        if self.frame.opaque:
+        if self.numbering.opaque:
             self._emit_prefixes(ordinals, out)
             return
-        for space, rows, positions in self.frame.resolve(ordinals):
+        for space, rows, positions in self.numbering.resolve(ordinals):
             if len(rows) == len(ordinals) and (
                 len(rows) == 1 or bool((np.diff(positions) == 1).all())
             ):
@@ -133,13 +133,13 @@ class DenseRecorder:
         )
 
     def _emit_limited(self, ordinals: U64, out: int) -> None:
-        """Rows of which rules leave out some: those are said to be made of nothing."""
+        """Rows of which rules exclude some: those have no inputs, and the reason says why."""
         self._emit_identity()
         outs = _arange(out, len(ordinals))
-        left_out = ordinals == LEFT_OUT
+        left_out = ordinals == EXCLUDED
         self._emit_left_out(outs[left_out])
-        kept, outs = ordinals[~left_out], outs[~left_out]
-        for space, rows, positions in self.frame.resolve(kept):
+        captured, outs = ordinals[~left_out], outs[~left_out]
+        for space, rows, positions in self.numbering.resolve(captured):
             self._emit_rows(space, positions, None, outs[rows])
 
     def _emit_left_out(self, outs: U64) -> None:
@@ -148,7 +148,7 @@ class DenseRecorder:
             FlowBlock(
                 block_id=self.segment.next_block(self.node),
                 relation=Relation.ROWS,
-                in_space=home_space(self.segment, self.frame),
+                in_space=fallback_space(self.segment, self.numbering),
                 out=(Section(self.space, 0, len(first)),),
                 in_ptr=np.zeros(len(first) + 1, dtype=np.int64),
                 in_first=np.zeros(0, dtype=np.uint64),
@@ -162,14 +162,14 @@ class DenseRecorder:
 
     def _emit_prefixes(self, ordinals: U64, out: int) -> None:
         """Rows whose inputs are everything from ``prefix_from`` up to their ordinal."""
-        known = ordinals != np.uint64(NOTHING_READ)
+        has_input = ordinals != np.uint64(NOTHING_READ)
         outs = _arange(out, len(ordinals))
         regions = [
-            prefix_runs(self.frame, int(o)) if ok else []
-            for o, ok in zip(ordinals, known, strict=True)
+            prefix_runs(self.numbering, int(o)) if ok else []
+            for o, ok in zip(ordinals, has_input, strict=True)
         ]
-        home = home_space(self.segment, self.frame)
-        emit_regions(self.segment, self.node, self.space, regions, outs, PREFIX_REASON, home)
+        fallback = fallback_space(self.segment, self.numbering)
+        emit_regions(self.segment, self.node, self.space, regions, outs, PREFIX_REASON, fallback)
 
     def _emit_rows(self, space: str, first: U64, last: U64 | None, outs: U64) -> None:
         self._emit(
@@ -189,23 +189,25 @@ class DenseRecorder:
         self.segment.emit(block)
 
 
-def prefix_runs(frame: Frame, last: int) -> list[tuple[str, int, int]]:
-    """Runs (space, first, last) of all items from the frame's ``prefix_from`` to ordinal ``last``."""
-    first = frame.prefix_from
+def prefix_runs(numbering: Numbering, last: int) -> list[tuple[str, int, int]]:
+    """Runs (space, first, last) of all items from the numbering's ``prefix_from`` to ordinal ``last``."""
+    first = numbering.prefix_from
     if first is None:
         return []
     runs: list[tuple[str, int, int]] = []
-    ends = [*frame.starts[1:], last + 1]
-    for start, end, space, base in zip(frame.starts, ends, frame.spaces, frame.bases, strict=True):
+    ends = [*numbering.starts[1:], last + 1]
+    for start, end, space, base in zip(
+        numbering.starts, ends, numbering.spaces, numbering.bases, strict=True
+    ):
         low, high = max(start, first), min(end - 1, last)
         if low <= high:
             runs.append((space, base + low - start, base + high - start))
     return runs
 
 
-def home_space(segment: Segment, frame: Frame) -> str:
+def fallback_space(segment: Segment, numbering: Numbering) -> str:
     """A space for regions that are empty: the one read, or the segment's own."""
-    return frame.spaces[0] if frame.spaces else f"{segment.node}#{segment.partition}"
+    return numbering.spaces[0] if numbering.spaces else f"{segment.node}#{segment.partition}"
 
 
 def emit_regions(
@@ -215,7 +217,7 @@ def emit_regions(
     regions: Sequence[Sequence[tuple[str, int, int]]],
     outs: U64,
     reason: str,
-    home: str,
+    fallback: str,
 ) -> None:
     """Emit rows whose regions are given as Python runs; ``reason`` non-empty marks supersets.
 
@@ -226,8 +228,8 @@ def emit_regions(
     if len(nothing):
         empty = np.zeros(0, dtype=np.uint64)
         runs_of_each = np.zeros(len(nothing), dtype=np.int64)
-        made = Regions(runs_of_each, empty, empty, outs[nothing], reason)
-        emit_csr(segment, node, home, [(out_space, np.arange(len(nothing)))], made)
+        empty_regions = FlowRegions(runs_of_each, empty, empty, outs[nothing], reason)
+        emit_csr(segment, node, fallback, [(out_space, np.arange(len(nothing)))], empty_regions)
     spaces = sorted({space for runs in regions for space, _, _ in runs})
     for space in spaces:
         firsts: list[int] = []
@@ -235,10 +237,10 @@ def emit_regions(
         counts: list[int] = []
         rows: list[int] = []
         for row, runs in enumerate(regions):
-            mine = sorted((first, last) for name, first, last in runs if name == space)
-            if mine:
+            space_runs = sorted((first, last) for name, first, last in runs if name == space)
+            if space_runs:
                 rows.append(row)
-                merged = merge_runs(mine)
+                merged = merge_runs(space_runs)
                 counts.append(len(merged))
                 firsts.extend(first for first, _ in merged)
                 lasts.extend(last for _, last in merged)
@@ -247,7 +249,7 @@ def emit_regions(
             node,
             space,
             [(out_space, np.arange(len(rows)))],
-            Regions(
+            FlowRegions(
                 np.array(counts, dtype=np.int64),
                 np.array(firsts, dtype=np.uint64),
                 np.array(lasts, dtype=np.uint64),
@@ -293,7 +295,7 @@ def runs_of(positions: U64, lengths: I64) -> tuple[I64, U64, U64]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Regions:
+class FlowRegions:
     """Flows with regions in columns.
 
     ``counts`` int64[n]: runs per flow; ``first``, ``last`` uint64[r]: the runs of
@@ -314,7 +316,7 @@ def emit_csr(
     node: str,
     in_space: str,
     sections: Sequence[tuple[str, np.ndarray[Any, Any]]],
-    regions: Regions,
+    regions: FlowRegions,
     attempts_read: Region | None = None,
 ) -> None:
     """Emit flows with regions as blocks within the bounds.
@@ -363,11 +365,11 @@ def emit_csr(
 
 def _split_wide(order: I64, section_of: I64, low: I64, size: I64) -> tuple[I64, I64, I64, I64]:
     """Rows with more runs than a block may hold become several rows."""
-    row, part, sizes = in_pieces(size)
+    row, part, sizes = split_by_runs(size)
     return order[row], section_of[row], low[row] + part * RUNS_MAX, sizes
 
 
-def in_pieces(size: I64) -> tuple[I64, I64, I64]:
+def split_by_runs(size: I64) -> tuple[I64, I64, I64]:
     """Rows of ``size`` runs each (int64[n]) as pieces of at most `RUNS_MAX` runs, one at least.
 
     Returns:
@@ -395,20 +397,20 @@ class AllRecorder:
     """One output item that depends on every record that passes (``count``, ``reduce``)."""
 
     def __init__(
-        self, segment: Segment, frame: Frame, node: str, space: str, position: int
+        self, segment: Segment, numbering: Numbering, node: str, space: str, position: int
     ) -> None:
         self.segment = segment
-        self.frame = frame
+        self.numbering = numbering
         self.node = node
         self.space = space
         self.position = position
         self.buffer = array("Q")
-        self._noted = False
+        self._has_emitted = False
         segment.on_flush(self.flush)
 
     def record(self, records: Iterable[T]) -> Iterator[T]:
-        """Pass records on, noting the ordinal of each."""
-        append, cell = self.buffer.append, self.frame.cell
+        """Pass records on, recording the ordinal of each."""
+        append, cell = self.buffer.append, self.numbering.cell
         records = iter(records)
         while True:
             for record in islice(records, RUNS_MAX):
@@ -421,10 +423,10 @@ class AllRecorder:
     def complete(self) -> None:
         """No record follows. An item that nothing went into is made of nothing."""
         self.flush()
-        if not self._noted:
+        if not self._has_emitted:
             outs = np.array([self.position], dtype=np.uint64)
-            home = home_space(self.segment, self.frame)
-            emit_regions(self.segment, self.node, self.space, [[]], outs, "", home)
+            fallback = fallback_space(self.segment, self.numbering)
+            emit_regions(self.segment, self.node, self.space, [[]], outs, "", fallback)
 
     def flush(self) -> None:
         """Emit what is buffered as one flow a space."""
@@ -433,36 +435,38 @@ class AllRecorder:
         ordinals: U64 = each_once(np.array(self.buffer, dtype=np.uint64))
         del self.buffer[:]
         outs = np.array([self.position], dtype=np.uint64)
-        if self.frame.whole is not None:
-            ordinals = self._without_left_out(ordinals, outs)
+        if self.numbering.unlimited is not None:
+            ordinals = self._without_excluded(ordinals, outs)
             if not len(ordinals):
                 return
-        if self.frame.opaque:
+        if self.numbering.opaque:
             ordinals = ordinals[ordinals != np.uint64(NOTHING_READ)]
             if len(ordinals):
-                self._noted = True
-                runs = prefix_runs(self.frame, int(ordinals[-1]))
-                home = home_space(self.segment, self.frame)
-                emit_regions(self.segment, self.node, self.space, [runs], outs, PREFIX_REASON, home)
+                self._has_emitted = True
+                runs = prefix_runs(self.numbering, int(ordinals[-1]))
+                fallback = fallback_space(self.segment, self.numbering)
+                emit_regions(
+                    self.segment, self.node, self.space, [runs], outs, PREFIX_REASON, fallback
+                )
             return
-        self._noted = True
-        for space, _, unsorted in self.frame.resolve(ordinals):
+        self._has_emitted = True
+        for space, _, unsorted in self.numbering.resolve(ordinals):
             positions = np.sort(unsorted)
             counts, first, last = runs_of(positions, np.array([len(positions)], dtype=np.int64))
             rows = np.zeros(1, dtype=np.int64)
-            regions = Regions(counts, first, last, outs)
+            regions = FlowRegions(counts, first, last, outs)
             emit_csr(self.segment, self.node, space, [(self.space, rows)], regions)
 
-    def _without_left_out(self, ordinals: U64, outs: U64) -> U64:
-        kept: U64 = ordinals[ordinals != LEFT_OUT]
-        if len(kept) < len(ordinals):
-            self._noted = True
-            home = home_space(self.segment, self.frame)
-            emit_regions(self.segment, self.node, self.space, [[]], outs, LIMITED_REASON, home)
-        return kept
+    def _without_excluded(self, ordinals: U64, outs: U64) -> U64:
+        captured: U64 = ordinals[ordinals != EXCLUDED]
+        if len(captured) < len(ordinals):
+            self._has_emitted = True
+            fallback = fallback_space(self.segment, self.numbering)
+            emit_regions(self.segment, self.node, self.space, [[]], outs, LIMITED_REASON, fallback)
+        return captured
 
 
-class GivenRecorder:
+class PositionRecorder:
     """Flows from item positions that came with the data to this segment's next numbering.
 
     ``buffer``: input position (of ``in_space``) of the next output; ``skip`` marks outputs that
@@ -479,7 +483,7 @@ class GivenRecorder:
         segment.on_flush(self.flush)
 
     def last(self, ordinal: int) -> list[tuple[str, int, int]]:
-        """The item that output ``ordinal`` came from (a run), if it was noted last."""
+        """The item that output ``ordinal`` came from (a run), if it was added last."""
         if not self.outs or self.outs[-1] != ordinal:
             return []
         return [(self.in_space, self.buffer[-1], self.buffer[-1])]

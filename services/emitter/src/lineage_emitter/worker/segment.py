@@ -1,10 +1,10 @@
 """A segment: what one Python worker runs for one task between two boundaries.
 
-A segment is a stack of *frames*. A frame is one numbering of the records that flow through the
+A segment is a stack of *numberings*. A numbering gives an ordinal to each record that flows through the
 chain of functions: its ``cell`` holds the ordinal of the record now being worked on. Functions
 that work record by record need nothing more: the cell is set before a record enters the chain and
-read when a record leaves it. A function that groups, sorts or merges ends one frame and begins
-the next, whose records it numbers anew; the flows between the two numberings are its blocks.
+read when a record leaves it. A function that groups, sorts or merges ends one numbering and begins
+the next; the flows between the two numberings are its blocks.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from lineage_core.contract.address import INCARNATION_MAX, ORDINAL_BITS
 from lineage_core.contract.block import BlockId
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.failures import in_words
-from lineage_emitter.worker.culprits import name_culprits
+from lineage_emitter.worker.culprits import report_culprits
 
 if TYPE_CHECKING:
     from lineage_core.contract.block import U64, FlowBlock
     from lineage_core.contract.row_sums import RowSums
     from lineage_emitter.dispatch.port import TaskDispatcher
-    from lineage_emitter.worker.keeping import Run
+    from lineage_emitter.worker.row_files import RunRows
     from lineage_emitter.worker.task_config import TaskConfig
 
 NOTHING_READ = 2**64 - 1
-"""What a cell holds before the first record of its frame."""
-LEFT_OUT = 2**64 - 2
-"""What the cell of a limited frame holds while a record without lineage is in the chain."""
+"""What a cell holds before the first record of its numbering."""
+EXCLUDED = 2**64 - 2
+"""What the cell of a limited numbering holds while a record without lineage is in the chain."""
 ATTEMPT_BITS = 24
 """Task attempts below 16.7 million; the bits above tell apart the runs of one segment in one
 task (``x.union(x).coalesce(1)``). An exchange position has room for 16 of them."""
 
 
-class Frame:
+class Numbering:
     """One numbering of the records of a segment.
 
-    ``cell[0]``: ordinal (from 0, of this frame) of the record now in the chain,
-    ``NOTHING_READ`` before the first. Ordinals map to items by pieces: from ``starts[i]`` on,
-    ordinal ``o`` is the item ``bases[i] + o - starts[i]`` of space ``spaces[i]``. ``whole``: of a
-    frame behind a rule that limits capture, the same numbering without the limit. ``origin``: of a
-    frame that numbers anew, which items of an earlier stage (or a source) its record came from.
-    ``base``: of a frame that numbers a chain's records step by step, the frame of the step before.
+    ``cell[0]``: ordinal (from 0, of this numbering) of the record now in the chain,
+    ``NOTHING_READ`` before the first. Ordinals map to items by ranges: from ``starts[i]`` on,
+    ordinal ``o`` is the item ``bases[i] + o - starts[i]`` of space ``spaces[i]``. ``unlimited``: of a
+    numbering behind a rule that limits capture, the same numbering without the limit. ``origin``: of a
+    numbering that starts again, which items of an earlier stage (or a source) its record came from.
+    ``base``: of a numbering of one step of a chain, the numbering of the step before.
     ``sums``: of lines of a text source, their checksums.
     """
 
@@ -62,7 +62,7 @@ class Frame:
         "spaces",
         "starts",
         "sums",
-        "whole",
+        "unlimited",
     )
 
     def __init__(self) -> None:
@@ -75,9 +75,9 @@ class Frame:
         self.rows = 0
         self.exhausted = False
         self.sums: RowSums | None = None
-        self.whole: Frame | None = None
+        self.unlimited: Numbering | None = None
         self.origin: Callable[[], list[tuple[str, int, int]]] | None = None
-        self.base: Frame | None = None
+        self.base: Numbering | None = None
 
     @property
     def prefix_from(self) -> int | None:
@@ -100,44 +100,48 @@ class Frame:
             self.prefix_from = first
 
     @classmethod
-    def of_space(cls, space: str, base: int = 0) -> Frame:
-        """A frame whose ordinals are the positions of one space, from ``base``."""
-        frame = cls()
-        frame.piece(0, space, base)
-        return frame
+    def of_space(cls, space: str, base: int = 0) -> Numbering:
+        """A numbering whose ordinals are the positions of one space, from ``base``."""
+        numbering = cls()
+        numbering.add_range(0, space, base)
+        return numbering
 
-    def piece(self, start: int, space: str, base: int) -> None:
+    def add_range(self, start: int, space: str, base: int) -> None:
         """From ordinal ``start`` on, records are items of ``space`` from position ``base``."""
         self.starts.append(start)
         self.bases.append(base)
         self.spaces.append(space)
 
-    def derived(self) -> Frame:
+    def derived(self) -> Numbering:
         """The same numbering after a function that may buffer.
 
         Every output then depends on all records from ``prefix_from`` up to the cell.
         """
-        frame = Frame.__new__(Frame)
-        frame.cell, frame.starts, frame.bases = self.cell, self.starts, self.bases
-        frame.spaces, frame.rows, frame.exhausted = self.spaces, self.rows, self.exhausted
-        frame.sums = self.sums
-        frame._prefix = [self.prefix_from]
-        frame.whole, frame.origin, frame.base = None, self.origin, self.base
-        frame._opaque = [True]
-        return frame
+        numbering = Numbering.__new__(Numbering)
+        numbering.cell, numbering.starts, numbering.bases = self.cell, self.starts, self.bases
+        numbering.spaces, numbering.rows, numbering.exhausted = (
+            self.spaces,
+            self.rows,
+            self.exhausted,
+        )
+        numbering.sums = self.sums
+        numbering._prefix = [self.prefix_from]
+        numbering.unlimited, numbering.origin, numbering.base = None, self.origin, self.base
+        numbering._opaque = [True]
+        return numbering
 
-    def reads_with(self, before: Frame) -> None:
-        """The function behind this frame gets what the one behind ``before`` returned, as it is."""
+    def reads_with(self, before: Numbering) -> None:
+        """The function behind this numbering gets what the one behind ``before`` returned, as it is."""
         self._prefix = before._prefix
 
-    def limited(self) -> Frame:
-        """The same numbering with a cell of its own, which is ``LEFT_OUT`` where records are."""
-        frame = self.derived()
-        frame.cell = [self.cell[0]]
-        frame._prefix = self._prefix
-        frame._opaque = self._opaque
-        frame.whole = self.whole or self
-        return frame
+    def limited(self) -> Numbering:
+        """The same numbering with a cell of its own, which is ``EXCLUDED`` where records are."""
+        numbering = self.derived()
+        numbering.cell = [self.cell[0]]
+        numbering._prefix = self._prefix
+        numbering._opaque = self._opaque
+        numbering.unlimited = self.unlimited or self
+        return numbering
 
     def current(self) -> list[tuple[str, int, int]]:
         """Items (runs: space, first, last) that the record now in the chain came from."""
@@ -145,13 +149,13 @@ class Frame:
             return self.base.current()
         if self.origin is not None:
             return self.origin()
-        ordinal = self.cell[0] if self.whole is None else self.whole.cell[0]
+        ordinal = self.cell[0] if self.unlimited is None else self.unlimited.cell[0]
         return self.item(ordinal)
 
     def item(self, ordinal: int) -> list[tuple[str, int, int]]:
         """The item that an ordinal names, if it is one that outlives a failure of the task."""
-        told_here = self.origin is not None or self.base is not None
-        if told_here or ordinal >= LEFT_OUT or not self.starts:
+        has_origin = self.origin is not None or self.base is not None
+        if has_origin or ordinal >= EXCLUDED or not self.starts:
             return []
         ((space, _, positions),) = self.resolve(np.array([ordinal], dtype=np.uint64))
         return [(space, int(positions[0]), int(positions[0]))]
@@ -166,7 +170,7 @@ class Frame:
         """Items (runs) of all records up to the one read last."""
         if self.base is not None:
             return self.base.all_read()
-        if self.origin is not None or self.cell[0] >= LEFT_OUT:
+        if self.origin is not None or self.cell[0] >= EXCLUDED:
             return []
         stops = [*self.starts[1:], self.cell[0] + 1]
         pieces = zip(self.starts, stops, self.spaces, self.bases, strict=True)
@@ -174,8 +178,8 @@ class Frame:
 
     def numbers(self, space: str) -> bool:
         """Whether ordinals are the positions of ``space`` themselves."""
-        one = len(self.spaces) == 1 and self.spaces[0] == space
-        return one and not self.opaque and self.starts[0] == 0 and self.bases[0] == 0
+        is_single = len(self.spaces) == 1 and self.spaces[0] == space
+        return is_single and not self.opaque and self.starts[0] == 0 and self.bases[0] == 0
 
     def resolve(self, ordinals: U64) -> list[tuple[str, np.ndarray[Any, Any], U64]]:
         """Map ordinals to items: per space (space, indexes into ``ordinals``, positions)."""
@@ -188,26 +192,26 @@ class Frame:
             everything = np.arange(len(ordinals))
             return [(self.spaces[0], everything, ordinals + shift)]
         starts = np.array(self.starts, dtype=np.uint64)
-        piece = np.searchsorted(starts, ordinals, side="right") - 1
-        positions = ordinals - starts[piece] + np.array(self.bases, dtype=np.uint64)[piece]
+        add_range = np.searchsorted(starts, ordinals, side="right") - 1
+        positions = ordinals - starts[add_range] + np.array(self.bases, dtype=np.uint64)[add_range]
         names = sorted(set(self.spaces))
         if len(names) == 1:
             return [(names[0], np.arange(len(ordinals)), positions)]
         index = {name: i for i, name in enumerate(names)}
         of_piece = np.array([index[name] for name in self.spaces])
-        of_row = of_piece[piece]
-        found = []
+        of_row = of_piece[add_range]
+        resolved = []
         for i, name in enumerate(names):
             rows = np.flatnonzero(of_row == i)
             if len(rows):
-                found.append((name, rows, positions[rows]))
-        return found
+                resolved.append((name, rows, positions[rows]))
+        return resolved
 
 
 class Segment:
     """The capture of one segment of one task.
 
-    Capture never raises into the job: the first failure is kept in ``failed``, later blocks are
+    Capture never raises into the job: the first failure is stored in ``failed``, later blocks are
     dropped and counted as undelivered, and the end marker says so.
     """
 
@@ -218,7 +222,7 @@ class Segment:
         """Names the task."""
         self.partition = partition
         self.attempt = attempt
-        self.frame = Frame()
+        self.numbering = Numbering()
         self.failed = ""
         self.undelivered = 0
         self.rows_out = 0
@@ -228,13 +232,13 @@ class Segment:
         """Whether who reads its keys says which attempt's they are."""
         self.newlines: list[tuple[int, int]] = []
         self.reasons: list[str] = []
-        self.reads: list[Frame] = []
+        self.reads: list[Numbering] = []
         self.limits: dict[str, list[int]] = {}
         """By node: records seen, and captured, where rules limit capture."""
         self.batches = 0
         """Batches that its reader has begun, where it counts them."""
-        self.kept: Run | None = None
-        """Of a sink whose rows are kept: how that went."""
+        self.stored_rows: RunRows | None = None
+        """Of a sink that stores its rows: the rows of this run."""
         self.thread = threading.get_ident()
         self.lock = threading.RLock()
         """Held by what flushes, and by a function that reads in a thread of its own."""
@@ -279,7 +283,7 @@ class Segment:
             self.fail(problem)
             return self.attempt & ((1 << ATTEMPT_BITS) - 1)
 
-    # -- frames and recorders ----------------------------------------------------------------
+    # -- numberings and recorders ------------------------------------------------------------
 
     def on_flush(self, flush: Callable[[], None]) -> None:
         """Call ``flush`` before records leave through the JVM, and when the segment ends."""
@@ -302,7 +306,7 @@ class Segment:
             self.fail(problem)
 
     def fail(self, problem: BaseException) -> None:
-        """Note why capture stopped; with ``on_error=fail`` this ends the task."""
+        """Record why capture stopped; with ``on_error=fail`` this ends the task."""
         if not self.failed:
             self.failed = in_words(problem, 500)
         if self.config.fail_job:
@@ -316,8 +320,8 @@ class Segment:
             self.undelivered += 1
             return
         assert self.incarnation >= 0
-        if self.kept is not None:
-            self.kept.saw(block)
+        if self.stored_rows is not None:
+            self.stored_rows.add_block(block)
         if self._out is not None:
             self._out.write(block, self.end_node)
 
@@ -366,8 +370,8 @@ class Segment:
 
     def _marker(self) -> dict[str, Any]:
         out = self._out
-        kept = {} if self.kept is None else {"kept": self.kept.fact()}
-        return kept | {
+        stored = {} if self.stored_rows is None else {"kept": self.stored_rows.end_fact()}
+        return stored | {
             "node": self.end_node,
             "partition": self.partition,
             "attempt": self.attempt if self._incarnation is None else self._incarnation,
@@ -399,27 +403,27 @@ class Segment:
 
 
 _current: Segment | None = None
-_ending_in = ""
+_end_node = ""
 """The node whose records leave the segment that begins next, as its outermost function says."""
 
 
-def ending_in(node: str) -> None:
+def set_end_node(node: str) -> None:
     """Name the node that ends the next segment: its task's name, before the first block is made."""
-    global _ending_in  # noqa: PLW0603  as for begin
-    _ending_in = node
+    global _end_node  # noqa: PLW0603  as for begin
+    _end_node = node
 
 
-def begin(config: TaskConfig, node: str, partition: int) -> Segment:
+def begin_segment(config: TaskConfig, node: str, partition: int) -> Segment:
     """Begin a segment in this worker process; it stays current until the next one begins."""
     from pyspark import TaskContext
 
-    global _current, _ending_in  # noqa: PLW0603  a worker process runs one segment at a time
+    global _current, _end_node  # noqa: PLW0603  a worker process runs one segment at a time
     context = TaskContext.get()
     attempt = context.taskAttemptId() if context is not None else 0
     _current = Segment(config, node, partition, attempt)
-    if _ending_in:
-        _current.end_node, _ending_in = _ending_in, ""
-    name_culprits(_at_work)
+    if _end_node:
+        _current.end_node, _end_node = _end_node, ""
+    report_culprits(_at_work)
     if config.kafka is not None:
         from lineage_emitter.dispatch.kafka import warm
 
@@ -434,10 +438,10 @@ def _at_work(attempt: int) -> list[tuple[str, int, int]]:
     """
     if _current is None or _current.attempt != attempt:
         return []
-    return _current.frame.current()
+    return _current.numbering.current()
 
 
-def current() -> Segment:
+def current_segment() -> Segment:
     """The segment that this worker runs now.
 
     Raises:

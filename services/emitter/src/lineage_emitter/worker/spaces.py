@@ -16,7 +16,7 @@ Spaces = Sequence[str] | str | None
 
 
 def space_of_split(spaces: Sequence[str] | str, split: int) -> str:
-    """The space of one split; where each run numbers records anew, its number is to follow."""
+    """The space of one split; where each run numbers records again, its number is to follow."""
     if not isinstance(spaces, str):
         return spaces[split]
     tail = EACH_RUN if spaces.endswith(EACH_RUN) else ""
@@ -24,10 +24,10 @@ def space_of_split(spaces: Sequence[str] | str, split: int) -> str:
 
 
 def read_split(segment: Segment, spaces: Sequence[str] | str, split: int) -> None:
-    """The segment's first frame numbers the records of a split."""
+    """The segment's first numbering numbers the records of a split."""
     space = space_of_split(spaces, split)
     if space.endswith(EACH_RUN):
-        segment.frame.piece(0, f"{space}{segment.incarnation}", 0)
+        segment.numbering.add_range(0, f"{space}{segment.incarnation}", 0)
     else:
-        segment.frame.piece(0, space, 0)
-        segment.reads.append(segment.frame)
+        segment.numbering.add_range(0, space, 0)
+        segment.reads.append(segment.numbering)

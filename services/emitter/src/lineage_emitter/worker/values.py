@@ -1,4 +1,4 @@
-"""What records look like: the texts that detailed mode keeps of them. Runs in the workers.
+"""What records look like: the texts that detailed mode stores. Runs in the workers.
 
 A text is made of a record in three steps: the redaction hook may replace the record, the encoder
 makes a text of it, and the text is cut. All of it happens before anything leaves the worker.

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from lineage_emitter.worker import segment as segments
-from lineage_emitter.worker.inband_addresses import Pieces, TracedRecords, payload_of
+from lineage_emitter.worker.inband_addresses import AddressedRecords, AddressRanges, strip_address
 
 Records = Iterable[Any]
 PartitionFunction = Callable[[int, Records], Records]
@@ -31,21 +31,21 @@ class PassBatches:
 
     def __call__(self, split: int, iterator: Iterable[bytes]) -> Iterator[bytes]:
         waiting: deque[Any] = deque()
-        pieces = Pieces()
-        records = TracedRecords(_taken(waiting), pieces)
+        address_ranges = AddressRanges()
+        records = AddressedRecords(_drained(waiting), address_ranges)
         reached = iter(self.sink(split, self.read(split, records)))
-        return self._payloads(iterator, waiting, pieces, reached)
+        return self._payloads(iterator, waiting, address_ranges, reached)
 
     def _payloads(
         self,
-        frames: Iterable[bytes],
+        batches: Iterable[bytes],
         waiting: deque[Any],
-        pieces: Pieces,
+        address_ranges: AddressRanges,
         reached: Iterator[Any],
     ) -> Iterator[bytes]:
         count = 0
-        for frame in frames:
-            payload = payload_of(frame, count, pieces)
+        for batch in batches:
+            payload = strip_address(batch, count, address_ranges)
             if payload is not None:
                 waiting.extend(self._records(payload))
                 count += len(waiting)
@@ -58,14 +58,14 @@ class PassBatches:
 
     def _records(self, payload: bytes) -> Iterable[Any]:
         try:
-            found: Iterable[Any] = self.serializer.loads(payload)
-            return found
+            records: Iterable[Any] = self.serializer.loads(payload)
+            return records
         except Exception as problem:
             # Nobody but capture reads them here.
-            segments.current().fail(problem)
+            segments.current_segment().fail(problem)
             return ()
 
 
-def _taken(waiting: deque[Any]) -> Iterator[Any]:
+def _drained(waiting: deque[Any]) -> Iterator[Any]:
     while waiting:
         yield waiting.popleft()

@@ -1,7 +1,7 @@
 """Rows on their way from Python to the JVM, as columns of Arrow: with the values that the JVM makes of them.
 
 Rows are in PySpark's internal form (``StructType.toInternal``): days, microseconds, tuples. What Spark makes of a
-value of another class than its column's (NULL, a text) is not taken for granted: such rows are not kept.
+value of another class than its column's (NULL, a text) is not known: such rows are not stored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from lineage_emitter.errors import UnkeptError
+from lineage_emitter.errors import RowsNotStoredError
 
 Array: TypeAlias = "pa.Array[Any]"
 _Leaf = tuple[frozenset[type], pa.DataType, pa.DataType]
@@ -41,14 +41,14 @@ _LEAVES: dict[type[T.DataType], _Leaf] = {
 }
 
 
-def check_kept(struct: T.StructType) -> None:
-    """See that rows of a type can be kept.
+def check_storable(struct: T.StructType) -> None:
+    """Check that rows of a type can be stored.
 
     Raises:
-        UnkeptError: they can't.
+        RowsNotStoredError: they can't.
     """
     if not struct.fields:
-        raise UnkeptError("they have no columns")
+        raise RowsNotStoredError("they have no columns")
     _check(struct)
 
 
@@ -56,7 +56,7 @@ def _check(kind: T.DataType) -> None:
     match kind:
         case T.StructType():
             if len({name.lower() for name in kind.names}) < len(kind.fields):
-                raise UnkeptError("columns of theirs share a name")
+                raise RowsNotStoredError("columns of theirs share a name")
             for field in kind.fields:
                 _check(field.dataType)
         case T.ArrayType():
@@ -66,11 +66,11 @@ def _check(kind: T.DataType) -> None:
             _check(kind.valueType)
         case T.DecimalType():
             pass
-        case _ if type(kind) not in _LEAVES or kind.simpleString() not in _plain():
-            raise UnkeptError(f"values of type {kind.simpleString()} are not kept")
+        case _ if type(kind) not in _LEAVES or kind.simpleString() not in _parameterless_types():
+            raise RowsNotStoredError(f"values of type {kind.simpleString()} are not kept")
 
 
-def _plain() -> set[str]:
+def _parameterless_types() -> set[str]:
     """Types without parameters: a text may have an order of its own, say."""
     return {kind().simpleString() for kind in _LEAVES}
 
@@ -79,7 +79,7 @@ def table_of(rows: Sequence[tuple[Any, ...]], struct: T.StructType) -> pa.Table:
     """Rows as a table.
 
     Raises:
-        UnkeptError: a value is of another class than its column's.
+        RowsNotStoredError: a value is of another class than its column's.
         pa.ArrowException, UnicodeError, OverflowError: a value does not fit.
     """
     columns = _fields(rows, struct)
@@ -87,9 +87,9 @@ def table_of(rows: Sequence[tuple[Any, ...]], struct: T.StructType) -> pa.Table:
 
 
 def _fields(rows: Sequence[tuple[Any, ...]], struct: T.StructType) -> list[Array]:
-    _only(rows, tuple)
+    _check_classes(rows, tuple)
     if set(map(len, rows)) - {len(struct.fields)}:
-        raise UnkeptError(f"a row has not {len(struct.fields)} values")
+        raise RowsNotStoredError(f"a row has not {len(struct.fields)} values")
     columns = zip(*rows, strict=True) if rows else ((),) * len(struct.fields)
     return [_column(c, f.dataType) for c, f in zip(columns, struct.fields, strict=True)]
 
@@ -98,33 +98,33 @@ def _column(values: Sequence[Any], kind: T.DataType) -> Array:
     match kind:
         case T.StructType():
             empty = (None,) * len(kind.fields)
-            whole = [empty if one is None else one for one in values]
+            filled = [empty if one is None else one for one in values]
             missing = pa.array([one is None for one in values], pa.bool_())
-            children = _fields(whole, kind)
+            children = _fields(filled, kind)
             return pa.StructArray.from_arrays(children, kind.names, mask=missing)
         case T.ArrayType():
-            _only(values, list, type(None))
+            _check_classes(values, list, type(None))
             items = list(chain.from_iterable(one for one in values if one is not None))
-            made = _column(items, kind.elementType)
-            listed: Array = pa.ListArray.from_arrays(_offsets(values), made)
+            array = _column(items, kind.elementType)
+            listed: Array = pa.ListArray.from_arrays(_offsets(values), array)
             return listed
         case T.MapType():
-            _only(values, dict, type(None))
-            there = [one for one in values if one is not None]
-            keys = _column(list(chain.from_iterable(there)), kind.keyType)
-            items = list(chain.from_iterable(one.values() for one in there))
+            _check_classes(values, dict, type(None))
+            present = [one for one in values if one is not None]
+            keys = _column(list(chain.from_iterable(present)), kind.keyType)
+            items = list(chain.from_iterable(one.values() for one in present))
             mapped: Array = pa.MapArray.from_arrays(
                 _offsets(values), keys, _column(items, kind.valueType)
             )
             return mapped
         case T.DecimalType():
-            _only(values, decimal.Decimal, type(None))
+            _check_classes(values, decimal.Decimal, type(None))
             return pa.array(values, pa.decimal128(kind.precision, kind.scale))
         case _:
             classes, stored, meaning = _LEAVES[type(kind)]
-            _only(values, *classes)
-            made = pa.array(values, stored)
-            return made if meaning == stored else made.cast(meaning)
+            _check_classes(values, *classes)
+            array = pa.array(values, stored)
+            return array if meaning == stored else array.cast(meaning)
 
 
 def _offsets(values: Sequence[Any]) -> Any:
@@ -134,8 +134,8 @@ def _offsets(values: Sequence[Any]) -> Any:
     return pa.array([*marked, begins[-1]], pa.int32())
 
 
-def _only(values: Iterable[Any], *classes: type) -> None:
+def _check_classes(values: Iterable[Any], *classes: type) -> None:
     others = set(map(type, values)).difference(classes)
     if others:
         names = ", ".join(sorted(one.__name__ for one in others))
-        raise UnkeptError(f"a column holds values of class {names}")
+        raise RowsNotStoredError(f"a column holds values of class {names}")

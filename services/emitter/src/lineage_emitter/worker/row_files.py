@@ -1,4 +1,4 @@
-"""Rows of an RDD that a DataFrame is made of, kept for traces: a Parquet file for each run of a partition.
+"""Rows of an RDD that a DataFrame is made of, stored for traces: a Parquet file for each run of a partition.
 
 Without them nobody could ask what became of a row in the DataFrame: its lineage is a query, and the rows are nowhere
 else. A run's file is whole or is not there: it takes its name before the run's end marker is sent, so a file of a run
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_core.contract.address import SpaceKind, kept_name, parse_space
 from lineage_core.environment.private_files import private_folder, private_opener
-from lineage_emitter.errors import UnkeptError
+from lineage_emitter.errors import RowsNotStoredError
 from lineage_emitter.failures import in_words
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.operators import Collect, Records
@@ -38,70 +38,78 @@ UNFINISHED = ".part"
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
-    """Where rows are kept, and of which type. ``bytes_max``: of a partition's file."""
+class RowStorage:
+    """Where rows are stored, and their type. ``bytes_max``: of a partition's file."""
 
     folder: str
     struct: StructType
     bytes_max: int
 
 
-class Keep(Collect):
-    """Sink of rows that a DataFrame reads, each run with a space of its own; the rows are kept."""
+class StoreRows(Collect):
+    """Sink of rows that a DataFrame reads, each run with a space of its own; the rows are stored."""
 
-    def __init__(self, detail: Detail, keeping: Keeping) -> None:
+    def __init__(self, detail: Detail, storage: RowStorage) -> None:
         super().__init__(detail, each_run=True)
-        self.keeping = keeping
+        self.storage = storage
 
-    def some_of(self, records: Records) -> Records:
+    def select_records(self, records: Records) -> Records:
         """All of them."""
-        segment = segments.current()
-        run = Run(segment.space(self.detail.node), self.keeping)
-        segment.kept = run
-        return run.kept(records)
+        segment = segments.current_segment()
+        run = RunRows(segment.space(self.detail.node), self.storage)
+        segment.stored_rows = run
+        return run.store(records)
 
 
-class Run:
+class RunRows:
     """The rows of one run of a partition, and a digest of them and of all flows that led to them."""
 
-    def __init__(self, space: str, keeping: Keeping) -> None:
+    def __init__(self, space: str, storage: RowStorage) -> None:
         self._space = parse_space(space)
-        self._file = RowsFile(kept_name(space), keeping)
+        self._file = RowFile(kept_name(space), storage)
         self._digest = hashlib.blake2b(digest_size=16)
 
-    def kept(self, records: Iterable[Any]) -> Iterator[Any]:
-        """The records, which are kept on the way. What goes wrong with that never reaches the job."""
+    def store(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Pass the records on, and write them to the file. A failure to write never reaches the job."""
         file = self._file
-        held: list[Any] = []
-        wanted = FIRST_ROWS
+        buffered: list[Any] = []
+        buffer_rows = FIRST_ROWS
         try:
             for record in records:
-                held.append(record)
-                if len(held) >= wanted:
-                    wanted = file.write(held)
+                buffered.append(record)
+                if len(buffered) >= buffer_rows:
+                    buffer_rows = file.write(buffered)
                 yield record
         except BaseException:
             file.drop()
             raise
-        file.write(held)
+        file.write(buffered)
         self._digest.update(file.end())
 
-    def saw(self, block: FlowBlock) -> None:
+    def add_block(self, block: FlowBlock) -> None:
         """A block of flows leaves the run. Two runs gave the same rows if they say the same."""
-        sections = [(self._named(one.space), one.row_first, one.row_stop) for one in block.out]
-        told = (block.block_id.node, block.relation, self._named(block.in_space), sections)
-        self._digest.update(repr((told, block.exact)).encode())
+        sections = [
+            (self._run_independent_name(one.space), one.row_first, one.row_stop)
+            for one in block.out
+        ]
+        header = (
+            block.block_id.node,
+            block.relation,
+            self._run_independent_name(block.in_space),
+            sections,
+        )
+        self._digest.update(repr((header, block.exact)).encode())
         ends = (block.in_first, block.in_last, block.out_first, block.out_last)
         for column in (block.in_ptr, *ends):
             if column is not None:
                 self._digest.update(len(column).to_bytes(8, "big"))
                 self._digest.update(column.tobytes())
 
-    def fact(self) -> dict[str, Any]:
+    def end_fact(self) -> dict[str, Any]:
         """What the end marker says of it."""
-        return self._file.fact() | {"digest": self._digest.hexdigest()}
+        return self._file.end_fact() | {"digest": self._digest.hexdigest()}
 
-    def _named(self, space: str) -> str:
+    def _run_independent_name(self, space: str) -> str:
         """A space's name in every run: those that this run makes are numbered by it."""
         own, name = self._space, parse_space(space)
         numbered = name.kind is SpaceKind.PARTITION and name.partition == own.partition
@@ -110,27 +118,27 @@ class Run:
         return space
 
 
-class RowsFile:
+class RowFile:
     """A file of rows, which has its name once it is whole. Nothing that goes wrong is raised."""
 
-    def __init__(self, name: str, keeping: Keeping) -> None:
-        self._keeping = keeping
-        self._path = os.path.join(keeping.folder, name)
+    def __init__(self, name: str, storage: RowStorage) -> None:
+        self._storage = storage
+        self._path = os.path.join(storage.folder, name)
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
-        self._is_whole = False
-        self.given_up = ""
-        """Why rows are not kept."""
+        self._is_complete = False
+        self.failure = ""
+        """Why rows are not stored; empty if they are."""
 
-    def write(self, held: list[Any]) -> int:
+    def write(self, buffered: list[Any]) -> int:
         """Write the rows that are held, and hold them no more; how many are to be held the next time."""
         try:
-            return ROWS_MAX if self.given_up or not held else self._written(held)
+            return ROWS_MAX if self.failure or not buffered else self._write_group(buffered)
         except Exception as problem:
             self._give_up(problem)
             return ROWS_MAX
         finally:
-            held.clear()
+            buffered.clear()
 
     def end(self) -> bytes:
         """All rows are written; a digest of them."""
@@ -142,15 +150,15 @@ class RowsFile:
                 with open(self._unfinished, "rb") as file:
                     digest = hashlib.file_digest(file, "blake2b").digest()
                 os.rename(self._unfinished, self._path)
-            self._is_whole = True
+            self._is_complete = True
         except Exception as problem:
             self._give_up(problem)
         return digest
 
-    def fact(self) -> dict[str, Any]:
+    def end_fact(self) -> dict[str, Any]:
         """Where the file is (no rows: none) and what it is like, or the ``reason`` why there is none."""
-        if self.given_up or not self._is_whole:
-            return {"reason": self.given_up or "they were not read to their end"}
+        if self.failure or not self._is_complete:
+            return {"reason": self.failure or "they were not read to their end"}
         if not self._rows:
             return {"path": "", "rows": 0, "size": 0, "mtime": 0}
         state = os.stat(self._path)
@@ -167,26 +175,26 @@ class RowsFile:
         with contextlib.suppress(OSError):
             os.unlink(self._unfinished)
 
-    def _written(self, held: list[Any]) -> int:
+    def _write_group(self, buffered: list[Any]) -> int:
         import pyarrow.parquet as pq
 
-        from lineage_emitter.worker.kept_columns import table_of
+        from lineage_emitter.worker.row_columns import table_of
 
-        table = table_of(held, self._keeping.struct)
+        table = table_of(buffered, self._storage.struct)
         if self._writer is None:
-            private_folder(Path(self._keeping.folder))
+            private_folder(Path(self._storage.folder))
             # Arrow opens what is there and leaves its mode as it is.
             os.close(private_opener(self._unfinished, os.O_CREAT | os.O_TRUNC | os.O_WRONLY))
             self._writer = pq.ParquetWriter(self._unfinished, table.schema, compression="zstd")
         self._writer.write_table(table)
-        self._rows += len(held)
-        if os.path.getsize(self._unfinished) > self._keeping.bytes_max:
-            raise UnkeptError("there are more of them than the setting rows_mb lets keep")
-        each = table.nbytes // len(held) + 1
-        return max(1, min(ROWS_MAX, GROUP_BYTES // each))
+        self._rows += len(buffered)
+        if os.path.getsize(self._unfinished) > self._storage.bytes_max:
+            raise RowsNotStoredError("there are more of them than the setting rows_mb lets keep")
+        row_bytes = table.nbytes // len(buffered) + 1
+        return max(1, min(ROWS_MAX, GROUP_BYTES // row_bytes))
 
     def _give_up(self, problem: Exception) -> None:
-        self.given_up = in_words(problem)
+        self.failure = in_words(problem)
         self.drop()
 
     @property

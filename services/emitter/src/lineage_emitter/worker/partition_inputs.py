@@ -21,14 +21,14 @@ import numpy as np
 
 Records = Iterable[Any]
 
-_COUNTED: frozenset[type] = frozenset(
+_COUNTABLE: frozenset[type] = frozenset(
     (range, list, tuple, str, bytes, bytearray, dict, set, frozenset, deque, array, np.ndarray,
      type({}.keys()), type({}.values()), type({}.items()))
 )  # fmt: skip
 """Collections that can be counted and read once more without running code of the user."""
 
 
-class Handed:
+class NumberedRecords:
     """Records that are numbered while they are iterated over.
 
     ``kind``: the type of iterator that PySpark has here.
@@ -44,36 +44,36 @@ class Handed:
         return iter(self.records)
 
 
-class Held(Handed):
+class NumberedCollection(NumberedRecords):
     """A ``collection`` of records, and an iterator of it that numbers them.
 
-    ``take`` says that all of them are read; by default it reads them all.
+    ``mark_all_read`` says that all of them are read; by default it reads them all.
     """
 
-    __slots__ = ("_take", "collection")
+    __slots__ = ("_mark_all_read", "collection")
 
     def __init__(
-        self, collection: Any, records: Records, take: Callable[[], None] | None = None
+        self, collection: Any, records: Records, mark_all_read: Callable[[], None] | None = None
     ) -> None:
         super().__init__(records, type(collection))
         self.collection = collection
-        self._take = take
+        self._mark_all_read = mark_all_read
 
     @property
-    def is_counted(self) -> bool:
+    def is_countable(self) -> bool:
         """Whether its records can be numbered without running code of the user."""
-        return self.kind in _COUNTED
+        return self.kind in _COUNTABLE
 
-    def take(self) -> None:
+    def mark_all_read(self) -> None:
         """All records are read from now on, if they can be numbered."""
-        if self._take is not None:
-            self._take()
-        elif self.is_counted:
+        if self._mark_all_read is not None:
+            self._mark_all_read()
+        elif self.is_countable:
             deque(self.records, maxlen=0)
 
 
-class _Again:
-    """Iterates over what a user's function returned when it is asked to, and not before."""
+class _Reiterable:
+    """Iterates over what a user's function returned only when iterated."""
 
     def __init__(self, collection: Any) -> None:
         self.collection = collection
@@ -84,45 +84,53 @@ class _Again:
 
 def is_collection(records: Any) -> bool:
     """Whether records are held, rather than an iterator that gives each once."""
-    return type(records) in _COUNTED
+    return type(records) in _COUNTABLE
 
 
-def returned(result: Any) -> Handed:
+def wrap_result(result: Any) -> NumberedRecords:
     """What a user's function over a partition returned, as it goes on."""
     if isinstance(result, Iterator):
-        return Handed(result, type(result))
-    return Held(result, _Again(result), lambda: None)
+        return NumberedRecords(result, type(result))
+    return NumberedCollection(result, _Reiterable(result), lambda: None)
 
 
-def in_place_of(before: Records, records: Records) -> Handed:
+def wrap_like(before: Records, records: Records) -> NumberedRecords:
     """The same ``records`` as ``before``, with something done to each as it is read."""
-    if isinstance(before, Held):
-        return Held(before.collection, records)
-    return Handed(records, before.kind if isinstance(before, Handed) else type(before))
+    if isinstance(before, NumberedCollection):
+        return NumberedCollection(before.collection, records)
+    return NumberedRecords(
+        records, before.kind if isinstance(before, NumberedRecords) else type(before)
+    )
 
 
-def is_uncounted(records: Records) -> bool:
+def is_uncountable(records: Records) -> bool:
     """Whether they are a collection of a type of the user's: what is in it can't be known before it is read."""
-    return isinstance(records, Held) and not records.is_counted
+    return isinstance(records, NumberedCollection) and not records.is_countable
 
 
 def has_length(records: Records) -> bool:
     """Whether what PySpark would hand on knows how long it is."""
-    return hasattr(records.collection if isinstance(records, Held) else records, "__len__")
+    return hasattr(
+        records.collection if isinstance(records, NumberedCollection) else records, "__len__"
+    )
 
 
 def as_pyspark(records: Records) -> Any:
     """What PySpark would hand on. All records of a collection count as read."""
-    if isinstance(records, Held):
-        records.take()
+    if isinstance(records, NumberedCollection):
+        records.mark_all_read()
         return records.collection
-    return shaped(iter(records), records.kind) if isinstance(records, Handed) else records
+    return (
+        with_iterator_type(iter(records), records.kind)
+        if isinstance(records, NumberedRecords)
+        else records
+    )
 
 
-def shaped(records: Iterator[Any], kind: type) -> Iterator[Any]:
+def with_iterator_type(records: Iterator[Any], kind: type) -> Iterator[Any]:
     """An iterator of a type, where there is a way to make one over records that are numbered as they come."""
-    shape = _SHAPES.get(kind)
-    return records if shape is None else shape(records)
+    constructor = _CONSTRUCTORS.get(kind)
+    return records if constructor is None else constructor(records)
 
 
 def _mapped(records: Iterator[Any]) -> Iterator[Any]:
@@ -133,13 +141,13 @@ def _filtered(records: Iterator[Any]) -> Iterator[Any]:
     return filter(id, records)  # no object has the identity 0
 
 
-_SHAPES: dict[type, Callable[[Iterator[Any]], Iterator[Any]]] = {
+_CONSTRUCTORS: dict[type, Callable[[Iterator[Any]], Iterator[Any]]] = {
     chain: chain,
     map: _mapped,
     filter: _filtered,
 }
 
 
-def is_known(kind: type) -> bool:
-    """Whether :func:`shaped` makes such iterators (a generator is one already)."""
-    return kind in _SHAPES or kind is GeneratorType
+def has_iterator_type(kind: type) -> bool:
+    """Whether :func:`with_iterator_type` makes such iterators (a generator is one already)."""
+    return kind in _CONSTRUCTORS or kind is GeneratorType
