@@ -24,16 +24,18 @@ from lineage_core.codec.edge_message import (
 from lineage_core.codec.packing import prepare
 from lineage_core.contract.address import OPAQUE_SPACE, POSITION_MAX
 from lineage_core.contract.block import BlockId
-from lineage_core.contract.message import Begin, Commit, Link, Message, Register
+from lineage_core.contract.message import Begin, Commit, Link, Message, Register, Split, Splits
 from lineage_core.linking.joining import entry_of
 from lineage_core.linking.linker import Linker, MemoryState, TaskId
 from lineage_store.dump import dump_application
 from lineage_store.errors import StoreError, StoreUnavailableError
-from lineage_store.neo4j import counting, graph, rows, schema, statements, vitals
+from lineage_store.file_keys import keys_to_look_up
+from lineage_store.neo4j import counting, file_uses, graph, rows, schema, statements, vitals
 from lineage_store.neo4j import store as store_module
 from lineage_store.neo4j.connection import Address, Connection, read_address
 from lineage_store.neo4j.loading import Loading
 from lineage_store.neo4j.store import Neo4jStore
+from lineage_store.paths import Spellings
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.url import open_store
 from tests.property.test_linking_property import Case, cases
@@ -404,6 +406,31 @@ def test_what_was_recomputed_before_attempts_were_named_becomes_a_superset(
         assert {
             ref.block_id.node: ref.exact for ref in store.graph(APP).blocks()
         } == RECOMPUTED_EXACT
+    neo4j.clear()
+
+
+def test_files_of_older_stores_get_keys(
+    neo4j: Neo4jUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    neo4j.clear()
+    address = address_of(neo4j)
+    monkeypatch.setattr(file_uses, "MESSAGES_AT_ONCE", 2)
+    paths = [tmp_path / f"in-{number}" for number in range(5)]
+    with Neo4jStore(address) as store:
+        for number, path in enumerate(paths):
+            split = Split(partition=0, path=str(path), start=0, length=2, file_size=2, mtime=1.0)
+            app = f"app-{number}"
+            store.write(app, [Begin(app=app, name="job", started_at=float(number))])
+            store.write(app, [Splits(app=app, node="0", splits=(split,))])
+        store._connection.run("MATCH (f:FileUse) DELETE f")
+        store._connection.run("MATCH (m:Message) REMOVE m.keyed")
+        none = keys_to_look_up("/none", Spellings())
+        assert len(store.applications_knowing(none)) == len(paths)
+        store._connection.run("MATCH (s:LineageSchema) SET s.version = 5")
+    with Neo4jStore(address) as store:
+        assert store.applications_knowing(none) == []
+        keys = keys_to_look_up(str(paths[3]), Spellings())
+        assert store.applications_knowing(keys) == ["app-3"]
     neo4j.clear()
 
 

@@ -42,6 +42,8 @@ from lineage_core.contract.sealing import seal_of
 from lineage_core.contract.verdict import ABANDONED_AFTER_S
 from lineage_core.linking.linker import TaskId
 from lineage_core.tracing.tracer import Direction, Tracer, trace
+from lineage_store.file_keys import keys_to_look_up
+from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
 from lineage_store.recomputing import RECOMPUTED, UNCOMMITTED
 from lineage_store.records import ABANDONED, COMMITS_MISSING, RECORDS_LOST
@@ -287,6 +289,50 @@ def test_names_are_all_that_messages_gave(store: GraphStore) -> None:
         "one": frozenset({"name of one"}),
         "two": frozenset({"name of two", "another"}),
     }
+
+
+def test_applications_are_found_by_the_files_they_may_know(
+    store: GraphStore, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to("data")
+    read, written = tmp_path / "data" / "in.txt", tmp_path / "data" / "out.txt"
+
+    def split(path: object) -> Split:
+        return Split(partition=0, path=str(path), start=0, length=2, file_size=2, mtime=1.0)
+
+    def file(path: object) -> SinkFile:
+        return SinkFile(partition=0, path=str(path), size=2, mtime=1.0)
+
+    def knowing(path: object) -> list[str]:
+        return list(store.applications_knowing(keys_to_look_up(str(path), Spellings())))
+
+    noted: dict[str, Message] = {
+        "reads": Splits(app="reads", node="0", splits=(split(f"file:{read}"),)),
+        "reads|by link": Splits(
+            app="reads|by link", node="0", splits=(split(tmp_path / "link/in.txt"),)
+        ),
+        "writes": SinkFiles(app="writes", node="1", path=str(tmp_path), files=(file(written),)),
+        "remote": RecordFiles(
+            app="remote", node="1", path="s3://b/out", files=(file("s3://b/out/0"),)
+        ),
+    }
+    for at, (app, message) in enumerate(noted.items()):
+        store.write(app, [Begin(app=app, name="job", started_at=float(at)), message])
+    assert knowing(read) == ["reads|by link", "reads"]
+    assert knowing(f"{tmp_path}/data/../link/in.txt") == ["reads|by link", "reads"]
+    assert knowing(written) == ["writes"]
+    assert knowing("s3://b//out/0") == ["remote"]
+    assert knowing(tmp_path / "other") == []
+    # Of a folder that is not on this machine nobody here knows where its links lead.
+    away = tmp_path / "elsewhere" / "in.txt"
+    record = RecordSplit(
+        partition=0, path=str(away), row=0, start=0, length=1, file_size=2, mtime=1
+    )
+    store.write("away", [RecordSplits(app="away", node="0", whole=False, splits=(record,))])
+    assert knowing(tmp_path / "other") == ["away"]
+    store.delete("reads|by link")
+    assert knowing(read) == ["reads", "away"]
 
 
 def test_the_same_message_twice_is_one(store: GraphStore) -> None:

@@ -443,6 +443,21 @@ def test_a_record_behind_others_that_nobody_counted_has_no_number() -> None:
     assert items(graph, "/gone/a#11") == {"0#1": [1]}
 
 
+def test_a_folder_that_was_moved_is_known_by_the_link_left_in_its_place(
+    url: str, tmp_path: Path
+) -> None:
+    run = store_run(url, tmp_path)
+    folder = run.sink.parent
+    moved = folder.rename(tmp_path / "archive")
+    folder.symlink_to(moved)
+    for there in (folder, moved):
+        answer = ask(url, f"{there / run.sink.name}:1")
+        assert answer.app == run.app
+    folder.unlink()
+    with pytest.raises(NotFoundError, match="no application read or wrote"):
+        ask(url, f"{moved / run.sink.name}:1")
+
+
 def test_links_on_the_way_to_a_file_are_followed_once_an_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from lineage_core.contract.message import RecordFiles, RecordSplits, SinkFiles, Splits, Unknown
@@ -10,7 +10,8 @@ from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.standing import Seen, Standing, by_state, has_changed, seen, worst
 from lineage_store.errors import StoreError
-from lineage_store.materialised import whose_rows
+from lineage_store.file_keys import keys_to_look_up
+from lineage_store.materialised import stands_for, whose_rows
 from lineage_store.paths import MTIME_TOLERANCE_S, Spellings
 from lineage_store.port import GraphStore
 from lineage_store.records import FILES, SPLITS
@@ -107,15 +108,9 @@ def find_uses(
         NotFoundError: no application read or wrote the file.
     """
     spellings = spellings or Spellings()
-    canonical_path = spellings.of(path)
-    state = seen(reader, canonical_path)
     best: list[FileUse] = []
     rank = (2, 2)
-    ids = store.application_ids()
-    for known in ids:
-        if known != app if app is not None else whose_rows(known, ids):
-            continue
-        uses = _uses(store, reader, known, canonical_path, state, spellings)
+    for uses in _uses_by_application(store, reader, path, app, spellings):
         for changed, other in ((False, False), (False, True), (True, False), (True, True)):
             fitting = [u for u in uses if u.changed == changed and (u.wrote != wrote) == other]
             if fitting and (changed, other) < rank:
@@ -123,6 +118,7 @@ def find_uses(
         if rank == (False, False):
             break
     if not best:
+        state = seen(reader, spellings.of(path))
         raise NotFoundError(_unknown(path, state, app) + _maybe_of(store, state, app))
     if best[-1].changed or best[-1].standing == "unknown":
         # What the file was then is one version of it: the last that the application knew.
@@ -148,14 +144,11 @@ def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
     Those that hold the materialised lineage of others are not among them.
     """
     spellings = Spellings()
-    canonical_path = spellings.of(path)
-    state = seen(reader, canonical_path)
-    ids = store.application_ids()
+    state = seen(reader, spellings.of(path))
     uses = [
         use
-        for app in ids
-        if whose_rows(app, ids) is None
-        for use in _uses(store, reader, app, canonical_path, state, spellings)
+        for found in _uses_by_application(store, reader, path, None, spellings)
+        for use in found
         if not use.wrote
     ]
     now = [use for use in uses if not use.changed]
@@ -171,6 +164,43 @@ def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
     return Readers(
         apps, _apps(use for use in rest if use.app not in apps or not use.is_of(version))
     )
+
+
+def _uses_by_application(
+    store: GraphStore,
+    reader: RowReader,
+    path: str,
+    app: str | None,
+    spellings: Spellings,
+) -> Iterator[list[FileUse]]:
+    """How applications used a file, the latest first; ``app``: none but this one.
+
+    Where the store's keys lead to no application that knows it, all others follow: a folder may have been moved since,
+    with a link left in its place.
+    """
+    canonical_path = spellings.of(path)
+    state = seen(reader, canonical_path)
+    if app is not None:
+        if app in store.application_ids():
+            yield _uses(store, reader, app, canonical_path, state, spellings)
+        return
+    is_known = False
+    keyed = store.applications_knowing(keys_to_look_up(path, spellings))
+    for known in keyed:
+        if not _is_materialised(store, known):
+            uses = _uses(store, reader, known, canonical_path, state, spellings)
+            is_known = is_known or bool(uses)
+            yield uses
+    if not is_known:
+        ids = store.application_ids()
+        for known in ids:
+            if known not in keyed and whose_rows(known, ids) is None:
+                yield _uses(store, reader, known, canonical_path, state, spellings)
+
+
+def _is_materialised(store: GraphStore, app: str) -> bool:
+    """Whether an application holds the materialised lineage of one that is there, too."""
+    return stands_for(app) is not None and whose_rows(app, store.application_ids()) is not None
 
 
 def _apps(uses: Iterable[FileUse]) -> tuple[str, ...]:

@@ -63,6 +63,12 @@ class GraphStore(Protocol):
     def application_ids(self) -> Sequence[str]:
         """The ids of :meth:`applications`, in the same order, without counting anything."""
 
+    def applications_knowing(self, keys: Sequence[int]) -> Sequence[str]:
+        """Ids of all applications that may know a file of these keys, the latest first.
+
+        What their messages say decides whether they do. ``keys``: see :mod:`lineage_store.file_keys`.
+        """
+
     def names(self) -> Mapping[str, frozenset[str]]:
         """All names that messages give each application, in one question; none of one whose beginning is on its way."""
 

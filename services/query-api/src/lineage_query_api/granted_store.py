@@ -144,6 +144,10 @@ class GrantedStore(ReadOnlyStore):
         self._names.keep(ids)
         return [app for app in ids if self.shows(app)]
 
+    def applications_knowing(self, keys: Sequence[int]) -> Sequence[str]:
+        """As :meth:`GraphStore.applications_knowing`, of those that are granted."""
+        return [app for app in self._store.applications_knowing(keys) if self.shows(app)]
+
     def applications(self) -> Sequence[ApplicationRecord]:
         """As :meth:`GraphStore.applications`, of those that are granted."""
         records = self._store.applications()

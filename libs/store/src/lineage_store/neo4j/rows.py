@@ -15,6 +15,9 @@ from lineage_core.contract.message import (
     SinkFiles,
     Splits,
 )
+from lineage_store.file_keys import keys_in
+from lineage_store.neo4j.keys import key
+from lineage_store.paths import Spellings
 from lineage_store.recomputing import merges_by_key
 from lineage_store.signed import BIAS, INTEGER_MAX
 
@@ -55,6 +58,12 @@ def block_properties(block: StoredBlock, task: str) -> Row:
         "merges": merges_by_key(space for space, _, _ in block.sections) or None,
         "data": block.data,
     }
+
+
+def file_use_rows(message: Message, spellings: Spellings) -> Iterator[Row]:
+    """Nodes that say which application may know the files that a message names."""
+    for file_key in keys_in(message, spellings):
+        yield {"id": key(message.app, file_key), "key": file_key, "app": message.app}
 
 
 def about(message: Message) -> list[str]:

@@ -15,6 +15,7 @@ from neo4j import exceptions
 
 from lineage_store.errors import StoreError
 from lineage_store.neo4j.connection import Connection
+from lineage_store.neo4j.file_uses import add_keys
 
 ATTEMPTS = 20
 """Tries of one statement while other processes change the schema too."""
@@ -68,6 +69,14 @@ _VERSION_5: Sequence[LiteralString] = (
 )
 """For seals of spaces (lineage_core.contract.sealing); what was stored before has none."""
 
+_VERSION_6: Sequence[LiteralString] = (
+    "CREATE CONSTRAINT lineage_file_use IF NOT EXISTS FOR (n:FileUse) REQUIRE n.id IS UNIQUE",
+    "CREATE INDEX lineage_file_key IF NOT EXISTS FOR (n:FileUse) ON (n.key)",
+    "CREATE INDEX lineage_message_kind IF NOT EXISTS FOR (n:Message) ON (n.type)",
+)
+"""Which applications may know a file (:mod:`lineage_store.file_keys`). What was stored before gets its keys by
+:func:`lineage_store.neo4j.file_uses.add_keys`; until it has, it is looked at each time."""
+
 _STATES: LiteralString = (
     "SHOW INDEXES YIELD name, state WHERE name STARTS WITH 'lineage_' RETURN name, state"
 )
@@ -78,6 +87,7 @@ STEPS: tuple[Sequence[LiteralString], ...] = (
     _VERSION_3,
     _VERSION_4,
     _VERSION_5,
+    _VERSION_6,
 )
 """``STEPS[n]`` makes version n + 1 of version n; every statement must be repeatable."""
 
@@ -105,6 +115,8 @@ def migrate(connection: Connection) -> None:
         for statement in step:
             _repeat(connection, statement)
         _wait_online(connection)
+        if step is _VERSION_6:
+            add_keys(connection)
         connection.write(
             lambda transaction, number=number: transaction.run(  # type: ignore[misc]
                 "MERGE (s:LineageSchema {id: 'lineage'}) SET s.id = s.id "

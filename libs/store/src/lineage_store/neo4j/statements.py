@@ -70,6 +70,12 @@ MERGE (m:Message {id: row.id})
 ON CREATE SET m += row.props
 """
 
+FILE_USES: Final[LiteralString] = """
+UNWIND $rows AS row
+MERGE (f:FileUse {id: row.id})
+ON CREATE SET f.key = row.key, f.app = row.app
+"""
+
 HEARTBEATS: Final[LiteralString] = """
 UNWIND $rows AS row
 MERGE (m:Message {id: row.id})

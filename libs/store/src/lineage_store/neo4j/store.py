@@ -18,6 +18,7 @@ from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_store.neo4j.connection import RETRY_S, Address, Connection
 from lineage_store.neo4j.counting import HALF, count_store
+from lineage_store.neo4j.file_uses import applications_knowing
 from lineage_store.neo4j.graph import Neo4jGraph
 from lineage_store.neo4j.keys import app_key, prefix
 from lineage_store.neo4j.loading import Loading
@@ -84,6 +85,8 @@ _DELETE: Final[tuple[LiteralString, ...]] = (
     "CALL (t) { DETACH DELETE t } IN TRANSACTIONS OF $rows ROWS",
     "MATCH (m:Message) USING INDEX m:Message(id) WHERE m.id STARTS WITH $prefix "
     "CALL (m) { DETACH DELETE m } IN TRANSACTIONS OF $rows ROWS",
+    "MATCH (f:FileUse) USING INDEX f:FileUse(id) WHERE f.id STARTS WITH $prefix "
+    "CALL (f) { DELETE f } IN TRANSACTIONS OF $rows ROWS",
     *REMOVE,
     # Last: what was interrupted can be named and deleted again.
     "MATCH (a:Application {id: $id}) DETACH DELETE a",
@@ -229,6 +232,9 @@ class Neo4jStore:
     def application_ids(self) -> Sequence[str]:
         rows = self._connection.read("MATCH (a:Application) RETURN a.app, a.started_at")
         return [app for app, _ in sorted(rows, key=lambda row: (row[1], row[0]), reverse=True)]
+
+    def applications_knowing(self, keys: Sequence[int]) -> Sequence[str]:
+        return applications_knowing(self._connection, keys)
 
     def names(self) -> Mapping[str, frozenset[str]]:
         rows = self._connection.read(_BEGINNINGS, apps=list(self.application_ids()))

@@ -8,11 +8,13 @@ keeps their order.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from lineage_core.contract.message import parse_message
 from lineage_core.environment.private_files import (
     OWN_NAME,
     close_to_others,
@@ -20,6 +22,8 @@ from lineage_core.environment.private_files import (
     private_folder,
 )
 from lineage_store.errors import StoreError
+from lineage_store.file_keys import keys_in
+from lineage_store.paths import Spellings
 
 BUSY_TIMEOUT_S = 60.0
 """How long one process waits for another's transaction; those are bounded to some megabytes."""
@@ -164,7 +168,33 @@ that an attempt numbered were taken for those of every other."""
 _VERSION_4 = ("ALTER TABLE space ADD COLUMN seal TEXT NOT NULL DEFAULT ''",)
 """See :mod:`lineage_core.contract.sealing`. What was stored before has no seals: its traces load more blocks."""
 
-STEPS: tuple[Sequence[str], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+_VERSION_5 = (
+    "ALTER TABLE message ADD COLUMN keyed INTEGER",
+    """
+    CREATE TABLE file_use (
+        key INTEGER NOT NULL,
+        app INTEGER NOT NULL,
+        PRIMARY KEY (key, app)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE INDEX message_without_keys ON message (app)
+    WHERE keyed IS NULL AND type IN ('splits', 'record_splits', 'sink_files', 'record_files')
+    """,
+    """
+    INSERT OR IGNORE INTO file_use
+    SELECT json_each.value, message.app FROM message, json_each(lineage_file_keys(message.body))
+    WHERE message.type IN ('splits', 'record_splits', 'sink_files', 'record_files')
+    """,
+    """
+    UPDATE message SET keyed = 1
+    WHERE type IN ('splits', 'record_splits', 'sink_files', 'record_files')
+    """,
+)
+"""Which applications may know a file: :mod:`lineage_store.file_keys`. An older program that has the store open writes
+messages that are not keyed: the index finds them."""
+
+STEPS: tuple[Sequence[str], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 """``STEPS[n]`` makes version n + 1 of version n."""
 
 
@@ -237,6 +267,10 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     newest = len(STEPS)
     if version_of(connection) == newest:
         return
+    spellings = Spellings()
+    connection.create_function(
+        "lineage_file_keys", 1, lambda body: json.dumps([*keys_in(parse_message(body), spellings)])
+    )
     connection.execute("BEGIN EXCLUSIVE")
     try:
         _check(connection, path)  # another process may have been quicker

@@ -123,6 +123,17 @@ class SqliteStore:
         rows = self._query("SELECT app FROM application ORDER BY started_at DESC, app DESC")
         return [app for (app,) in rows]
 
+    def applications_knowing(self, keys: Sequence[int]) -> Sequence[str]:
+        rows = self._query(
+            "SELECT app FROM application WHERE id IN ("
+            f"SELECT app FROM file_use WHERE key IN ({', '.join('?' * len(keys))}) "
+            "UNION SELECT app FROM message WHERE keyed IS NULL "
+            "AND type IN ('splits', 'record_splits', 'sink_files', 'record_files')"
+            ") ORDER BY started_at DESC, app DESC",
+            *keys,
+        )
+        return [app for (app,) in rows]
+
     def names(self) -> Mapping[str, frozenset[str]]:
         return names_in(
             self._query(
@@ -158,6 +169,7 @@ class SqliteStore:
                 "DELETE FROM problem WHERE app = ?",
                 "DELETE FROM task WHERE app = ?",
                 "DELETE FROM recipe WHERE app = ?",
+                "DELETE FROM file_use WHERE app = ?",
                 "DELETE FROM message WHERE app = ?",
                 "DELETE FROM application WHERE id = ?",
             ):
@@ -188,7 +200,7 @@ class SqliteStore:
             except sqlite3.Error as error:
                 raise StoreError(f"can't write the lineage store {self.path}: {error}") from error
 
-    def _query(self, query: str, *values: str) -> list[Any]:
+    def _query(self, query: str, *values: str | int) -> list[Any]:
         current().check()
         try:
             with self._lock:

@@ -21,6 +21,8 @@ from lineage_core.contract.message import (
 )
 from lineage_core.contract.sealing import Seal
 from lineage_core.linking.linker import TaskId
+from lineage_store.file_keys import FILE_MESSAGES, keys_in
+from lineage_store.paths import Spellings
 from lineage_store.recipes import packed_body
 from lineage_store.recomputing import (
     NAMED,
@@ -59,6 +61,7 @@ class Writer:
         self._db = connection
         self._heard_at = heard_at
         self._spaces: dict[str, int] = {}
+        self._spellings = Spellings()
         connection.execute(
             "INSERT OR IGNORE INTO application (app, seen_at) VALUES (?, ?)", (app, heard_at)
         )
@@ -86,9 +89,14 @@ class Writer:
         digest = hashlib.blake2b(body.encode(), digest_size=16).digest()
         kept = packed_body(body) if isinstance(message, Recipe) else body
         found = self._db.execute(
-            "INSERT OR IGNORE INTO message (app, type, digest, body) VALUES (?, ?, ?, ?)",
-            (self.app_id, message.type, digest, kept),
+            "INSERT OR IGNORE INTO message (app, type, digest, body, keyed) VALUES (?, ?, ?, ?, ?)",
+            (self.app_id, message.type, digest, kept, 1 if message.type in FILE_MESSAGES else None),
         )
+        if message.type in FILE_MESSAGES and found.rowcount:
+            self._db.executemany(
+                "INSERT OR IGNORE INTO file_use VALUES (?, ?)",
+                [(key, self.app_id) for key in keys_in(message, self._spellings)],
+            )
         if isinstance(message, Recipe) and found.rowcount:
             self._db.execute(
                 "INSERT OR REPLACE INTO recipe VALUES (?, ?, ?)",
