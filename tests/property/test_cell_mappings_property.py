@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_arrays import Cells, Recording
+from lineage_arrays import CellError, Cells, Recording
 from lineage_arrays.boxes import union_of_boxes
 from lineage_arrays.mappings import Boxes, Chain, Gather, Inverse, Mapping, Span
 from tests.support.cell_oracle import dependences
@@ -124,6 +124,21 @@ def test_cells_are_sets(shape: tuple[int, ...], data: st.DataObject) -> None:
     assert bool(left) == bool(one)
     back = [position(tuple(at), shape) for at in left.coordinates().tolist()]
     assert back == sorted(one)
+
+
+parts = st.integers(-5, 4) | st.slices(4)
+
+
+@given(shapes, st.lists(parts, max_size=3).map(tuple))
+def test_an_index_names_what_numpy_reads(shape: tuple[int, ...], where: tuple[Any, ...]) -> None:
+    positions = np.arange(math.prod(shape)).reshape(shape)
+    try:
+        wanted = np.unique(positions[where]).tolist()
+    except IndexError:
+        with pytest.raises(CellError):
+            Cells.of(shape, where)
+    else:
+        assert Cells.of(shape, where).positions().tolist() == wanted
 
 
 STEPS: tuple[Callable[[Any], Any], ...] = (

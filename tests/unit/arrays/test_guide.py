@@ -14,12 +14,13 @@ pytestmark = pytest.mark.unit
 GUIDE = Path(__file__).resolve().parents[3] / "docs/guide/arrays.md"
 
 
-def test_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("image.npy", np.random.default_rng(3).random((50, 60)))
-    (program,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    programs = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, Any] = {}
-    exec(program, names)
+    for program in programs:
+        exec(program, names)
     trace = names["trace"]
     assert (trace.exact, trace.complete) == (True, True)
     pixels = trace.cells["image.npy"].coordinates()
@@ -28,3 +29,6 @@ def test_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
     lit = names["recording"].forward("image.npy", names["light"], np.s_[12, 40])
     assert lit.cells["convolve"].positions().tolist() == [39, 40, 41]
+    version, values, mended = names["version"], names["values"], names["mended"]
+    assert version.back(mended, np.s_[2]).cells["values"].positions().tolist() == [1]
+    assert version.forward(values, mended, np.s_[2]).cells["mended.1"].count == 0

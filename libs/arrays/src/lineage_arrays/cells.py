@@ -100,6 +100,9 @@ class Cells:
             return where
         if isinstance(where, Region):
             return cls.of_region(shape, where)
+        positions = _of_axes(shape, where)
+        if positions is not None:
+            return cls.at(shape, positions)
         mask = np.zeros(shape, np.bool_)
         try:
             mask[where] = True
@@ -168,3 +171,25 @@ class Cells:
     def __repr__(self) -> str:
         what = "all" if self.is_whole else f"{self.count:,}"
         return f"<{what} of {self.size:,} cells, shape {self.shape}>"
+
+
+def _of_axes(shape: Shape, where: Any) -> I64 | None:
+    """The positions that a number or a slice for each axis name, without a look at the whole array; None: another index.
+
+    Raises:
+        CellError: the array does not have them.
+    """
+    if not isinstance(where, tuple) or len(where) != len(shape):
+        return None
+    positions: I64 = np.zeros(1, np.int64)
+    for part, length in zip(where, shape, strict=True):
+        if isinstance(part, slice):
+            axis = np.arange(*part.indices(length))
+        elif isinstance(part, int | np.integer) and not isinstance(part, bool):
+            if not -length <= part < length:
+                raise CellError(f"{where} is not in an array of shape {shape}")
+            axis = np.array([int(part) % length])
+        else:
+            return None
+        positions = (positions[:, None] * length + axis).reshape(-1)
+    return positions

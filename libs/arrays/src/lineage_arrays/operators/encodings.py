@@ -1,0 +1,260 @@
+"""Region pairs and payloads, kept so that they are looked up from one end.
+
+``ONE``: an entry for each cell; ``MANY``: an entry for each region, found by its bounding box. ``BACKWARD`` stores are looked up by
+output cells, ``FORWARD`` ones by input cells; the other direction reads all of them (section VI of the paper).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+
+from lineage_arrays.cells import I64, Cells, Mask, Shape
+from lineage_core.codec.number_columns import pack_numbers
+from lineage_core.contract.runs import each_once, spread
+
+CellsOf: TypeAlias = Callable[[int, bytes], Cells]
+"""The input cells of an output position with a payload."""
+
+
+class Encoding(StrEnum):
+    """An entry for each cell, or for each region."""
+
+    ONE = "one"
+    MANY = "many"
+
+
+class Orientation(StrEnum):
+    """The end from which a store is looked up."""
+
+    BACKWARD = "backward"
+    FORWARD = "forward"
+
+
+class Regions:
+    """Sets of cells of one array, one behind the other, as they are written."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self._parts: list[I64] = []
+        self._joined: tuple[I64, I64] | None = None
+
+    def append(self, cells: Cells) -> None:
+        self._parts.append(cells.positions())
+        self._joined = None
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def _joint(self) -> tuple[I64, I64]:
+        if self._joined is None:
+            ends = np.cumsum([0, *map(len, self._parts)], dtype=np.int64)
+            self._joined = ends, np.concatenate([np.empty(0, np.int64), *self._parts])
+        return self._joined
+
+    @property
+    def pointer(self) -> I64:
+        """Where each region begins among :attr:`cells`, and the end."""
+        return self._joint()[0]
+
+    @property
+    def cells(self) -> I64:
+        """Positions of all regions."""
+        return self._joint()[1]
+
+    def of(self, regions: I64) -> Cells:
+        """The cells of some regions."""
+        pointer = self.pointer
+        owner, step = spread(np.diff(pointer)[regions])
+        return Cells.at(self.shape, self.cells[pointer[regions][owner] + step])
+
+    def touching(self, cells: Cells) -> I64:
+        """Which regions have any of some cells: all are read."""
+        if cells.is_whole:
+            return np.flatnonzero(np.diff(self.pointer))
+        hit = cells.mask().reshape(-1)[self.cells]
+        owner = np.repeat(np.arange(len(self)), np.diff(self.pointer))
+        return each_once(owner[hit])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the regions take where they are stored: gaps within a region, in the narrowest integers."""
+        return sum(len(pack_numbers(part.astype(np.uint64))) for part in self._parts)
+
+
+class Index:
+    """Finds the regions that have some cells."""
+
+    def touching(self, cells: Cells) -> I64:
+        raise NotImplementedError
+
+    @property
+    def nbytes(self) -> int:
+        raise NotImplementedError
+
+
+class ByCell(Index):
+    """An entry for each cell: its regions."""
+
+    def __init__(self, regions: Regions) -> None:
+        owner = np.repeat(np.arange(len(regions)), np.diff(regions.pointer))
+        order = np.argsort(regions.cells, kind="stable")
+        self._cells, self._owner = regions.cells[order], owner[order]
+
+    def touching(self, cells: Cells) -> I64:
+        wanted = cells.positions()
+        low = np.searchsorted(self._cells, wanted, side="left")
+        high = np.searchsorted(self._cells, wanted, side="right")
+        at, step = spread(high - low)
+        return each_once(self._owner[low[at] + step])
+
+    @property
+    def nbytes(self) -> int:
+        return len(pack_numbers(self._cells.astype(np.uint64))) + len(
+            pack_numbers(self._owner.astype(np.uint64))
+        )
+
+
+class ByBox(Index):
+    """An entry for each region: the box around it. Regions whose boxes are met are looked at."""
+
+    def __init__(self, regions: Regions) -> None:
+        self._regions = regions
+        axes = len(regions.shape)
+        self._low = np.zeros((len(regions), axes), np.int64)
+        self._high = np.full((len(regions), axes), -1, np.int64)
+        pointer = regions.pointer
+        some = np.flatnonzero(np.diff(pointer))
+        if len(some) and axes:
+            coordinates = np.stack(np.unravel_index(regions.cells, regions.shape), axis=1)
+            self._low[some] = np.minimum.reduceat(coordinates, pointer[some], axis=0)
+            self._high[some] = np.maximum.reduceat(coordinates, pointer[some], axis=0)
+
+    def touching(self, cells: Cells) -> I64:
+        if not cells or not len(self._low):
+            return np.empty(0, np.int64)
+        coordinates = cells.coordinates()
+        if not self._regions.shape:
+            return self._regions.touching(cells)
+        met = (self._low <= coordinates.max(axis=0)) & (self._high >= coordinates.min(axis=0))
+        candidates = np.flatnonzero(met.all(axis=1))
+        pointer = self._regions.pointer
+        owner, step = spread(np.diff(pointer)[candidates])
+        hit = cells.mask().reshape(-1)[self._regions.cells[pointer[candidates][owner] + step]]
+        return each_once(candidates[owner[hit]])
+
+    @property
+    def nbytes(self) -> int:
+        ends = (self._low.reshape(-1), self._high.reshape(-1))
+        return sum(len(pack_numbers(one.astype(np.uint64))) for one in ends)
+
+
+def index_of(regions: Regions, encoding: Encoding) -> Index:
+    return ByCell(regions) if encoding is Encoding.ONE else ByBox(regions)
+
+
+@dataclass
+class PairStore:
+    """Region pairs of an output and one operand: a mapping."""
+
+    source: Shape
+    target: Shape
+    encoding: Encoding
+    orientation: Orientation
+    inputs: Regions = field(init=False)
+    outputs: Regions = field(init=False)
+    _index: Index | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.inputs, self.outputs = Regions(self.source), Regions(self.target)
+
+    def append(self, outcells: Cells, incells: Cells) -> None:
+        self.outputs.append(outcells)
+        self.inputs.append(incells)
+        self._index = None
+
+    @property
+    def index(self) -> Index:
+        """Made when the first question comes, from all that was written."""
+        if self._index is None:
+            ends = self.outputs if self.orientation is Orientation.BACKWARD else self.inputs
+            self._index = index_of(ends, self.encoding)
+        return self._index
+
+    def backward(self, cells: Cells) -> Cells:
+        way = self.index if self.orientation is Orientation.BACKWARD else self.outputs
+        return self.inputs.of(way.touching(cells))
+
+    def forward(self, cells: Cells) -> Cells:
+        way = self.index if self.orientation is Orientation.FORWARD else self.inputs
+        return self.outputs.of(way.touching(cells))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes where it is stored."""
+        return self.inputs.nbytes + self.outputs.nbytes + self.index.nbytes
+
+
+@dataclass
+class PayloadStore:
+    """Output cells and their payloads: a mapping to one operand, by the operator's ``map_p``."""
+
+    source: Shape
+    target: Shape
+    encoding: Encoding
+    cells_of: CellsOf
+    outputs: Regions = field(init=False)
+    payloads: list[bytes] = field(init=False, default_factory=list)
+    _index: Index | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.outputs = Regions(self.target)
+
+    def append(self, outcells: Cells, payload: bytes) -> None:
+        self.outputs.append(outcells)
+        self.payloads.append(payload)
+        self._index = None
+
+    @property
+    def index(self) -> Index:
+        """Made when the first question comes, from all that was written."""
+        if self._index is None:
+            self._index = index_of(self.outputs, self.encoding)
+        return self._index
+
+    def written(self) -> Cells:
+        """The output cells that have a payload."""
+        return Cells.at(self.target, self.outputs.cells)
+
+    def backward(self, cells: Cells) -> Cells:
+        found = Cells.empty(self.source)
+        for region in self.index.touching(cells).tolist():
+            for position in self._shared(region, cells):
+                if found.is_whole:
+                    return found
+                found = found | self.cells_of(position, self.payloads[region])
+        return found
+
+    def _shared(self, region: int, cells: Cells) -> Iterator[int]:
+        positions = self.outputs.of(np.array([region])).positions()
+        inside: Mask = cells.mask().reshape(-1)[positions]
+        yield from positions[inside].tolist()
+
+    def forward(self, cells: Cells) -> Cells:
+        """All payloads are read: their input cells are computed, and compared."""
+        wanted, met = cells.mask(), []
+        for region in range(len(self.payloads)):
+            for position in self.outputs.of(np.array([region])).positions().tolist():
+                of = self.cells_of(position, self.payloads[region])
+                if of and bool(wanted.reshape(-1)[of.positions()].any()):
+                    met.append(position)
+        return Cells.at(self.target, met)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes where it is stored."""
+        return self.outputs.nbytes + self.index.nbytes + sum(map(len, self.payloads))

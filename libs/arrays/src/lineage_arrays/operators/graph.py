@@ -1,0 +1,168 @@
+"""Workflows of operators, and their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as ReadOnly
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lineage_arrays.cells import Cells
+from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.mappings import Mapping
+from lineage_arrays.operators.operator import Mode, Operator, Shapes
+from lineage_arrays.operators.strategies import (
+    OPAQUE,
+    Again,
+    Options,
+    ReExecution,
+    Strategy,
+    all_to_all,
+    opaque,
+    run_once,
+)
+from lineage_arrays.querying import CellTrace, backward, forward
+from lineage_arrays.workflow import AnyArray, Input, Operand, Workflow
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """An operator in a graph, or (without one) a source; ``inputs``: the steps whose arrays it takes."""
+
+    name: str
+    operator: Operator | None = None
+    inputs: tuple[Step, ...] = ()
+
+
+class OperatorGraph:
+    """A workflow of operators, to be run over arrays."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def source(self, name: str) -> Step:
+        """An array that comes from outside.
+
+        Raises:
+            ArrayLineageError: the name is taken.
+        """
+        return self._add(Step(name))
+
+    def add(self, operator: Operator, *inputs: Step, name: str = "") -> Step:
+        """Put an operator behind others.
+
+        Args:
+            operator: the operator.
+            inputs: steps of this graph, in the order of its operands.
+            name: of the step; by default that of the operator and a number.
+
+        Raises:
+            ArrayLineageError: the name is taken, or an input stands in another graph.
+        """
+        if any(one not in self.steps for one in inputs):
+            raise ArrayLineageError("an input stands in another graph")
+        given = name or f"{operator.name or type(operator).__name__}.{len(self.steps)}"
+        return self._add(Step(given, operator, inputs))
+
+    def _add(self, step: Step) -> Step:
+        if any(one.name == step.name for one in self.steps):
+            raise ArrayLineageError(f"{step.name!r} is taken: each step has a name of its own")
+        self.steps.append(step)
+        return step
+
+    def run(
+        self,
+        sources: ReadOnly[str, npt.ArrayLike],
+        strategies: ReadOnly[Step, Sequence[Strategy]] | None = None,
+    ) -> Version:
+        """Run all operators over arrays.
+
+        Args:
+            sources: the array of each source, by name; copied.
+            strategies: how the lineage of a step is kept; by default its mapping functions where it has some, else
+                nothing: it is run again for a question.
+
+        Raises:
+            ArrayLineageError: a source is missing.
+            ModeError: a strategy that the operator does not support, or it wrote what can't be.
+        """
+        missing = [
+            one.name for one in self.steps if one.operator is None and one.name not in sources
+        ]
+        if missing:
+            raise ArrayLineageError(f"no array for {', '.join(missing)}")
+        flow = Workflow()
+        arrays: dict[Step, Operand] = {}
+        for step in self.steps:
+            if step.operator is None:
+                value = np.array(sources[step.name])
+                value.flags.writeable = False
+                node = flow.add("source", value, name=step.name)
+                arrays[step] = Operand(flow, node, value)
+            else:
+                operands = tuple(arrays[one] for one in step.inputs)
+                chosen = (strategies or {}).get(step, default_of(step.operator))
+                value, ways = _run(step.operator, operands, chosen)
+                arrays[step] = Operand(flow, flow.add(step.name, value, ways), value)
+        return Version(flow, arrays)
+
+
+def default_of(operator: Operator) -> tuple[Strategy, ...]:
+    """The strategy of a step of which nothing is said."""
+    return (Strategy(Mode.MAP if Mode.MAP in operator.supported_modes() else Mode.BLACKBOX),)
+
+
+def _run(
+    operator: Operator, operands: tuple[Operand, ...], strategies: Sequence[Strategy]
+) -> tuple[AnyArray, list[Input]]:
+    for strategy in strategies:
+        strategy.check(operator)
+    inputs = tuple(one.value for one in operands)
+    output, ways = run_once(
+        operator, inputs, [how for how in strategies if how.mode is not Mode.BLACKBOX]
+    )
+    shapes = Shapes(tuple(one.shape for one in inputs), output.shape)
+    if opaque(operator):
+        return output, [Input(one, all_to_all(shapes, n), OPAQUE) for n, one in enumerate(operands)]
+    again = ReExecution(operator, inputs, output)
+    made = []
+    for n, one in enumerate(operands):
+        options: list[Mapping] = ways[n] or [Again(again, shapes, n)]
+        made.append(Input(one, options[0] if len(options) == 1 else Options(tuple(options))))
+    return output, made
+
+
+class Version:
+    """One run of a graph: all arrays, none of them overwritten, and how they were made."""
+
+    def __init__(self, flow: Workflow, arrays: ReadOnly[Step, Operand]) -> None:
+        self._flow = flow
+        self._arrays = arrays
+
+    def array(self, step: Step) -> AnyArray:
+        """The array that a step gave; read-only."""
+        return self._arrays[step].value
+
+    def back(self, step: Step, where: Any = ...) -> CellTrace:
+        """Which cells of the sources some cells of a step's array were made from.
+
+        Raises:
+            CellError: the array has no such cells.
+            ModeError: an operator that must be run again gives another output.
+        """
+        array = self._arrays[step]
+        return backward(self._flow, array.node, Cells.of(array.value.shape, where))
+
+    def forward(self, source: Step, step: Step, where: Any = ...) -> CellTrace:
+        """Which cells of a step's array some cells of another step's array went into.
+
+        Raises:
+            ArrayLineageError: it was not made from it.
+            CellError, ModeError: as :meth:`back`.
+        """
+        start = self._arrays[source]
+        cells = Cells.of(start.value.shape, where)
+        return forward(self._flow, start.node, cells, self._arrays[step].node)

@@ -1,0 +1,106 @@
+"""What an operator says of its lineage: table I of the paper."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from lineage_arrays.cells import Shape
+from lineage_arrays.errors import ModeError
+from lineage_arrays.workflow import AnyArray
+
+Coordinate: TypeAlias = tuple[int, ...]
+
+
+class Mode(StrEnum):
+    """How an operator's lineage is known (section V of the paper)."""
+
+    FULL = "full"
+    """It writes region pairs: sets of output cells and of the input cells of each operand."""
+    MAP = "map"
+    """Functions of coordinates give the cells, in both directions: ``map_b``, ``map_f``."""
+    PAY = "pay"
+    """It writes output cells and a payload, from which ``map_p`` gives the input cells."""
+    COMP = "comp"
+    """As ``PAY`` for the cells that it writes, as ``MAP`` for all others."""
+    BLACKBOX = "blackbox"
+    """Nothing is written: it is run again when somebody asks."""
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Shapes of the arrays of one run."""
+
+    inputs: tuple[Shape, ...]
+    output: Shape
+
+
+PairWriter: TypeAlias = Callable[[Any, tuple[Any, ...]], None]
+
+
+class Operator(ABC):
+    """An operator over arrays. Subclasses compute in :meth:`run`, and say which modes they support.
+
+    ``name`` and ``version`` identify its mapping functions: a new version where they change.
+    """
+
+    name: str = ""
+    version: str = "1"
+
+    def __init__(self) -> None:
+        self._write: PairWriter | None = None
+
+    @abstractmethod
+    def run(self, *inputs: AnyArray, modes: frozenset[Mode]) -> AnyArray:
+        """Compute, and write the lineage that the modes ask for by :meth:`lwrite`.
+
+        Args:
+            inputs: the operands; not to be written to.
+            modes: of those that are supported; ``FULL`` asks for region pairs, ``PAY`` and ``COMP`` for payloads.
+        """
+
+    def supported_modes(self) -> frozenset[Mode]:
+        """Which modes :meth:`run` and the mapping functions can serve. ``BLACKBOX`` is always among them."""
+        return frozenset({Mode.BLACKBOX})
+
+    def lwrite(self, outcells: Any, *of: Any) -> None:
+        """Write a region pair, or output cells and their payload. To be called within :meth:`run` alone.
+
+        Args:
+            outcells: any index of NumPy, a mask, a region or cells of the output.
+            of: for each operand its cells, in the same forms; or one payload of bytes.
+
+        Raises:
+            ModeError: nobody asked for it, or there are more or fewer operands.
+            CellError: an array does not have the cells.
+        """
+        if self._write is None:
+            raise ModeError(
+                f"{self.name or type(self).__name__}: lwrite outside of run, or in a mode that asks for none"
+            )
+        self._write(outcells, of)
+
+    def map_b(self, cell: Coordinate, operand: int, shapes: Shapes) -> Any:
+        """Cells of an operand (any index of NumPy) that an output cell was made from."""
+        raise ModeError(f"{self.name or type(self).__name__} has no map_b")
+
+    def map_f(self, cell: Coordinate, operand: int, shapes: Shapes) -> Any:
+        """Cells of the output (any index of NumPy) that a cell of an operand went into."""
+        raise ModeError(f"{self.name or type(self).__name__} has no map_f")
+
+    def map_p(self, cell: Coordinate, payload: bytes, operand: int, shapes: Shapes) -> Any:
+        """Cells of an operand (any index of NumPy) that an output cell with a payload was made from."""
+        raise ModeError(f"{self.name or type(self).__name__} has no map_p")
+
+    def run_with(
+        self, write: PairWriter | None, inputs: tuple[AnyArray, ...], modes: frozenset[Mode]
+    ) -> AnyArray:
+        """Run, with somebody who takes what is written."""
+        before, self._write = self._write, write
+        try:
+            return self.run(*inputs, modes=modes)
+        finally:
+            self._write = before

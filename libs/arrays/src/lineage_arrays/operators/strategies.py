@@ -1,0 +1,330 @@
+"""How one operand of one run is traced: by functions, by what was written, or by running again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lineage_arrays.cells import Cells, Shape
+from lineage_arrays.errors import ModeError
+from lineage_arrays.mappings import AllToAll, Mapping
+from lineage_arrays.operators.encodings import Encoding, Orientation, PairStore, PayloadStore
+from lineage_arrays.operators.operator import Mode, Operator, Shapes
+from lineage_arrays.workflow import AnyArray
+
+OPAQUE = "the operator supports no mode that says which cells it combined"
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A mode, and where it writes something how that is kept."""
+
+    mode: Mode
+    encoding: Encoding = Encoding.ONE
+    orientation: Orientation = Orientation.BACKWARD
+
+    def check(self, operator: Operator) -> None:
+        """Refuse what can't be.
+
+        Raises:
+            ModeError: the operator does not support the mode, or payloads are to be looked up by input cells.
+        """
+        name = operator.name or type(operator).__name__
+        if self.mode is not Mode.BLACKBOX and self.mode not in operator.supported_modes():
+            supported = ", ".join(sorted(operator.supported_modes()))
+            raise ModeError(f"{name} does not support {self.mode}: {supported}")
+        if self.orientation is Orientation.FORWARD and self.mode is not Mode.FULL:
+            raise ModeError(f"{name}: only region pairs ({Mode.FULL}) can be looked up forward")
+
+
+@dataclass(frozen=True)
+class MappingFunctions:
+    """The operator's functions of coordinates as a mapping to one operand."""
+
+    operator: Operator
+    shapes: Shapes
+    operand: int
+
+    @property
+    def source(self) -> Shape:
+        return self.shapes.inputs[self.operand]
+
+    @property
+    def target(self) -> Shape:
+        return self.shapes.output
+
+    def backward(self, cells: Cells) -> Cells:
+        found = Cells.empty(self.source)
+        for cell in cells.coordinates().tolist():
+            if found.is_whole:
+                break
+            where = self.operator.map_b(tuple(cell), self.operand, self.shapes)
+            found = found | Cells.of(self.source, where)
+        return found
+
+    def forward(self, cells: Cells) -> Cells:
+        found = Cells.empty(self.target)
+        for cell in cells.coordinates().tolist():
+            if found.is_whole:
+                break
+            where = self.operator.map_f(tuple(cell), self.operand, self.shapes)
+            found = found | Cells.of(self.target, where)
+        return found
+
+
+@dataclass(frozen=True)
+class Composite:
+    """Payloads where some were written, functions of coordinates everywhere else."""
+
+    store: PayloadStore
+    functions: MappingFunctions
+
+    @property
+    def source(self) -> Shape:
+        return self.functions.source
+
+    @property
+    def target(self) -> Shape:
+        return self.functions.target
+
+    def backward(self, cells: Cells) -> Cells:
+        written = self.store.written().mask()
+        wanted = cells.mask()
+        return self.store.backward(Cells.masked(wanted & written)) | self.functions.backward(
+            Cells.masked(wanted & ~written)
+        )
+
+    def forward(self, cells: Cells) -> Cells:
+        by_function = self.functions.forward(cells).mask() & ~self.store.written().mask()
+        return Cells.masked(by_function) | self.store.forward(cells)
+
+
+class Written:
+    """Takes what an operator writes in one run, for all of its operands."""
+
+    def __init__(
+        self, operator: Operator, shapes: tuple[Shape, ...], strategies: Sequence[Strategy]
+    ) -> None:
+        self._operator = operator
+        self._inputs = shapes
+        self._strategies = strategies
+        self._calls: list[tuple[Any, tuple[Any, ...]]] = []
+
+    def take(self, outcells: Any, of: tuple[Any, ...]) -> None:
+        self._calls.append((outcells, of))
+
+    def stores(self, output: Shape) -> list[list[PairStore | PayloadStore]]:
+        """For each strategy that writes, the store of each operand.
+
+        Raises:
+            ModeError: something was written that no strategy asks for, or of more or fewer operands.
+            CellError: an array does not have the cells.
+        """
+        shapes = Shapes(self._inputs, output)
+        kept = [
+            [self._store(one, shapes, n) for n in range(len(self._inputs))]
+            for one in self._strategies
+        ]
+        for outcells, of in self._calls:
+            out = Cells.of(output, outcells)
+            payload = of[0] if len(of) == 1 and isinstance(of[0], bytes) else None
+            if payload is None and len(of) != len(self._inputs):
+                raise ModeError(
+                    f"lwrite of {len(of)} operands, the operator has {len(self._inputs)}"
+                )
+            incells = (
+                []
+                if payload is not None
+                else [Cells.of(shape, one) for shape, one in zip(self._inputs, of, strict=True)]
+            )
+            taken = False
+            for stores in kept:
+                for at, store in enumerate(stores):
+                    if isinstance(store, PayloadStore) and payload is not None:
+                        store.append(out, payload)
+                        taken = True
+                    elif isinstance(store, PairStore) and payload is None:
+                        store.append(out, incells[at])
+                        taken = True
+            if not taken and kept and self._inputs:
+                raise ModeError("lwrite of what no mode of this run asks for")
+        return kept
+
+    def _store(self, strategy: Strategy, shapes: Shapes, operand: int) -> PairStore | PayloadStore:
+        source = shapes.inputs[operand]
+        if strategy.mode is Mode.FULL:
+            return PairStore(source, shapes.output, strategy.encoding, strategy.orientation)
+        return PayloadStore(
+            source,
+            shapes.output,
+            strategy.encoding,
+            functools.partial(_by_payload, self._operator, operand, shapes),
+        )
+
+
+def _by_payload(
+    operator: Operator, operand: int, shapes: Shapes, position: int, payload: bytes
+) -> Cells:
+    cell = (
+        tuple(int(one) for one in np.unravel_index(position, shapes.output))
+        if shapes.output
+        else ()
+    )
+    return Cells.of(shapes.inputs[operand], operator.map_p(cell, payload, operand, shapes))
+
+
+class ReExecution:
+    """One run of an operator, that is done again in tracing mode when somebody asks (section V.B of the paper).
+
+    What it writes is kept as long as this object: the second question runs nothing.
+    """
+
+    def __init__(self, operator: Operator, inputs: tuple[AnyArray, ...], output: AnyArray) -> None:
+        self._operator = operator
+        self._inputs = inputs
+        self._output = output
+
+    @functools.cached_property
+    def mappings(self) -> list[Mapping]:
+        """The mapping of each operand.
+
+        Raises:
+            ModeError: the operator gives another output than it gave.
+        """
+        supported = self._operator.supported_modes()
+        mode = next((one for one in (Mode.FULL, Mode.COMP, Mode.PAY) if one in supported), None)
+        shapes = Shapes(tuple(one.shape for one in self._inputs), self._output.shape)
+        if mode is None:
+            return [MappingFunctions(self._operator, shapes, n) for n in range(len(self._inputs))]
+        strategy = Strategy(mode)
+        output, made = run_once(self._operator, self._inputs, (strategy,))
+        if not same_values(output, self._output):
+            name = self._operator.name or type(self._operator).__name__
+            raise ModeError(
+                f"{name} gives another output when it is run again: keep what it writes ({mode})"
+            )
+        return [one[0] for one in made]
+
+
+@dataclass(frozen=True)
+class Again:
+    """The mapping to one operand, by re-execution."""
+
+    run: ReExecution
+    shapes: Shapes
+    operand: int
+
+    @property
+    def source(self) -> Shape:
+        return self.shapes.inputs[self.operand]
+
+    @property
+    def target(self) -> Shape:
+        return self.shapes.output
+
+    def backward(self, cells: Cells) -> Cells:
+        return self.run.mappings[self.operand].backward(cells)
+
+    def forward(self, cells: Cells) -> Cells:
+        return self.run.mappings[self.operand].forward(cells)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Several ways to the same lineage: the one that suits the direction is asked."""
+
+    ways: tuple[Mapping, ...]
+
+    @property
+    def source(self) -> Shape:
+        return self.ways[0].source
+
+    @property
+    def target(self) -> Shape:
+        return self.ways[0].target
+
+    def backward(self, cells: Cells) -> Cells:
+        return min(self.ways, key=lambda way: _rank(way, Orientation.BACKWARD)).backward(cells)
+
+    def forward(self, cells: Cells) -> Cells:
+        return min(self.ways, key=lambda way: _rank(way, Orientation.FORWARD)).forward(cells)
+
+
+def _rank(way: Mapping, direction: Orientation) -> int:
+    """Which way to ask first: what is looked up, before what is computed, read as a whole, or run again."""
+    if isinstance(way, PairStore):
+        return 0 if way.orientation is direction else 3
+    if isinstance(way, PayloadStore | Composite):
+        return 2 if direction is Orientation.BACKWARD else 4
+    return 5 if isinstance(way, Again) else 1
+
+
+def run_once(
+    operator: Operator, inputs: tuple[AnyArray, ...], strategies: Sequence[Strategy]
+) -> tuple[AnyArray, list[list[Mapping]]]:
+    """Run an operator, and keep its lineage by some strategies.
+
+    Args:
+        operator: the operator.
+        inputs: its operands; it can't write to them.
+        strategies: all but ``BLACKBOX`` ones; each is supported.
+
+    Returns:
+        The output, and for each operand a mapping by each strategy.
+
+    Raises:
+        ModeError: the operator wrote what can't be.
+    """
+    asked = frozenset(one.mode for one in strategies)
+    if Mode.PAY in asked and Mode.COMP in asked:
+        raise ModeError(
+            "payloads are written for all cells (pay) or for some (comp), not both in one run"
+        )
+    writing = [one for one in strategies if one.mode in (Mode.FULL, Mode.PAY, Mode.COMP)]
+    written = Written(operator, tuple(one.shape for one in inputs), writing)
+    views = tuple(_read_only(one) for one in inputs)
+    output = np.asarray(operator.run_with(written.take if writing else None, views, asked))
+    if output.base is not None or any(output is one for one in views):
+        output = output.copy()
+    output.flags.writeable = False
+    shapes = Shapes(tuple(one.shape for one in inputs), output.shape)
+    stores = iter(written.stores(output.shape))
+    ways: list[list[Mapping]] = [[] for _ in inputs]
+    for strategy in strategies:
+        kept = next(stores) if strategy in writing else None
+        for operand in range(len(inputs)):
+            functions = MappingFunctions(operator, shapes, operand)
+            store = kept[operand] if kept is not None else None
+            if store is None:
+                ways[operand].append(functions)
+            elif strategy.mode is Mode.COMP and isinstance(store, PayloadStore):
+                ways[operand].append(Composite(store, functions))
+            else:
+                ways[operand].append(store)
+    return output, ways
+
+
+def opaque(operator: Operator) -> bool:
+    """Whether nothing is known of an operator's lineage."""
+    return not operator.supported_modes() - {Mode.BLACKBOX}
+
+
+def all_to_all(shapes: Shapes, operand: int) -> Mapping:
+    return AllToAll(shapes.inputs[operand], shapes.output)
+
+
+def _read_only(array: AnyArray) -> AnyArray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def same_values(left: AnyArray, right: AnyArray) -> bool:
+    """Whether two arrays have the same values, NaN being one."""
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    return bool(np.array_equal(left, right, equal_nan=left.dtype.kind in "fc"))

@@ -1,0 +1,232 @@
+"""Operators that say what their lineage is: all modes and encodings tell the same."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lineage_arrays import ArrayLineageError, CellError, Cells, ModeError
+from lineage_arrays.operators import (
+    Encoding,
+    Mode,
+    Operator,
+    OperatorGraph,
+    Orientation,
+    Strategy,
+    Version,
+)
+from tests.support.cell_operators import BrightSpots, Mended, Opaque, RowTotals
+
+pytestmark = pytest.mark.unit
+
+IMAGE = np.random.default_rng(5).random((5, 6)) + np.pad([[3.0]], ((2, 2), (0, 5)))
+FULL = tuple(
+    Strategy(Mode.FULL, encoding, orientation)
+    for encoding, orientation in itertools.product(Encoding, Orientation)
+)
+PAYLOADS = tuple(Strategy(mode, one) for mode in (Mode.PAY, Mode.COMP) for one in Encoding)
+SPOTS: tuple[tuple[Strategy, ...], ...] = (
+    *((one,) for one in FULL), *((one,) for one in PAYLOADS), (Strategy(Mode.BLACKBOX),), FULL, (*FULL, PAYLOADS[0]), (),
+)  # fmt: skip
+
+
+def answers(version: Version, source: Any, step: Any) -> tuple[Any, Any]:
+    """Backward of each output cell, forward of each input cell."""
+    outputs, inputs = version.array(step), version.array(source)
+    back = [
+        version.back(step, Cells.at(outputs.shape, [at])).cells[source.name].positions().tolist()
+        for at in range(outputs.size)
+    ]
+    forth = [
+        next(iter(version.forward(source, step, Cells.at(inputs.shape, [at])).cells.values()))
+        .positions()
+        .tolist()
+        for at in range(inputs.size)
+    ]
+    return back, forth
+
+
+def by_definition(image: Any) -> list[list[int]]:
+    """What bright spots are made of, cell by cell."""
+    spots, positions = image > image.mean() + 1, np.arange(image.size).reshape(image.shape)
+    return [
+        positions[max(r - 1, 0) : r + 2, max(c - 1, 0) : c + 2].ravel().tolist()
+        if spots[r, c]
+        else [int(positions[r, c])]
+        for r, c in np.ndindex(*image.shape)
+    ]
+
+
+@pytest.mark.parametrize("strategies", SPOTS)
+def test_all_strategies_give_the_definition(strategies: tuple[Strategy, ...]) -> None:
+    graph = OperatorGraph()
+    image = graph.source("image")
+    spots = graph.add(BrightSpots(), image)
+    version = graph.run({"image": IMAGE}, {spots: strategies})
+    assert version.array(spots).sum() == 1
+    back, forth = answers(version, image, spots)
+    wanted = by_definition(IMAGE)
+    assert back == wanted
+    assert forth == [
+        [out for out, came in enumerate(wanted) if at in came] for at in range(IMAGE.size)
+    ]
+    some = Cells.at(IMAGE.shape, [0, 12, 13, 29])
+    assert version.back(spots, some).cells["image"].positions().tolist() == sorted(
+        set().union(*(wanted[at] for at in (0, 12, 13, 29)))
+    )
+    whole = version.back(spots)
+    assert whole.cells["image"].is_whole
+    assert whole.exact
+
+
+@pytest.mark.parametrize("strategies", [*((one,) for one in PAYLOADS[2:]), ()])
+def test_what_is_written_stands_in_the_place_of_the_function(
+    strategies: tuple[Strategy, ...],
+) -> None:
+    graph = OperatorGraph()
+    values = graph.source("values")
+    mended = graph.add(Mended(), values)
+    version = graph.run({"values": [9.0, 1.0, 5.0, 0.0]}, {mended: strategies})
+    assert version.array(mended).tolist() == [0.0, 1.0, 1.0, 0.0]
+    assert answers(version, values, mended) == ([[3], [1], [1], [3]], [[], [1, 2], [], [0, 3]])
+
+
+@pytest.mark.parametrize("strategies", [*((one,) for one in FULL), (Strategy(Mode.MAP),), ()])
+def test_regions_of_two_operands(strategies: tuple[Strategy, ...]) -> None:
+    graph = OperatorGraph()
+    table, unit = graph.source("table"), graph.source("unit")
+    totals = graph.add(RowTotals(), table, unit, name="totals")
+    version = graph.run({"table": IMAGE, "unit": 2.0}, {totals: strategies})
+    trace = version.back(totals, np.s_[3])
+    assert trace.cells["table"].coordinates().tolist() == [[3, column] for column in range(6)]
+    assert trace.cells["unit"].count == 1
+    assert version.forward(unit, totals).cells["totals"].is_whole
+    assert version.forward(table, totals, np.s_[1, 2]).cells["totals"].positions().tolist() == [1]
+
+
+def test_traces_go_through_several_operators() -> None:
+    graph = OperatorGraph()
+    image, unit = graph.source("image"), graph.source("unit")
+    spots = graph.add(BrightSpots(), image)
+    totals = graph.add(RowTotals(), spots, unit)
+    version = graph.run({"image": IMAGE, "unit": 1.0})
+    trace = version.back(totals, np.s_[0])
+    assert trace.cells["image"].coordinates().tolist() == [[0, column] for column in range(6)]
+    wide = version.back(totals, np.s_[2]).cells["image"]
+    assert wide.count == 6 + 4
+    into = version.forward(image, totals, np.s_[1, 0])
+    assert [cells.positions().tolist() for cells in into.cells.values()] == [[1, 2]]
+
+
+def test_a_run_of_a_black_box_writes_nothing_and_is_run_again_once() -> None:
+    operator = BrightSpots()
+    graph = OperatorGraph()
+    image = graph.source("image")
+    spots = graph.add(operator, image)
+    version = graph.run({"image": IMAGE})
+    assert operator.runs == 1
+    for _ in range(2):
+        version.back(spots, np.s_[2, 0])
+    version.forward(image, spots, np.s_[2, 0])
+    assert operator.runs == 2
+
+
+def test_an_operator_that_gives_another_output_is_refused() -> None:
+    class Counting(BrightSpots):
+        def run(self, *inputs: Any, modes: frozenset[Mode]) -> Any:
+            return super().run(*inputs, modes=modes) + self.runs
+
+    graph = OperatorGraph()
+    spots = graph.add(Counting(), graph.source("image"))
+    version = graph.run({"image": IMAGE})
+    with pytest.raises(ModeError, match="another output"):
+        version.back(spots, np.s_[0, 0])
+    kept = graph.run({"image": IMAGE}, {spots: FULL[:1]})
+    assert kept.back(spots, np.s_[0, 0]).cells["image"].count == 1
+
+
+def test_of_an_opaque_operator_everything_is_a_superset() -> None:
+    graph = OperatorGraph()
+    opaque = graph.add(Opaque(), graph.source("image"))
+    version = graph.run({"image": IMAGE})
+    trace = version.back(opaque, np.s_[0, 0])
+    assert trace.cells["image"].is_whole
+    assert not trace.exact
+    assert "supports no mode" in trace.superset_reasons[0]
+
+
+def test_runs_are_versions_and_arrays_are_kept() -> None:
+    class Greedy(Opaque):
+        def run(self, *inputs: Any, modes: frozenset[Mode]) -> Any:
+            inputs[0][0] = 1
+            return inputs[0]
+
+    given = IMAGE.copy()
+    graph = OperatorGraph()
+    image = graph.source("image")
+    more = graph.add(Opaque(), image)
+    first = graph.run({"image": given})
+    given[:] = 7
+    second = graph.run({"image": given})
+    assert np.array_equal(first.array(image), IMAGE)
+    assert np.array_equal(first.array(more), IMAGE + 1)
+    assert second.array(more)[0, 0] == 8
+    with pytest.raises(ValueError, match="read-only"):
+        first.array(more)[0] = 0
+    graph.add(Greedy(), image)
+    with pytest.raises(ValueError, match="read-only"):
+        graph.run({"image": given})
+
+
+class Writing(Operator):
+    """Writes what a test says."""
+
+    def __init__(self, *of: Any) -> None:
+        super().__init__()
+        self.of = of
+
+    def supported_modes(self) -> frozenset[Mode]:
+        return frozenset(Mode)
+
+    def run(self, *inputs: Any, modes: frozenset[Mode]) -> Any:
+        self.lwrite(*self.of)
+        return inputs[0]
+
+
+@pytest.mark.parametrize(
+    ("of", "strategies", "error"),
+    [
+        (((0, 0), (0, 0)), (Strategy(Mode.MAP),), ModeError),
+        (((0, 0), b"payload"), (FULL[0],), ModeError),
+        (((0, 0), (0, 0)), (PAYLOADS[0],), ModeError),
+        (((0, 0), (0, 0), (0, 0)), (FULL[0],), ModeError),
+        (((9, 0), (0, 0)), (FULL[0],), CellError),
+        (((0, 0), (0, -7)), (FULL[0],), CellError),
+        (((0, 0), (0, 0)), (FULL[0], PAYLOADS[0], PAYLOADS[2]), ModeError),
+        (((0, 0), (0, 0)), (Strategy(Mode.PAY, orientation=Orientation.FORWARD),), ModeError),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_is_refused(of: Any, strategies: Any, error: type[Exception]) -> None:
+    graph = OperatorGraph()
+    step = graph.add(Writing(*of), graph.source("image"))
+    with pytest.raises(error):
+        graph.run({"image": IMAGE}, {step: strategies})
+
+
+def test_graphs_refuse_what_does_not_hang_together() -> None:
+    graph, other = OperatorGraph(), OperatorGraph()
+    image = graph.source("image")
+    with pytest.raises(ArrayLineageError, match="taken"):
+        graph.source("image")
+    with pytest.raises(ArrayLineageError, match="another graph"):
+        other.add(Opaque(), image)
+    with pytest.raises(ArrayLineageError, match="no array for image"):
+        graph.run({})
+    step = graph.add(BrightSpots(), image)
+    with pytest.raises(ModeError, match="does not support map"):
+        graph.run({"image": IMAGE}, {step: (Strategy(Mode.MAP),)})
+    with pytest.raises(ModeError, match="outside of run"):
+        BrightSpots().lwrite((0, 0), (0, 0))
