@@ -19,7 +19,8 @@ class PageIsThere(BuildHookInterface[Any]):
         Raises:
             FileNotFoundError: it is not built.
         """
-        if version != "editable" and not (Path(self.root) / PAGE).is_file():
+        page = self.config.get("page", PAGE)
+        if version != "editable" and not (Path(self.root) / page).is_file():
             raise FileNotFoundError(
-                f"{PAGE} is missing: build the web page first (`make page`, or `npm ci && npm run build` in web/)"
+                f"{page} is missing: build the web page first (`make page`, or `npm ci && npm run build` in web/)"
             )

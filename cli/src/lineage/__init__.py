@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lineage.questions import trace
-    from lineage_core.errors import LineageError
+    from lineage_core.errors import LineageError, MissingExtraError
     from lineage_core.release import __version__
     from lineage_core.tracing.trace_result import TraceError
     from lineage_emitter.context import LineageContext
@@ -28,6 +28,7 @@ __all__ = [
     "LineageApi",
     "LineageContext",
     "LineageError",
+    "MissingExtraError",
     "SettingsError",
     "StoreError",
     "TraceError",
@@ -43,6 +44,7 @@ _HOMES = {
     "LineageApi": "lineage_emitter.sdk.api",
     "LineageContext": "lineage_emitter.context",
     "LineageError": "lineage_core.errors",
+    "MissingExtraError": "lineage_core.errors",
     "SettingsError": "lineage_emitter.errors",
     "StoreError": "lineage_store.errors",
     "TraceError": "lineage_core.tracing.trace_result",
@@ -65,12 +67,19 @@ def __getattr__(name: str) -> Any:
 
     Raises:
         AttributeError: The name is not a public one.
+        MissingExtraError: It needs a package that is not installed; the message names the extra that brings it.
     """
     import importlib
 
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    try:
+        module = importlib.import_module(_HOMES[name])
+    except ModuleNotFoundError as problem:
+        from lineage_core.environment.extras import missing
+
+        raise missing(problem) or problem from None
+    value = globals()[name] = getattr(module, name)
     return value
 
 

@@ -73,7 +73,8 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
             # The reader has seen enough (| head): nothing is left to tell it.
             sys.stdout = None
             raise typer.Exit(0) from None
-        except Exception as error:
+        except Exception as problem:
+            error = _named(problem)
             if not _is_expected(error):
                 raise
             if options.get("as_json"):
@@ -134,6 +135,15 @@ def _interrupted(budget: Budget, seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _named(problem: Exception) -> Exception:
+    """A problem; where a package is missing, with the extra that brings it."""
+    if not isinstance(problem, ModuleNotFoundError) or isinstance(problem, LineageError):
+        return problem
+    from lineage_core.environment.extras import missing
+
+    return missing(problem) or problem
 
 
 def _is_expected(error: Exception) -> bool:

@@ -21,6 +21,7 @@ from lineage.linking import link_folders
 from lineage.terminal import echo
 from lineage.verdicts import answers_words
 from lineage_core.contract.verdict import Verdict
+from lineage_core.environment.extras import require
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.engine import TraceQuery
@@ -56,8 +57,10 @@ def run_job(
     rows of DataFrames, where the job has noted some.
 
     Raises:
+        MissingExtraError: PySpark is not installed.
         StoreError: the store is none, or none that capture writes to by itself.
     """
+    require("pyspark", "lineage run")
     environment = dict(os.environ, LINEAGE_STORE=_absolute(url))
     command = [sys.executable, "-m", "lineage_emitter.autorun", job, *arguments]
     with tempfile.TemporaryDirectory(prefix="lineage-run-") as folder:

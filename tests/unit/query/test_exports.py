@@ -360,7 +360,7 @@ def test_what_is_not_installed_is_named(here: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(extras_module, "import_module", missing)
     for name in ("prov", "graphml"):
         with pytest.raises(
-            ExportError, match=r"needs the package .*extra exports of lineage-query"
+            ExportError, match=r"needs the package .*extra \[exports\] of lineage-master"
         ):
             written(traced("write#0#0"), name)
     assert written(traced("write#0#0"), "csv")

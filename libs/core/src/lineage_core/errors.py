@@ -11,7 +11,8 @@ LineageError
 │   ├── RecipeError        a recipe of a DataFrame's output that can't be read
 │   └── VersionError       a contract version that this reader does not know
 ├── ConflictError          one flow id, two different flows
-└── FunctionsKeyError      the key of Python functions in recipes can't be used
+├── FunctionsKeyError      the key of Python functions in recipes can't be used
+└── MissingExtraError      a package that an extra brings is not installed
 """
 
 from __future__ import annotations
@@ -66,6 +67,15 @@ class VersionError(ContractError):
 
 class ConflictError(LineageError):
     """One flow id was given two different flows."""
+
+
+class MissingExtraError(LineageError, ImportError):
+    """A package is not installed that an ``extra`` of the distribution brings; ``name`` is the module's."""
+
+    def __init__(self, message: str, module: str, extra: str) -> None:
+        super().__init__(message)
+        self.name = module
+        self.extra = extra
 
 
 class FunctionsKeyError(LineageError):

@@ -92,13 +92,7 @@ def events_of(facts: RunFacts) -> list[RunEvent]:
     Raises:
         ExportError: the OpenLineage client is not installed.
     """
-    needed(
-        "openlineage.client",
-        "OpenLineage",
-        package="lineage-openlineage",
-        error=OpenLineageError,
-        extra="client",
-    )
+    needed("openlineage.client", "OpenLineage", error=OpenLineageError)
     from lineage_openlineage.events import run_events
 
     return run_events(facts)

@@ -1,17 +1,50 @@
-"""Modules that come with an extra of a package, and may be missing."""
+"""Packages that come with an extra of the distribution, and may be missing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-from lineage_core.errors import LineageError
+from lineage_core.errors import LineageError, MissingExtraError
+
+DISTRIBUTION = "lineage-master"
+EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "spark": ("pyspark", "py4j"),
+    "kafka": ("confluent_kafka",),
+    "neo4j": ("neo4j",),
+    "openlineage": ("openlineage", "attr", "requests"),
+    "exports": ("networkx", "prov"),
+    "server": (
+        "fastapi", "uvicorn", "starlette", "anyio", "limits", "jwt", "h11", "redis", "structlog", "aiohttp",
+        "prometheus_client",
+    ),
+    "pipeline": ("faust", "aiokafka", "mode"),
+}  # fmt: skip
+"""The modules that each extra brings, by extra."""
 
 
-def needed(
-    module: str, what: str, *, package: str, error: type[LineageError], extra: str = "exports"
-) -> Any:
-    """A module of an ``extra`` of one of our packages, for ``what``.
+def extra_of(module: str) -> str | None:
+    """The extra that brings a module; None: none does."""
+    package = module.partition(".")[0]
+    return next((extra for extra, modules in EXTRAS.items() if package in modules), None)
+
+
+def missing(problem: ImportError, extra: str | None = None) -> MissingExtraError | None:
+    """What to say where a module is not installed; None where no extra brings it.
+
+    ``extra``: the one that brings all that is needed here, where another may bring the module alone.
+    """
+    module = problem.name or ""
+    found = extra_of(module)
+    if found is None:
+        return None
+    return _missing(f"{module.partition('.')[0]} is not installed", module, extra or found)
+
+
+def needed(module: str, what: str, *, error: type[LineageError]) -> Any:
+    """A module that an extra brings, for ``what``.
 
     Raises:
         LineageError: it is not installed; of the class ``error``.
@@ -19,8 +52,24 @@ def needed(
     try:
         return import_module(module)
     except ImportError as problem:
-        theirs = module.partition(".")[0]
-        raise error(
-            f"{what} needs the package {theirs}, of the extra {extra} of {package}; `make setup` in a checkout "
-            "installs all of them"
-        ) from problem
+        extra = extra_of(module)
+        assert extra is not None, module
+        said = f"{what} needs the package {module.partition('.')[0]}"
+        raise error(str(_missing(said, module, extra))) from problem
+
+
+def require(module: str, what: str) -> None:
+    """Check that a module of an extra is installed, without loading it; ``what`` needs it.
+
+    Raises:
+        MissingExtraError: it is not.
+    """
+    extra = extra_of(module)
+    assert extra is not None, module
+    if find_spec(module) is None:
+        raise _missing(f"{what} needs the package {module}", module, extra)
+
+
+def _missing(said: str, module: str, extra: str) -> MissingExtraError:
+    text = f"{said}: the extra [{extra}] of {DISTRIBUTION} brings it (`make setup` in a checkout brings all)"
+    return MissingExtraError(text, module, extra)

@@ -28,7 +28,7 @@ def write_graphml(traced: Trace, stream: IO[bytes], options: Options) -> Mapping
     Raises:
         ExportError: networkx is not installed.
     """
-    networkx = needed("networkx", "GraphML", package="lineage-query", error=ExportError)
+    networkx = needed("networkx", "GraphML", error=ExportError)
     composer = traced.composer()
     # Multi: two nodes may make the same of the same.
     graph = networkx.MultiDiGraph()

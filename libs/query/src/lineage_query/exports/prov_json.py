@@ -31,7 +31,7 @@ def write_prov(traced: Trace, stream: IO[bytes], options: Options) -> Mapping[st
         ExportError: prov is not installed.
         ExportTooLargeError: more items or derivations than ``options`` allows.
     """
-    model = needed("prov.model", "PROV-JSON", package="lineage-query", error=ExportError)
+    model = needed("prov.model", "PROV-JSON", error=ExportError)
     composer = traced.composer()
     graph = derived(traced, composer, options, "PROV-JSON")
     ends = end_to_end(traced, graph, options.pairs_max)
