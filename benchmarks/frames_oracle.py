@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from lineage_core.recipe.document import Recipe, Source
-from lineage_core.recipe.plan import Join, Node, Scan, inputs_of
+from lineage_core.recipe.plan import Join, Node, Scan, input_nodes_of
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, plain_view_name, view_name
 from lineage_dataframes.sources.witnesses import Witnesses
@@ -148,7 +148,7 @@ class ParquetTables:
         found: set[str] = set()
         while todo:
             node = recipe.plan[todo.pop()]
-            todo.extend(inputs_of(node))
+            todo.extend(input_nodes_of(node))
             if isinstance(node, Scan):
                 found.add(recipe.sources[node.source].paths[0].rpartition("/")[2])
         return found

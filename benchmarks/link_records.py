@@ -37,7 +37,7 @@ from lineage_core.codec.csv_codec import encode_csv
 from lineage_core.codec.record_batch import compress, pack_record_batch, read_record_batches
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.block_header import header_of
-from lineage_core.contract.dead_letter import Place
+from lineage_core.contract.dead_letter import TopicPartitionOffset
 from lineage_core.contract.message import Commit, dump_message, parse_message
 from lineage_kafka.topics import Topics
 from lineage_linker.batch import Batch
@@ -144,8 +144,10 @@ def linked(redis: Redis, values: list[bytes]) -> dict[str, Any]:
         cpu_began, began = time.process_time(), time.perf_counter()
         batch = Batch(LAYOUT, lambda app: RedisState(redis, app, cache, Lifetimes()), time.time())
         for at, value in enumerate(part):
-            batch.handle(Incoming(Place("flow", 0, start + at), APP.encode(), value, 1.0))
-        batch.settle()
+            batch.handle(
+                Incoming(TopicPartitionOffset("flow", 0, start + at), APP.encode(), value, 1.0)
+            )
+        batch.recount_unmatched()
         batch.send_links("")
         batch.seal()
         batch.send_seals("")

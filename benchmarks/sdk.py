@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.codec import one_core
 from lineage_core.codec.csv_codec import BlockHeader, decode_csv
-from lineage_core.codec.record_batch import decompress, read_record_batches
+from lineage_core.codec.record_batch import decompress_payload, read_record_batches
 from lineage_core.contract.block import FlowBlock
 from lineage_emitter import LineageApi
 
@@ -177,7 +177,7 @@ def _measured(folder: Path, tell: Callable[[LineageApi], None], tasks: int) -> _
 def _blocks_in(file: Path) -> Iterator[FlowBlock]:
     with file.open("rb") as stream:
         for frame in read_record_batches(stream):
-            yield decode_csv(decompress(frame.payload), BlockHeader.from_json(frame.header))
+            yield decode_csv(decompress_payload(frame.payload), BlockHeader.from_json(frame.header))
 
 
 def _flows_of(block: FlowBlock) -> Iterator[tuple[str, str, str | None]]:

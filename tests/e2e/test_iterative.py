@@ -19,7 +19,7 @@ import pytest
 from pyspark import SparkContext
 
 from lineage.tables import graph_json
-from lineage_core.tracing.folding import folded
+from lineage_core.tracing.folding import fold_by_call
 from lineage_emitter import LineageContext
 from lineage_query.flowchart import mermaid_text
 from lineage_store.url import open_store
@@ -129,10 +129,10 @@ class Run:
         with open_store(f"sqlite:///{self.folder / STORE}") as store:
             graph = store.graph(self.lc.app)
             nodes, links = graph.nodes(), graph.links()
-        found = [fold for fold in folded(nodes) if fold.nodes[1:]]
+        found = [fold for fold in fold_by_call(nodes) if fold.nodes[1:]]
         told = graph_json(self.lc.app, nodes, links)["nodes"]
         assert sum(node["group"] is not None for node in told) == sum(len(f.nodes) for f in found)
-        drawn = mermaid_text(folded(nodes), links)
+        drawn = mermaid_text(fold_by_call(nodes), links)
         assert all(f"{fold.first.name} x{len(fold.nodes)}<br/>" in drawn for fold in found)
         return {fold.first.name: len(fold.nodes) for fold in found}
 

@@ -23,19 +23,19 @@ from lineage_core.codec.edge_message import StoredBlock, parse_edge_record
 from lineage_core.codec.packing import unpack_edge
 from lineage_core.codec.record_batch import (
     compress,
-    decompress,
+    decompress_payload,
     pack_record_batch,
     read_record_batches,
 )
 from lineage_core.contract.address import parse_position, parse_space, split_address
 from lineage_core.contract.block_header import BlockHeader
-from lineage_core.contract.dead_letter import parse_place, read_dead_record
+from lineage_core.contract.dead_letter import parse_topic_partition_offset, read_dead_record
 from lineage_core.contract.message import dump_message, parse_message
 from lineage_core.contract.region import Region
 from lineage_core.contract.sealing import Seal
 from lineage_core.errors import ContractError, LineageError
 from lineage_core.recipe.document import Recipe
-from lineage_core.recipe.functions import is_signed
+from lineage_core.recipe.functions import has_valid_signature
 from lineage_core.recipe.plan import Call, Column, Filter, Limit, Node, Union
 from lineage_dataframes.rewrite.common_subplans import find_common_subplans
 from lineage_dataframes.rewrite.grouping import grouping_of
@@ -96,7 +96,7 @@ def _reframed(draw: random.Random, given: Sequence[bytes], *, compressed: bool) 
     if draw.random() < 0.6:
         parts = (payload, other.payload)
         if compressed:
-            payload = compress(mutated_bytes(draw, *map(decompress, parts)))
+            payload = compress(mutated_bytes(draw, *map(decompress_payload, parts)))
         else:
             payload = mutated_bytes(draw, *parts)
     return pack_record_batch(header[: 1 << 20], payload)
@@ -133,7 +133,9 @@ def _message(draw: random.Random) -> None:
 
 
 def _zstd(draw: random.Random) -> None:
-    decompress(_blindly(draw, [compress(rows) for _, rows in samples.headers_and_rows()[:2]]))
+    decompress_payload(
+        _blindly(draw, [compress(rows) for _, rows in samples.headers_and_rows()[:2]])
+    )
 
 
 def _event(draw: random.Random) -> None:
@@ -158,7 +160,7 @@ def _edge_message(draw: random.Random) -> None:
 
 def _packed_block(draw: random.Random) -> None:
     def content() -> bytes:
-        one, other = (decompress(raw[8:]) for raw in _two(draw, given))
+        one, other = (decompress_payload(raw[8:]) for raw in _two(draw, given))
         packed = compress(mutated_bytes(draw, one, other))
         return b"LMC1" + _LENGTH.pack(crc32(packed)) + packed
 
@@ -171,7 +173,7 @@ def _packed_edge(draw: random.Random) -> None:
     if draw.random() < 0.5:
         pairs += draw.choice((-1, 1, 2**22, 2**31, 2**62))
     if draw.random() < 0.5:
-        data = data[:3] + compress(mutated_bytes(draw, decompress(data[3:]), other))
+        data = data[:3] + compress(mutated_bytes(draw, decompress_payload(data[3:]), other))
     unpack_edge(pairs, mutated_bytes(draw, data, other))
 
 
@@ -199,7 +201,7 @@ ADDRESSES = (
 
 def _address(draw: random.Random) -> None:
     text = mutated_text(draw, *_two(draw, ADDRESSES))
-    read = draw.choice((parse_space, parse_position, split_address, parse_place))
+    read = draw.choice((parse_space, parse_position, split_address, parse_topic_partition_offset))
     read(text)
 
 
@@ -241,7 +243,7 @@ def _waiting(draw: random.Random) -> None:
     one, other = _two(draw, samples.waiting())
     (size,) = _LENGTH.unpack_from(one)
     if draw.random() < 0.7:
-        head = compress(_mutated_object(draw, decompress(one[4 : 4 + size]), b'{"in": []}'))
+        head = compress(_mutated_object(draw, decompress_payload(one[4 : 4 + size]), b'{"in": []}'))
         unpack_waiting(_LENGTH.pack(len(head)) + head + one[4 + size :])
     else:
         unpack_waiting(mutated_bytes(draw, one, other))
@@ -362,7 +364,7 @@ def _recipe(draw: random.Random) -> None:
         text = "{}"
     recipe = Recipe.from_json(text)
     recipe.opaque()
-    is_signed(recipe, b"k" * 32)
+    has_valid_signature(recipe, b"k" * 32)
     assert Recipe.from_json(recipe.to_json()) == recipe
     for source in recipe.sources:
         source.columns()

@@ -12,7 +12,6 @@ from lineage_core.recipe.plan import (
     Column,
     Expand,
     Filter,
-    Frame,
     Generate,
     Join,
     Limit,
@@ -33,6 +32,7 @@ from lineage_core.recipe.plan import (
     Union,
     Values,
     Window,
+    WindowFrame,
 )
 
 ID, CITY, AMOUNT = (
@@ -78,10 +78,10 @@ def _sum(kept: bool = False) -> Aggregate:
 
 def _window() -> Window:
     order = (SortKey(Column(3), descending=True), SortKey(Column(1), nulls_last=True))
-    frame = Frame("rows", Literal("-1", "int"), Literal("0", "int"))
+    frame = WindowFrame("rows", Literal("-1", "int"), Literal("0", "int"))
     summed = Over(Call("sum", (Column(3),)), (Column(2),), order, frame)
     ranked = Over(
-        Call("row_number", ()), (Column(2),), order, Frame("rows", None, Literal("0", "int"))
+        Call("row_number", ()), (Column(2),), order, WindowFrame("rows", None, Literal("0", "int"))
     )
     made = Attribute(5, "so far", "double"), Attribute(6, "place", "int")
     return Window((*TABLE, *made), 0, (summed, ranked))

@@ -21,7 +21,7 @@ from lineage_core.codec.edge_message import (
     packed_edge,
     stored_block,
 )
-from lineage_core.codec.packing import pack_edge, prepare
+from lineage_core.codec.packing import pack_edge, pack_for_store
 from lineage_core.codec.record_batch import compress, pack_record_batch
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.block_header import header_of
@@ -42,7 +42,7 @@ from lineage_core.contract.message import (
 from lineage_core.contract.positions import text_positions
 from lineage_core.contract.region import Region
 from lineage_core.contract.sealing import seal_of
-from lineage_core.linking.joining import entry_of
+from lineage_core.linking.joining import join_entry_of
 from lineage_core.linking.linker import TaskId
 from lineage_linker.sides import Waiting, pack_side, pack_waiting
 from lineage_store.spool.reader import DRIVER_FILE
@@ -114,7 +114,8 @@ def edges() -> tuple[tuple[int, bytes], ...]:
 def edge_messages() -> tuple[bytes, ...]:
     """What the linker sends."""
     stored = [
-        pack_stored(stored_block(APP, TaskId("4", 0, 17), prepare(block))) for block in blocks()
+        pack_stored(stored_block(APP, TaskId("4", 0, 17), pack_for_store(block)))
+        for block in blocks()
     ]
     rows = np.arange(20, dtype=np.uint32)
     batch = packed_edge(EdgeBatch(A, B, 20, rows, rows))
@@ -151,7 +152,7 @@ def messages() -> tuple[bytes, ...]:
 @cache
 def sides() -> tuple[tuple[bytes, bytes], ...]:
     """Marks and columns of join entries, as Redis keeps them."""
-    entries = map(entry_of, blocks())
+    entries = map(join_entry_of, blocks())
     held = [side for entry in entries for side in (entry.inputs, *entry.outputs.values()) if side]
     return tuple(map(pack_side, held))
 

@@ -78,7 +78,7 @@ FAULTS = (
         ("state",),
         (
             Change(
-                f"{CORE}/tracing/reaching.py",
+                f"{CORE}/tracing/block_lookup.py",
                 "sealed = graph.sealed(many) if many else ()",
                 "sealed = tuple(many)",
             ),

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from neo4j.exceptions import DriverError, Neo4jError
 
 from benchmarks.kafka import committed
-from lineage_core.codec.record_batch import MAGIC
+from lineage_core.codec.record_batch import RECORD_BATCH_MAGIC
 from lineage_core.contract.message import Commit, parse_message
 from lineage_kafka.topics import app_partition, flow_partition
 from lineage_store.errors import StoreError
@@ -150,7 +150,7 @@ def _addressed(servers: Servers, app: str, record: tuple[int | None, bytes]) -> 
     part, value = record
     topics, counts = servers.whole.topics, servers.counts
     if part is None:
-        assert not value.startswith(MAGIC)
+        assert not value.startswith(RECORD_BATCH_MAGIC)
         assert not isinstance(parse_message(value), Commit)
         return topics.node, app_partition(app, counts[topics.node]), value
     return topics.flow, flow_partition(app, part, counts[topics.flow]), value

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from lineage.main import app
-from lineage_core.contract.dead_letter import DeadRecord, Place
+from lineage_core.contract.dead_letter import DeadRecord, TopicPartitionOffset
 from lineage_core.contract.message import DeadLetter, parse_message
 from lineage_kafka.topics import Topics
 from lineage_store.dump import dump_application
@@ -136,8 +136,12 @@ def test_a_replay_after_a_fix_completes_the_graph(
 def test_what_the_linker_could_not_use_goes_back_to_it(
     kafka: KafkaUnderTest, kafka_topics: Topics, person: Person
 ) -> None:
-    dead = DeadRecord(Place(kafka_topics.flow, 3, 17), "bad", "linker", 1.0, "app-1", 4)
-    foreign = DeadRecord(Place("somebody-else", 0, 1), "bad", "linker", 1.0, "app-1", 4)
+    dead = DeadRecord(
+        TopicPartitionOffset(kafka_topics.flow, 3, 17), "bad", "linker", 1.0, "app-1", 4
+    )
+    foreign = DeadRecord(
+        TopicPartitionOffset("somebody-else", 0, 1), "bad", "linker", 1.0, "app-1", 4
+    )
     for one in (dead, dead):
         _bury(kafka, kafka_topics, one, b"four")
     (listed,) = person.types("dlq", "list")
@@ -160,11 +164,15 @@ def test_a_value_that_could_not_come_along_is_read_where_it_was(
     kafka: KafkaUnderTest, kafka_topics: Topics, person: Person
 ) -> None:
     send(kafka, kafka_topics.edge, [(b"app-1", b"first"), (b"app-1", b"second")])
-    cut = DeadRecord(Place(kafka_topics.edge, 0, 1), "bad", "writer", 1.0, "app-1", 6, cut=True)
+    cut = DeadRecord(
+        TopicPartitionOffset(kafka_topics.edge, 0, 1), "bad", "writer", 1.0, "app-1", 6, cut=True
+    )
     _bury(kafka, kafka_topics, cut, None)
     person.types("dlq", "replay", "0")
     assert read(kafka, kafka_topics.edge, 0)[2] == (b"app-1", b"second")
-    gone = DeadRecord(Place(kafka_topics.edge, 0, 99), "bad", "writer", 1.0, "app-1", 6, cut=True)
+    gone = DeadRecord(
+        TopicPartitionOffset(kafka_topics.edge, 0, 99), "bad", "writer", 1.0, "app-1", 6, cut=True
+    )
     _bury(kafka, kafka_topics, gone, None)
     problem = person.types("dlq", "replay", "--all", code=2)
     assert "does not keep" in problem["error"]["message"]

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from benchmarks.frames_oracle import ParquetTables, carried, same, same_rows
 from lineage_core.errors import FunctionsKeyError
 from lineage_core.recipe.document import Function, Recipe
-from lineage_core.recipe.functions import signed
+from lineage_core.recipe.functions import sign_recipe
 from lineage_core.recipe.plan import PythonRows
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.witnesses import Witnesses
@@ -229,7 +229,7 @@ def test_code_is_run_by_its_key_and_unchanged_or_not_at_all(
     moved = dataclasses.replace(function, modules={"pandas": "pandas 1.0"})
 
     def resigned(one: Function) -> Recipe:
-        return signed(dataclasses.replace(recipe, functions=(one,)), KEY.encode())
+        return sign_recipe(dataclasses.replace(recipe, functions=(one,)), KEY.encode())
 
     refused = [
         (recipe, None, "no key was given"),

@@ -21,11 +21,11 @@ from lineage_core.codec.edge_message import (
     packed_edge,
     stored_block,
 )
-from lineage_core.codec.packing import prepare
+from lineage_core.codec.packing import pack_for_store
 from lineage_core.contract.address import OPAQUE_SPACE, POSITION_MAX
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.message import Begin, Commit, Link, Message, Register, Split, Splits
-from lineage_core.linking.joining import entry_of
+from lineage_core.linking.joining import join_entry_of
 from lineage_core.linking.linker import Linker, MemoryState, TaskId
 from lineage_store.dump import dump_application
 from lineage_store.errors import StoreError, StoreUnavailableError
@@ -71,7 +71,7 @@ def give(store: Neo4jStore, events: list[Event]) -> None:
 
 
 def stored(case: Case) -> list[StoredBlock]:
-    return [stored_block(APP, task, prepare(made)) for task, made in case.blocks]
+    return [stored_block(APP, task, pack_for_store(made)) for task, made in case.blocks]
 
 
 def of_the_app(case: Case) -> Case:
@@ -101,12 +101,12 @@ def linked(case: Case) -> tuple[set[BlockId], list[PackedEdge], dict[BlockId, in
     edges = []
     visible: set[BlockId] = set()
     for task, made in case.blocks:
-        linker.receive(task, entry_of(made))
+        linker.receive(task, join_entry_of(made))
     for task in case.commits:
         found = linker.commit(task)
         edges += [packed_edge(edge) for edge in found.edges]
         visible.update(found.visible)
-    linker.settle()
+    linker.recount_unmatched()
     return visible, edges, {one: state.unmatched(one) for one in visible}
 
 
@@ -182,7 +182,7 @@ def crowd() -> list[Event]:
             block_id = BlockId(node, at, at, 0)
             ids[node].append(block_id)
             made = block(block_id, source, [(target, [([at], 5)])])
-            events.append(stored_block(APP, TaskId(node, at, at), prepare(made)))
+            events.append(stored_block(APP, TaskId(node, at, at), pack_for_store(made)))
             events.append(Commit(app=APP, node=node, partition=at, attempt=at, blocks=1))
             events.append(Links(APP, [block_id], [(block_id, at)]))
     for producer in ids["4"]:
@@ -225,7 +225,7 @@ def test_what_is_not_visible_or_not_there_is_not_shown(store: Neo4jStore) -> Non
     first, second, third = (BlockId("4", 0, 1, seq) for seq in range(3))
     rows = [("4#0", [([1], 5)])]
     made = {
-        one: stored_block(APP, TaskId("4", 0, 1), prepare(block(one, "1#0", rows)))
+        one: stored_block(APP, TaskId("4", 0, 1), pack_for_store(block(one, "1#0", rows)))
         for one in (first, second)
     }
     give(store, [made[first], Links(APP, edges=[PackedEdge(first, third, 1, None)])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lineage_core.contract.dead_letter import Place
+from lineage_core.contract.dead_letter import TopicPartitionOffset
 from lineage_linker.errors import StateLostError, StateUnavailableError
 from lineage_linker.records import Incoming
 from lineage_linker.redis_access import RedisAccess
@@ -18,7 +18,7 @@ FLOW = ("lineage-flow", 0)
 
 def records(first: int, end: int, generation: int) -> list[Incoming]:
     return [
-        Incoming(Place(*FLOW, offset), None, b"", generation=generation)
+        Incoming(TopicPartitionOffset(*FLOW, offset), None, b"", generation=generation)
         for offset in range(first, end)
     ]
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from lineage_core.codec.csv_codec import encode_csv
 from lineage_core.contract.address import POSITION_MAX
 from lineage_core.contract.block import BlockId, FlowBlock
-from lineage_core.contract.graph import BlockRef, EdgeBatch, LinkRecord, RowsSummed
+from lineage_core.contract.graph import BlockRef, EdgeBatch, LinkRecord, RowChecksums
 from lineage_core.contract.message import (
     Begin,
     Commit,
@@ -393,7 +393,7 @@ def test_the_graph_is_read_from_messages(store: GraphStore) -> None:
     assert list(graph.links()) == [LinkRecord("4", "6"), LinkRecord("1", "4")]
     assert [(s.partition, s.start, s.rows) for s in graph.splits("1")] == [(0, 0, 7), (1, 4, None)]
     assert [(s.checksum, s.summed) for s in graph.splits("1")] == [
-        (f"sha256:{at}", (RowsSummed(7, f"{at}" * 16),)) for at in (0, 1)
+        (f"sha256:{at}", (RowChecksums(7, f"{at}" * 16),)) for at in (0, 1)
     ]
     assert [(f.partition, f.newlines) for f in graph.sink_files("6")] == [
         (0, ()),

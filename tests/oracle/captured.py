@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lineage_core.codec.csv_codec import BlockHeader, decode_csv
-from lineage_core.codec.record_batch import decompress, read_record_batches
+from lineage_core.codec.record_batch import decompress_payload, read_record_batches
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.block import FlowBlock
 from lineage_core.contract.message import (
@@ -77,7 +77,7 @@ class SpoolReader:
         ):
             for frame in read_record_batches(stream):
                 header = BlockHeader.from_json(frame.header)
-                yield decode_csv(decompress(frame.payload), header)
+                yield decode_csv(decompress_payload(frame.payload), header)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lineage_core.codec.columns import MAGIC, pack_block, unpack_block
+from lineage_core.codec.columns import BLOCK_MAGIC, pack_block, unpack_block
 from lineage_core.codec.csv_codec import BlockHeader, decode_csv, encode_csv, header_of
 from lineage_core.codec.zstd import compress, decompress
 from lineage_core.contract.block import FlowBlock, Relation
@@ -165,7 +165,7 @@ def _seal(content: bytes) -> bytes:
     from zlib import crc32
 
     packed = compress(content)
-    return MAGIC + crc32(packed).to_bytes(4, "little") + packed
+    return BLOCK_MAGIC + crc32(packed).to_bytes(4, "little") + packed
 
 
 @given(st.binary(max_size=64), st.randoms(use_true_random=False))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.region import Region
 from lineage_core.tracing import derivations
-from lineage_core.tracing.derivations import pairs_among, pairs_of
+from lineage_core.tracing.derivations import block_derivations, derivations_among
 from lineage_core.tracing.trace_result import TraceResult
 from lineage_core.tracing.tracer import Direction, trace
 from tests.property.test_tracing_property import as_region, graphs, items, passed_in, starts
@@ -32,7 +32,7 @@ def at_once(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def told(graph: MemoryGraph, regions: dict[str, Region] | None = None) -> set[Association]:
     found = set()
-    for pairs in pairs_among(graph, regions):
+    for pairs in derivations_among(graph, regions):
         assert pairs.ins.dtype == pairs.outs.dtype == np.uint64
         for one, two in zip(pairs.ins.tolist(), pairs.outs.tolist(), strict=True):
             found.add((pairs.in_space, one, pairs.out_space, two))
@@ -94,6 +94,6 @@ def test_what_nobody_could_hold_is_given_in_parts() -> None:
         in_last=np.array([far], np.uint64),
         out_last=np.array([far], np.uint64),
     )
-    first = next(pairs_of(block))
+    first = next(block_derivations(block))
     assert (int(first.ins[0]), int(first.outs[0])) == (5, 7)
     assert len(first.ins) <= 1 << 18

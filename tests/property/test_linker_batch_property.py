@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis.exceptions import ConnectionError
 
-from lineage_core.contract.dead_letter import Place
+from lineage_core.contract.dead_letter import TopicPartitionOffset
 from lineage_kafka.topics import flow_partition
 from lineage_linker.batch import Batch
 from lineage_linker.records import Incoming
@@ -51,7 +51,9 @@ def queues_of(job: Job, random: Random) -> dict[int, deque[Incoming]]:
     return {
         part: deque(
             Incoming(
-                Place(LAYOUT.topics.node if part < 0 else LAYOUT.topics.flow, max(part, 0), offset),
+                TopicPartitionOffset(
+                    LAYOUT.topics.node if part < 0 else LAYOUT.topics.flow, max(part, 0), offset
+                ),
                 job.app.encode(),
                 value,
                 1000.0,
@@ -81,7 +83,7 @@ def test_batches_given_up_lose_nothing(redis_server: RedisUnderTest, seed: int) 
         batch = Batch(LAYOUT, lambda _: state, 5.0)
         for record in sorted(records, key=lambda one: one.place.topic != LAYOUT.topics.node):
             batch.handle(record)
-        batch.settle()
+        batch.recount_unmatched()
         batch.send_links("")
         for sent in batch.outgoing:
             assert sent.topic == LAYOUT.topics.edge

@@ -23,8 +23,8 @@ from redis.exceptions import OutOfMemoryError
 from lineage_core.codec.edge_message import Links, packed_edge
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.sealing import Seal, is_sealed, seal_of
-from lineage_core.linking.joining import JoinEntry, Side, entry_of
-from lineage_core.linking.linker import Linked, Linker, TaskId
+from lineage_core.linking.joining import JoinEntry, Side, join_entry_of
+from lineage_core.linking.linker import Linker, LinkResult, TaskId
 from lineage_linker.redis_state import RedisState
 from lineage_linker.side_cache import SideCache
 from tests.property.test_linking_property import Case, brute_unmatched, brute_visible, cases
@@ -110,13 +110,13 @@ class PausingRedis(Redis):
         )
 
 
-def link(linker: Linker, events: list[Event]) -> tuple[list[BlockId], list[Linked]]:
+def link(linker: Linker, events: list[Event]) -> tuple[list[BlockId], list[LinkResult]]:
     """One batch, up to what is to be sent."""
     linked = [
         linker.commit(event) if isinstance(event, TaskId) else linker.receive(*event)
         for event in events
     ]
-    linker.settle()
+    linker.recount_unmatched()
     return [block for one in linked for block in one.visible], linked
 
 
@@ -127,7 +127,7 @@ def links_of(state: Any, events: list[Event], linker: Linker | None = None) -> L
 
 
 def events_of(case: Case) -> list[Event]:
-    return [*((task, entry_of(block)) for task, block in case.blocks), *case.commits]
+    return [*((task, join_entry_of(block)) for task, block in case.blocks), *case.commits]
 
 
 def expected(case: Case, events: list[Event]) -> Seen:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.linking import joining
-from lineage_core.linking.joining import entry_of
+from lineage_core.linking.joining import join_entry_of
 from lineage_core.linking.linker import Linker, MemoryState, TaskId, claimable
 
 pytestmark = pytest.mark.property
@@ -178,16 +178,16 @@ def run(case: Case, data: st.DataObject) -> None:
         if isinstance(event, TaskId):
             linked = linker.commit(event)
         else:
-            linked = linker.receive(event[0], entry_of(event[1]))
+            linked = linker.receive(event[0], join_entry_of(event[1]))
         for edge in linked.edges:
             assert (edge.producer, edge.consumer) not in edges
             edges[edge.producer, edge.consumer] = edge
         assert not shown & set(linked.visible)
         shown.update(linked.visible)
         if data.draw(st.booleans()):
-            linker.settle()
+            linker.recount_unmatched()
             linker = Linker(state)  # another process takes over
-    linker.settle()
+    linker.recount_unmatched()
     visible = brute_visible(case)
     assert shown == set(visible)
     found = [pairs_of(edge, visible) for edge in edges.values()]

@@ -16,9 +16,9 @@ from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch, LinkRecord
 from lineage_core.contract.region import Region
 from lineage_core.contract.sealing import Seal, is_sealed, seal_of
-from lineage_core.linking.joining import entry_of
-from lineage_core.linking.linker import Linked, Linker, MemoryState, TaskId
-from lineage_core.tracing import reaching
+from lineage_core.linking.joining import join_entry_of
+from lineage_core.linking.linker import Linker, LinkResult, MemoryState, TaskId
+from lineage_core.tracing import block_lookup
 from lineage_core.tracing.tracer import Direction, trace
 from lineage_linker.app_state import Promise
 from tests.property.test_linking_property import Case, brute_pairs, cases, pairs_of
@@ -37,7 +37,7 @@ class Stored:
     edges: dict[tuple[BlockId, BlockId], EdgeBatch] = field(default_factory=dict)
     seals: dict[str, Seal] = field(default_factory=dict)
 
-    def take(self, linked: Linked, seals: Sequence[Seal] = ()) -> None:
+    def take(self, linked: LinkResult, seals: Sequence[Seal] = ()) -> None:
         self.visible.update(linked.visible)
         for edge in linked.edges:
             self.edges[edge.producer, edge.consumer] = edge
@@ -56,7 +56,7 @@ def seal_among(space: str, visible: Sequence[FlowBlock]) -> Seal:
     """The seal of a space over some blocks."""
     return seal_of(
         space,
-        [b.block_id for b in visible if space in entry_of(b).outputs],
+        [b.block_id for b in visible if space in join_entry_of(b).outputs],
         [b.block_id for b in visible if b.in_space == space and len(b.in_first)],
     )
 
@@ -84,8 +84,8 @@ def test_a_seal_that_holds_has_all_edges_whatever_was_lost(case: Case, data: st.
         if isinstance(event, TaskId):
             linked = linker.commit(event)
         else:
-            linked = linker.receive(event[0], entry_of(event[1]))
-        linker.settle()
+            linked = linker.receive(event[0], join_entry_of(event[1]))
+        linker.recount_unmatched()
         stored.take(linked, linker.seal())
 
     for at in order:
@@ -128,13 +128,13 @@ class Workers:
         for at in tasks:
             task, block = self._case.blocks[at]
             view.promise(task, Promise(1, None, True))
-            linked += [linker.receive(task, entry_of(block)), linker.commit(task)]
-        linker.settle()
+            linked += [linker.receive(task, join_entry_of(block)), linker.commit(task)]
+        linker.recount_unmatched()
         if sent:
             for found in linked:
                 self.stored.take(found)
             view.show()
-            self.stored.take(Linked(), linker.seal())
+            self.stored.take(LinkResult(), linker.seal())
         check(self._case, self.stored)
 
 
@@ -177,15 +177,15 @@ def test_what_was_not_sealed_is_sealed_when_it_comes_again() -> None:
         linker = Linker(view)
         for task, block in case.blocks:
             view.promise(task, Promise(1, None, True))
-            stored.take(linker.receive(task, entry_of(block)))
+            stored.take(linker.receive(task, join_entry_of(block)))
             stored.take(linker.commit(task))
         view.show()
         view = state.of_batch()
         again = Linker(view)
         task, block = case.blocks[0]
         view.promise(task, Promise(1, None, True))
-        found = again.receive(task, entry_of(block)) if part == "block" else again.commit(task)
-        assert found == Linked()
+        found = again.receive(task, join_entry_of(block)) if part == "block" else again.commit(task)
+        assert found == LinkResult()
         stored.take(found, again.seal())
         assert stored.sealed(block for _, block in case.blocks) == {"2@0"}
 
@@ -225,10 +225,10 @@ def test_a_trace_names_what_was_linked_after_a_loss() -> None:
     def arrive(blocks: Sequence[FlowBlock]) -> None:
         for block in blocks:
             task = TaskId(block.block_id.node, block.block_id.partition, block.block_id.attempt)
-            linker.receive(task, entry_of(block))
+            linker.receive(task, join_entry_of(block))
             graph.stored.take(linker.commit(task))
-        linker.settle()
-        graph.stored.take(Linked(), linker.seal())
+        linker.recount_unmatched()
+        graph.stored.take(LinkResult(), linker.seal())
 
     def inputs() -> int:
         start = {"3#0": Region(np.array([0], np.uint64))}
@@ -236,7 +236,7 @@ def test_a_trace_names_what_was_linked_after_a_loss() -> None:
         assert result.exact
         return result.count
 
-    assert len(maps) > reaching.FEW_BLOCKS
+    assert len(maps) > block_lookup.FEW_BLOCKS
     arrive([*maps[:3], reads])
     linker = Linker(MemoryState())
     arrive(maps[3:])

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from lineage_core.errors import ContractError
 from lineage_core.recipe.document import Function, Recipe
-from lineage_core.recipe.functions import is_signed, signed
+from lineage_core.recipe.functions import has_valid_signature, sign_recipe
 from lineage_core.recipe.plan import (
     Attribute,
     Call,
     Column,
     Expression,
-    Frame,
     Join,
     JoinKind,
     Literal,
@@ -30,6 +29,7 @@ from lineage_core.recipe.plan import (
     PythonRows,
     SortKey,
     Values,
+    WindowFrame,
 )
 
 pytestmark = pytest.mark.property
@@ -56,7 +56,7 @@ def deeper(below: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression
     )
     keys = st.lists(st.builds(SortKey, below, st.booleans(), st.booleans()), max_size=2).map(tuple)
     frames = st.builds(
-        Frame, st.sampled_from(["rows", "range"]), st.none() | below, st.none() | below
+        WindowFrame, st.sampled_from(["rows", "range"]), st.none() | below, st.none() | below
     )
     opaque = st.builds(OpaqueExpression, NAMES, NAMES, many, NAMES)
     return (
@@ -117,11 +117,11 @@ KEYS = st.text("abc", min_size=16, max_size=20).map(str.encode)
 def test_a_signature_is_of_one_recipe_and_one_key(
     recipe: Recipe, other: Recipe, key: bytes, another: bytes
 ) -> None:
-    made = Recipe.from_json(signed(recipe, key).to_json())
-    assert is_signed(made, key)
-    assert is_signed(made, another) == (key == another)
+    made = Recipe.from_json(sign_recipe(recipe, key).to_json())
+    assert has_valid_signature(made, key)
+    assert has_valid_signature(made, another) == (key == another)
     moved = dataclasses.replace(other, signature=made.signature)
-    assert is_signed(moved, key) == (recipe == other)
+    assert has_valid_signature(moved, key) == (recipe == other)
 
 
 JSON = st.recursive(

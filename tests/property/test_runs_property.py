@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from lineage_core.contract.runs import (
     Runs,
-    clusters,
-    count,
-    each_once,
-    intersect,
-    normal,
+    count_positions,
+    covering_ranges,
+    intersect_runs,
+    normalise,
     overlaps,
-    subtract,
+    sorted_unique,
+    subtract_runs,
     touching,
-    union,
+    union_runs,
 )
 
 pytestmark = pytest.mark.property
@@ -50,21 +50,21 @@ def assert_normal(runs: Runs) -> None:
 
 @given(some_runs(), some_runs())
 def test_set_operations(left: Runs, right: Runs) -> None:
-    a, b = normal(*left), normal(*right)
+    a, b = normalise(*left), normalise(*right)
     for got, wanted in [
         (a, positions(left)),
-        (union([left, right]), positions(left) | positions(right)),
-        (intersect(a, b), positions(left) & positions(right)),
-        (subtract(a, b), positions(left) - positions(right)),
+        (union_runs([left, right]), positions(left) | positions(right)),
+        (intersect_runs(a, b), positions(left) & positions(right)),
+        (subtract_runs(a, b), positions(left) - positions(right)),
     ]:
         assert_normal(got)
         assert positions(got) == wanted
-        assert count(got) == len(wanted)
+        assert count_positions(got) == len(wanted)
 
 
 @given(some_runs(), some_runs())
 def test_touching_and_overlaps(many: Runs, right: Runs) -> None:
-    wanted = normal(*right)
+    wanted = normalise(*right)
     hit = touching(many[0], many[1], wanted).tolist()
     index, first, last = overlaps(many[0], many[1], wanted)
     for i, (a, b) in enumerate(zip(many[0].tolist(), many[1].tolist(), strict=True)):
@@ -75,8 +75,8 @@ def test_touching_and_overlaps(many: Runs, right: Runs) -> None:
 
 @given(some_runs(), st.integers(1, 4))
 def test_clusters_cover(runs: Runs, at_most: int) -> None:
-    a = normal(*runs)
-    found = clusters(a, at_most)
+    a = normalise(*runs)
+    found = covering_ranges(a, at_most)
     assert len(found) <= at_most
     assert len(found) == min(at_most, len(a[0]))
     for first, last in zip(a[0].tolist(), a[1].tolist(), strict=True):
@@ -85,4 +85,4 @@ def test_clusters_cover(runs: Runs, at_most: int) -> None:
 
 @given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9)))
 def test_each_once(values: list[int]) -> None:
-    assert each_once(np.array(values, np.uint64)).tolist() == sorted(set(values))
+    assert sorted_unique(np.array(values, np.uint64)).tolist() == sorted(set(values))

@@ -11,7 +11,7 @@ from lineage_core.contract.address import parse_space
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.graph import LinkRecord
 from lineage_core.contract.region import Region
-from lineage_core.tracing import reaching
+from lineage_core.tracing import block_lookup
 from lineage_core.tracing.tracer import Direction, TraceResult, trace
 from tests.support.memory_graph import MemoryGraph, associations, node
 
@@ -184,12 +184,12 @@ def test_narrowing_by_edges_changes_nothing(
 ) -> None:
     begun = {s: as_region(runs) for s, runs in starts(graph, data).items()}
     plain = trace(graph, direction, begun)
-    few = reaching.FEW_BLOCKS
-    reaching.FEW_BLOCKS = 0
+    few = block_lookup.FEW_BLOCKS
+    block_lookup.FEW_BLOCKS = 0
     try:
         narrowed = trace(graph, direction, begun)
     finally:
-        reaching.FEW_BLOCKS = few
+        block_lookup.FEW_BLOCKS = few
     assert found_in(plain) == found_in(narrowed)
     assert passed_in(plain) == passed_in(narrowed)
 

@@ -197,7 +197,7 @@ def test_a_folder_of_another_user_is_not_used(
     def refuse(folder: Path, **_: bool) -> Path:
         raise ForeignOwnerError(f"{folder} belongs to another user")
 
-    monkeypatch.setattr(sessions, "private_folder", refuse)
+    monkeypatch.setattr(sessions, "ensure_private_folder", refuse)
     assert answered(url, ASKED.question()) is None
     assert "another user" in capsys.readouterr().err
 

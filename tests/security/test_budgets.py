@@ -30,8 +30,8 @@ from lineage_core.tracing.budget import (
     ClientGoneError,
     TimeUpError,
     TooMuchError,
-    current,
-    within,
+    current_budget,
+    use_budget,
 )
 from lineage_dataframes.spark import connected
 from lineage_query.rows import parquet_rows
@@ -86,7 +86,7 @@ def served(folder: Path, hold: Callable[[], object], **given: object) -> Iterato
 
 
 def until_it_leaves() -> None:
-    current().gone.result(timeout=WAIT_S)
+    current_budget().gone.result(timeout=WAIT_S)
 
 
 def ask(address: str, method: str, path: str, body: object = None) -> socket.socket:
@@ -295,7 +295,7 @@ def test_an_answer_holds_bounded_text(tmp_path: Path) -> None:
         assert refused.status_code == 422
         assert "too long to be searched" in refused.json()["detail"]
     reader = RootedReader([str(tmp_path)])
-    with within(Budget(text_bytes=5 * 66_000)), pytest.raises(TooMuchError):
+    with use_budget(Budget(text_bytes=5 * 66_000)), pytest.raises(TooMuchError):
         reader.rows(str(tmp_path / "in.txt"), np.arange(6, dtype=np.uint64))
 
 
@@ -384,8 +384,12 @@ def test_rows_of_batches_are_those_that_were_asked_for(
 def test_reading_a_row_group_ends_with_its_budget(tmp_path: Path) -> None:
     pq.write_table(pa.table({"row": list(range(70))}), tmp_path / "a.parquet")
     gone = Budget()
-    gone.leave()
-    with (tmp_path / "a.parquet").open("rb") as file, within(gone), pytest.raises(ClientGoneError):
+    gone.abandon()
+    with (
+        (tmp_path / "a.parquet").open("rb") as file,
+        use_budget(gone),
+        pytest.raises(ClientGoneError),
+    ):
         parquet_rows.texts_of(file, np.array([69], np.uint64))
 
 
@@ -405,7 +409,7 @@ def test_a_budget_ends_with_its_time_and_may_be_made_longer() -> None:
     clock.now = 10.5
     with pytest.raises(TimeUpError, match="more than 10 s"):
         budget.check()
-    budget.allow(5)
+    budget.extend(5)
     clock.now = 15
     budget.check()
     assert (budget.left_s, budget.is_over) == (0.5, False)
@@ -413,23 +417,23 @@ def test_a_budget_ends_with_its_time_and_may_be_made_longer() -> None:
 
 def test_a_budget_counts_blocks_and_text() -> None:
     budget = Budget(seconds=10, blocks=3, text_bytes=1 << 20)
-    budget.load(3)
-    budget.read(1 << 20)
+    budget.count_blocks(3)
+    budget.count_text(1 << 20)
     with pytest.raises(TooMuchError, match="more than 3 blocks"):
-        budget.load(1)
+        budget.count_blocks(1)
     with pytest.raises(TooMuchError, match="more than 1 MiB of text"):
-        budget.read(1)
-    budget.leave()
-    budget.leave()
-    for spend in (budget.check, lambda: budget.load(0), lambda: budget.read(0)):
+        budget.count_text(1)
+    budget.abandon()
+    budget.abandon()
+    for spend in (budget.check, lambda: budget.count_blocks(0), lambda: budget.count_text(0)):
         with pytest.raises(ClientGoneError):
             spend()
 
 
 def test_without_a_budget_nothing_is_bounded_for_others() -> None:
-    current().allow(0.0)
-    current().check()
-    assert current().left_s == float("inf")
+    current_budget().extend(0.0)
+    current_budget().check()
+    assert current_budget().left_s == float("inf")
 
 
 def test_a_statement_of_a_store_is_given_up(tmp_path: Path) -> None:
@@ -437,12 +441,12 @@ def test_a_statement_of_a_store_is_given_up(tmp_path: Path) -> None:
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
     )
     with SqliteStore(tmp_path / "lineage.db") as store:
-        with within(Budget(seconds=0.05)), pytest.raises(TimeUpError):
+        with use_budget(Budget(seconds=0.05)), pytest.raises(TimeUpError):
             store._query(endless)
         budget = Budget()
-        leaving = threading.Timer(0.05, budget.leave)
+        leaving = threading.Timer(0.05, budget.abandon)
         leaving.start()
-        with within(budget), pytest.raises(ClientGoneError):
+        with use_budget(budget), pytest.raises(ClientGoneError):
             store._query(endless)
         assert store.application_ids() == []
 
@@ -459,10 +463,10 @@ def test_queries_of_spark_are_cancelled_when_the_client_leaves(
 
     def leaves(_: object) -> bool:
         # The thread of the queries has the budget of who asked.
-        current().leave()
+        current_budget().abandon()
         return cancelled.wait(WAIT_S)
 
-    with within(budget), pytest.raises(ClientGoneError):
+    with use_budget(budget), pytest.raises(ClientGoneError):
         spark.run(leaves)
     spark.close()
     assert cancelled.is_set()

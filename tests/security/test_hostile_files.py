@@ -19,7 +19,7 @@ import pytest
 
 from lineage_core.recipe.document import File, Output, Recipe, Source
 from lineage_core.recipe.plan import Attribute, Range
-from lineage_core.tracing.budget import Budget, TimeUpError, within
+from lineage_core.tracing.budget import Budget, TimeUpError, use_budget
 from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError
 from lineage_dataframes.sources import text_records
 from lineage_dataframes.sources.changed import check_local
@@ -228,7 +228,7 @@ def test_rows_that_are_read_some_at_a_time_are_those_that_are_asked_for(
 def test_reading_parquet_ends_with_the_budget(tmp_path: Path) -> None:
     path = tmp_path / "in.parquet"
     pq.write_table(pa.table({"a": ["x"]}), path)
-    with path.open("rb") as file, within(Budget(seconds=-1)), pytest.raises(TimeUpError):
+    with path.open("rb") as file, use_budget(Budget(seconds=-1)), pytest.raises(TimeUpError):
         texts_of(file, FIRST)
 
 
@@ -251,7 +251,7 @@ def test_looking_for_records_ends_with_the_budget(tmp_path: Path) -> None:
     path.write_text("a\n")
     file_of = text_records.text_file(source(path), f"file:{path}")
     assert file_of is not None
-    with within(Budget(seconds=-1)), pytest.raises(TimeUpError):
+    with use_budget(Budget(seconds=-1)), pytest.raises(TimeUpError):
         list(file_of.records())
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lineage.stack import processes
-from lineage_core.environment.private_files import ForeignOwnerError, private_folder
+from lineage_core.environment.private_files import ForeignOwnerError, ensure_private_folder
 from lineage_emitter.dispatch.driver_spool import DriverSpool, claim
 from lineage_emitter.dispatch.spool import BlockFile
 from lineage_query.rows.kept_sums import save_columns
@@ -115,7 +115,7 @@ def test_a_folder_that_is_shared_with_a_group_stays_so(tmp_path: Path) -> None:
     assert {found[f"{APP}/blocks/1-0-0.lmf"], found[f"{APP}/driver.jsonl"]} == {0o660}
     assert found["lineage.db"] == 0o660
     # The folder of the default is of one user, wherever it lies.
-    assert stat.S_IMODE(private_folder(shared / ".lineage").stat().st_mode) == 0o700
+    assert stat.S_IMODE(ensure_private_folder(shared / ".lineage").stat().st_mode) == 0o700
 
 
 @pytest.mark.usefixtures("umask")

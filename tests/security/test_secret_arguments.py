@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lineage_core.contract.message import Begin
-from lineage_core.environment.redaction import redacted
+from lineage_core.environment.redaction import redact_arguments
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.sdk.api import LineageApi
 from lineage_emitter.settings import read_settings
@@ -98,7 +98,7 @@ HUSH = "hu5h-p@ss;w0rd&x,y"
     ],
 )  # fmt: skip
 def test_values_that_are_secret_are_hidden(arguments: list[str], kept: list[str]) -> None:
-    assert redacted(arguments) == tuple(kept)
+    assert redact_arguments(arguments) == tuple(kept)
 
 
 def test_a_setting_adds_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_a_secret_in_json_in_json_in_a_url_is_hidden(
         argument = quote(argument, safe="")
     if quoted:
         argument = f"https://a.b/?c={argument}&d=e"
-    assert MARK not in "".join(redacted([f"--conf={argument}" if option else argument]))
+    assert MARK not in "".join(redact_arguments([f"--conf={argument}" if option else argument]))
 
 
 PLAIN = st.text("abcdefgh0123456789XYZ/.,:;=-_ {}[]\"'%", max_size=60)
@@ -152,14 +152,14 @@ PLAIN = st.text("abcdefgh0123456789XYZ/.,:;=-_ {}[]\"'%", max_size=60)
 @given(st.lists(PLAIN, max_size=4))
 def test_arguments_without_a_word_for_secrets_stay(arguments: list[str]) -> None:
     usual = [one for one in arguments if not one.startswith("-p")]
-    assert redacted(usual) == tuple(usual)
+    assert redact_arguments(usual) == tuple(usual)
 
 
 def test_keys_of_random_signs_are_hidden() -> None:
     draw = random.Random(1)
     signs = string.ascii_letters + string.digits + "+/"
     keys = ["".join(draw.choices(signs, k=40)) for _ in range(20_000)]
-    kept = sum(one == key for one, key in zip(redacted(keys), keys, strict=True))
+    kept = sum(one == key for one, key in zip(redact_arguments(keys), keys, strict=True))
     # Those that change too seldom, as paths do, or are made of words.
     assert kept < 400
 
@@ -195,5 +195,5 @@ def test_arguments_of_any_length_take_no_time() -> None:
         "password=[[\"'",
         "%3A%2F%2F",
     ):
-        redacted([piece * (400_000 // len(piece))])
+        redact_arguments([piece * (400_000 // len(piece))])
     assert time.process_time() - began < 20

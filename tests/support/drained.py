@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from lineage_core.codec.record_batch import MAGIC, read_record_batches
+from lineage_core.codec.record_batch import RECORD_BATCH_MAGIC, read_record_batches
 from lineage_core.contract.block_header import BlockHeader
 from lineage_core.contract.message import Commit, parse_message
 from lineage_kafka.topics import Topics, app_partition, flow_partition
@@ -87,7 +87,7 @@ def _take(found: Drained, topics: Topics, record: Message, partitions: int) -> N
     assert value is not None
     assert key is not None
     app = key.decode()
-    if value.startswith(MAGIC):
+    if value.startswith(RECORD_BATCH_MAGIC):
         (frame,) = read_record_batches(io.BytesIO(value))
         header = BlockHeader.from_json(frame.header)
         assert (record.topic(), header.app) == (topics.flow, app)

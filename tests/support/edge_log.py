@@ -15,7 +15,7 @@ from lineage_core.codec.edge_message import (
     packed_edge,
     stored_block,
 )
-from lineage_core.codec.packing import prepare
+from lineage_core.codec.packing import pack_for_store
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import (
@@ -31,7 +31,7 @@ from lineage_core.contract.message import (
     Totals,
     dump_message,
 )
-from lineage_core.linking.linker import Linked, Linker, MemoryState, TaskId
+from lineage_core.linking.linker import Linker, LinkResult, MemoryState, TaskId
 from lineage_store.port import GraphStore
 from tests.support.spool_builder import block
 
@@ -97,7 +97,7 @@ def word_count_log(
             )
         ]
         _task(log, linker, TaskId("6", partition, 100 + partition), made)
-    linker.settle()
+    linker.recount_unmatched()
     seals = linker.seal()
     log.unmatched = {one: count for one, count in state.counts.items() if count}
     log.records += pack_links(Links(app, unmatched=list(state.counts.items()), seals=seals))
@@ -140,7 +140,7 @@ def _frame(log: EdgeLog, maps: int, reduces: int) -> None:
 def _task(log: EdgeLog, linker: Linker, task: TaskId, made: list[FlowBlock]) -> None:
     linked = []
     for one in made:
-        packed = prepare(one)
+        packed = pack_for_store(one)
         log.blocks.append(one)
         log.records.append(pack_stored(stored_block(log.app, task, packed)))
         linked.append(linker.receive(task, packed.entry))
@@ -157,7 +157,7 @@ def _task(log: EdgeLog, linker: Linker, task: TaskId, made: list[FlowBlock]) -> 
         _links(log, found)
 
 
-def _links(log: EdgeLog, found: Linked) -> None:
+def _links(log: EdgeLog, found: LinkResult) -> None:
     log.edges += found.edges
     edges = [packed_edge(edge) for edge in found.edges]
     log.records += pack_links(Links(log.app, found.visible, edges=edges))

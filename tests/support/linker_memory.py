@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from lineage_core.codec.edge_message import Links, PackedEdge, StoredBlock, parse_edge_record
 from lineage_core.contract.block import BlockId
-from lineage_core.contract.dead_letter import Place
+from lineage_core.contract.dead_letter import TopicPartitionOffset
 from lineage_core.contract.message import Message, Totals, parse_message
 from lineage_core.contract.sealing import Seal
 from lineage_core.linking.joining import JoinEntry
@@ -166,7 +166,7 @@ class Received:
 
 def incoming(value: bytes | None, offset: int = 0, key: bytes = b"app-1") -> Incoming:
     """A record of the flow topic."""
-    return Incoming(Place(TOPICS.flow, 2, offset), key, value, 1000.0 + offset)
+    return Incoming(TopicPartitionOffset(TOPICS.flow, 2, offset), key, value, 1000.0 + offset)
 
 
 @dataclass
@@ -198,7 +198,7 @@ class MemoryLinker:
         batch = Batch(LAYOUT, self._state_of, 5.0)
         for offset, value in enumerate(values):
             batch.handle(incoming(value, offset))
-        batch.settle()
+        batch.recount_unmatched()
         return batch
 
     def _state_of(self, app: str) -> MemoryAppState:

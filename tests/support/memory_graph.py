@@ -11,9 +11,9 @@ from lineage_core.contract.graph import (
     EdgeBatch,
     LinkRecord,
     NodeRecord,
+    PositionRange,
     SinkFileRecord,
     SplitRecord,
-    Stretch,
 )
 from lineage_core.contract.sealing import Seal
 
@@ -124,11 +124,11 @@ class MemoryGraph:
         refs = [self._ref(block) for block in self.block_list if block.in_space == space]
         return [ref for ref in refs if ref.in_min <= last and ref.in_max >= first]
 
-    def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
-        return [self.blocks_into(*stretch) for stretch in stretches]
+    def blocks_into_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
+        return [self.blocks_into(*stretch) for stretch in ranges]
 
-    def blocks_from_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
-        return [self.blocks_from(*stretch) for stretch in stretches]
+    def blocks_from_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
+        return [self.blocks_from(*stretch) for stretch in ranges]
 
     def blocks(self) -> Iterator[BlockRef]:
         return map(self._ref, sorted(self.block_list, key=lambda block: block.block_id))

@@ -27,9 +27,9 @@ def sums_of(rows: list[str]) -> str:
     """Checksums of rows, as a task that reads them takes them."""
     sums = RowSums()
     for row in rows:
-        sums.held.append(row.encode())
-        if len(sums.held) == sums.wanted:
-            sums.add_held()
+        sums.pending.append(row.encode())
+        if len(sums.pending) == sums.pending_max:
+            sums.add_pending()
     return sums.text()
 
 

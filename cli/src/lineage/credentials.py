@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from lineage_core.environment.private_files import private_folder
+from lineage_core.environment.private_files import ensure_private_folder
 from lineage_service.local_servers import running_at
 from lineage_store.errors import StoreError
 
@@ -44,7 +44,7 @@ def keep(url: str, token: str) -> Path:
     if token:
         known[url.rstrip("/")] = token
     file = credentials_file()
-    private_folder(file.parent, ours=True)
+    ensure_private_folder(file.parent, ours=True)
     # A new file is its owner's alone from the first byte on.
     handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
     with os.fdopen(handle, "w", encoding="utf-8") as out:

@@ -30,7 +30,7 @@ from lineage.serving import app as serving_app
 from lineage.stack.commands import app as stack_app
 from lineage.terminal import echo
 from lineage_core.release import __version__
-from lineage_core.tracing.budget import current
+from lineage_core.tracing.budget import current_budget
 
 app = typer.Typer(
     name="lineage",
@@ -244,12 +244,12 @@ def graph(
     Nodes that a loop made over and over are one: reduceByKey x10.
     """
     from lineage.tables import graph_json, show_graph
-    from lineage_core.tracing.folding import folded, unfolded
+    from lineage_core.tracing.folding import fold_by_call, fold_each
     from lineage_query.flowchart import mermaid_text
 
     with opened(chosen_store(context, store)) as access:
         found, nodes, links = access.graph(name)
-    folds = unfolded(nodes) if unfold else folded(nodes)
+    folds = fold_each(nodes) if unfold else fold_by_call(nodes)
     if as_json:
         print_json(graph_json(found, nodes, links))
     elif mermaid:
@@ -566,7 +566,7 @@ def dump(
     """Print all lineage of an application, one JSON object a line, the same from every store."""
     with in_time(timeout), opened(chosen_store(context, store)) as access, naming_what_is_left():
         for line in access.dump(name):
-            current().check()
+            current_budget().check()
             echo(line)
 
 

@@ -26,7 +26,7 @@ from lineage.servers import SERVER_SCHEMES
 from lineage.terminal import echo
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.message import NodeKind, RecordFiles, RecordSplits, SinkFiles, Splits
-from lineage_core.recipe.document import LINES, Recipe, Source
+from lineage_core.recipe.document import TEXT_FORMATS, Recipe, Source
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.errors import FramesError, RefusedError
 from lineage_dataframes.sandbox.starting import scratch_folder
@@ -144,7 +144,7 @@ def _check_ends(graph: FlowGraph, node: NodeRecord) -> None:
 
 
 def _check_lines(source: Source) -> None:
-    if source.format in LINES and not has_lines(source):
+    if source.format in TEXT_FORMATS and not has_lines(source):
         raise RefusedError(f"rows of these {source.format} files are no lines")
 
 

@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lineage.options import opened, print_json
 from lineage.terminal import echo
-from lineage_core.environment.wrong_settings import wrong_settings
+from lineage_core.environment.setting_problems import setting_problems
 from lineage_core.errors import LineageError
 from lineage_openlineage.errors import OpenLineageError
 from lineage_openlineage.publishing import tell
@@ -34,7 +34,7 @@ def read_settings() -> OpenLineageSettings:
     try:
         return _Settings()
     except ValidationError as error:
-        raise OpenLineageError(wrong_settings(error)) from None
+        raise OpenLineageError(setting_problems(error)) from None
 
 
 def tell_run(

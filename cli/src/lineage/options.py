@@ -15,7 +15,7 @@ import typer
 
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
-from lineage_core.tracing.budget import Budget, TimeUpError, current, within
+from lineage_core.tracing.budget import Budget, TimeUpError, current_budget, use_budget
 
 if TYPE_CHECKING:
     from lineage.access import Access
@@ -98,17 +98,17 @@ def in_time(seconds: float | None) -> Iterator[None]:
         yield
         return
     hint = "allow more (--timeout), or narrow it: fewer rows, one step (--step), or a node nearer by (--to)"
-    with within(Budget(seconds=seconds, hint=hint)) as budget, _interrupted(budget, seconds):
+    with use_budget(Budget(seconds=seconds, hint=hint)) as budget, _interrupted(budget, seconds):
         try:
             yield
         except Exception as error:
             if not budget.is_over:
                 raise
             # Libraries make errors of their own of the interruption.
-            raise budget.late() from error
+            raise budget.time_up_error() from error
         if budget.gone.done():
             # Something went on without what was interrupted.
-            raise budget.late()
+            raise budget.time_up_error()
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def naming_what_is_left() -> Iterator[None]:
     try:
         yield
     except Exception:
-        if current().is_over:
+        if current_budget().is_over:
             echo("lineage: what was written before the time was up is not whole", err=True)
         raise
 
@@ -125,8 +125,8 @@ def naming_what_is_left() -> Iterator[None]:
 @contextmanager
 def _interrupted(budget: Budget, seconds: float) -> Iterator[None]:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        budget.leave()
-        raise budget.late()
+        budget.abandon()
+        raise budget.time_up_error()
 
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_S)

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lineage.terminal import echo, plain
-from lineage_core.contract.graph import NOTED, LinkRecord, NodeRecord
-from lineage_core.tracing.folding import Fold, folded, links_between
+from lineage_core.contract.graph import RECIPE_NODE_KINDS, LinkRecord, NodeRecord
+from lineage_core.tracing.folding import Fold, fold_by_call, links_between
 from lineage_query.flowchart import fold_name
 from lineage_query.names import Names
 from lineage_store.port import ApplicationRecord
@@ -81,7 +81,7 @@ def _exactness(node: NodeRecord) -> str:
     if not node.exact:
         return "superset"
     # What a query over the recipe will find is exact or not: it says so itself.
-    return "recipe" if node.kind in NOTED else "yes"
+    return "recipe" if node.kind in RECIPE_NODE_KINDS else "yes"
 
 
 def graph_json(
@@ -91,7 +91,7 @@ def graph_json(
     fields = [field for field in NodeRecord.__slots__ if field != "call_path"]
     group = {
         node.node: fold.first.node
-        for fold in folded(nodes)
+        for fold in fold_by_call(nodes)
         for node in fold.nodes
         if fold.nodes[1:]
     }

@@ -19,10 +19,10 @@ from lineage.dlq import _show_table
 from lineage.main import app
 from lineage.tables import show_apps, show_graph
 from lineage_core.contract.block import BlockId
-from lineage_core.contract.dead_letter import DeadRecord, Place
+from lineage_core.contract.dead_letter import DeadRecord, TopicPartitionOffset
 from lineage_core.contract.graph import NodeRecord
 from lineage_core.contract.message import Link, Split, Splits
-from lineage_core.tracing.budget import current
+from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.folding import Fold
 from lineage_core.tracing.trace_result import Direction
 from lineage_kafka.dead_letters import DeadLetterRecord
@@ -451,7 +451,7 @@ def test_tables_are_whole_where_no_terminal_reads_them(
     show_apps([ApplicationRecord(long, tagged, 0.0, None, "ok", 1, 1)])
     node = NodeRecord("0", "source", "read", long, "", "", None, False, long, 1, f"{long}/in.txt")
     show_graph([Fold((node,))], [])
-    dead = DeadRecord(Place("lineage-edge", 2, 1), long, "writer", 1.0)
+    dead = DeadRecord(TopicPartitionOffset("lineage-edge", 2, 1), long, "writer", 1.0)
     _show_table([DeadLetterRecord(0, 1, dead, None, None)])
     _, _, app_row, _, _, node_row, why, _, _, letter_row = capsys.readouterr().out.splitlines()
     assert long in app_row
@@ -464,13 +464,13 @@ def test_tables_are_whole_where_no_terminal_reads_them(
 def late(*_: object) -> Any:
     """Work that looks at its budget."""
     while True:
-        current().check()
+        current_budget().check()
 
 
 def over(*_: object) -> Any:
     """Work whose time is up just then."""
-    current().leave()
-    current().check()
+    current_budget().abandon()
+    current_budget().check()
 
 
 def stuck(*_: object) -> Any:
@@ -532,7 +532,7 @@ def test_an_export_without_time_leaves_no_file(here: Path, monkeypatch: pytest.M
 def test_a_dump_without_time_says_that_it_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     def dump(*_: object) -> Iterator[str]:
         yield "{}"
-        current().leave()
+        current_budget().abandon()
         yield "{}"
 
     monkeypatch.setattr(StoredAccess, "dump", dump)

@@ -11,14 +11,14 @@ from lineage.dlq import _content, _hex, _time
 from lineage.main import app
 from lineage.terminal import plain
 from lineage_core.codec.record_batch import pack_record_batch
-from lineage_core.contract.dead_letter import DeadRecord, Place
+from lineage_core.contract.dead_letter import DeadRecord, TopicPartitionOffset
 from lineage_kafka.dead_letters import DeadLetterRecord, choose
 
 pytestmark = pytest.mark.unit
 
 
 def letter(partition: int, offset: int) -> DeadLetterRecord:
-    dead = DeadRecord(Place("lineage-edge", 2, 10 + offset), "no", "writer", 1.0)
+    dead = DeadRecord(TopicPartitionOffset("lineage-edge", 2, 10 + offset), "no", "writer", 1.0)
     return DeadLetterRecord(partition, offset, dead, b"a", b"v")
 
 

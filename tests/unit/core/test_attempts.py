@@ -11,10 +11,10 @@ from lineage_core.contract.block_header import BlockHeader, header_of
 from lineage_core.contract.graph import LinkRecord
 from lineage_core.contract.region import Region
 from lineage_core.errors import BlockError
-from lineage_core.linking.attempts import SEVERAL, UNREAD
-from lineage_core.linking.joining import Side, entry_of
+from lineage_core.linking.attempts import READ_DIFFERENTLY, READ_UNKNOWN
+from lineage_core.linking.joining import Side, join_entry_of
 from lineage_core.linking.linker import Linker, MemoryState, TaskId
-from lineage_core.tracing.derivations import pairs_among
+from lineage_core.tracing.derivations import derivations_among
 from lineage_core.tracing.tracer import Direction, trace
 from lineage_linker.sides import pack_side, read_mark
 from tests.support.memory_graph import MemoryGraph, node
@@ -77,15 +77,15 @@ def test_a_key_that_was_read_differently_is_a_superset() -> None:
     graph = recomputed(reading(0, 7, 1, 2), reading(1, 7, 2, 5))
     found = trace(graph, BACK, {"1@0": at(7)})
     assert pairs(found) == {"0": {"0#0": [(0, 1)], "0#1": [(3, 3)]}}
-    assert found.reasons == (f"node 1 (map): {SEVERAL}",)
-    told = {(one.block_id, one.exact) for one in pairs_among(graph) if one.out_space == "1@0"}
+    assert found.reasons == (f"node 1 (map): {READ_DIFFERENTLY}",)
+    told = {(one.block_id, one.exact) for one in derivations_among(graph) if one.out_space == "1@0"}
     assert told == {(A, False), (B, False), (OTHER, True)}
 
 
 def test_a_key_that_nobody_read_is_a_superset() -> None:
     found = trace(recomputed(), BACK, {"1@0": at(7)})
     assert pairs(found) == {"0": {"0#0": [(0, 1)], "0#1": [(3, 3)]}}
-    assert found.reasons == (f"node 1 (map): {UNREAD}",)
+    assert found.reasons == (f"node 1 (map): {READ_UNKNOWN}",)
 
 
 def keys_of_many(*readers: FlowBlock) -> MemoryGraph:
@@ -127,7 +127,7 @@ def test_readers_that_do_not_tell_read_all() -> None:
 
 def test_derivations_are_of_what_was_read() -> None:
     graph = recomputed(reading(0, 7, 2, 5))
-    of_keys = [one for one in pairs_among(graph) if one.out_space == "1@0"]
+    of_keys = [one for one in derivations_among(graph) if one.out_space == "1@0"]
     assert {one.block_id for one in of_keys} == {B, OTHER}
     assert all(one.exact for one in of_keys)
 
@@ -140,8 +140,8 @@ def test_blocks_are_linked_to_what_they_read() -> None:
         for one in order:
             task = TaskId(one.block_id.node, one.block_id.partition, one.block_id.attempt)
             linker.commit(task)
-            edges += linker.receive(task, entry_of(one, {"0"}.__contains__)).edges
-        linker.settle()
+            edges += linker.receive(task, join_entry_of(one, {"0"}.__contains__)).edges
+        linker.recount_unmatched()
         assert {edge.producer for edge in edges} == {B, OTHER}
         assert state.unmatched(BlockId("2", 0, 10, 0)) == 0
 
@@ -153,8 +153,8 @@ def test_an_attempt_that_was_not_read_covers_nothing() -> None:
     for one in blocks:
         task = TaskId(one.block_id.node, one.block_id.partition, one.block_id.attempt)
         linker.commit(task)
-        linker.receive(task, entry_of(one, {"0"}.__contains__))
-    linker.settle()
+        linker.receive(task, join_entry_of(one, {"0"}.__contains__))
+    linker.recount_unmatched()
     assert state.unmatched(BlockId("2", 0, 10, 0)) == 1
 
 
@@ -183,7 +183,7 @@ def test_attempts_of_other_spaces_are_refused() -> None:
 def test_attempts_are_kept_with_a_side(keys: list[int]) -> None:
     block = rows(BlockId("2", 0, 10, 0), "1@0", [([key], "2#0", at) for at, key in enumerate(keys)])
     for attempts in (None, Region.from_positions([2, 3, 9])):
-        side = entry_of(replace(block, attempts_read=attempts)).inputs
+        side = join_entry_of(replace(block, attempts_read=attempts)).inputs
         assert isinstance(side, Side)
         packed, columns = pack_side(side)
         mark = read_mark(packed)

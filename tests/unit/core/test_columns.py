@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from lineage_core.codec.columns import MAGIC, pack_block, unpack_block
+from lineage_core.codec.columns import BLOCK_MAGIC, pack_block, unpack_block
 from lineage_core.codec.number_columns import pack_numbers, unpack_numbers
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.errors import BlockError
@@ -68,7 +68,7 @@ def test_every_flipped_byte_is_noticed() -> None:
             unpack_block(packed[:size])
     with pytest.raises(BlockError):
         unpack_block(packed + b"\0")
-    assert packed.startswith(MAGIC)
+    assert packed.startswith(BLOCK_MAGIC)
 
 
 def test_texts_that_are_not_utf8_are_refused() -> None:

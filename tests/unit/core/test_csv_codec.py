@@ -9,7 +9,7 @@ import pytest
 
 from lineage_core.codec.csv_codec import BlockHeader, clean_value, decode_csv, encode_csv, header_of
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.contract.block_check import ROWS_MAX, check_block
+from lineage_core.contract.block_check import BLOCK_ROWS_MAX, check_block
 from lineage_core.contract.positions import text_positions
 from lineage_core.errors import BlockError, VersionError
 from tests.support.flow_blocks import same_flows, u64
@@ -260,7 +260,7 @@ def test_a_block_that_is_none_is_not_written(changed: dict[str, object], where: 
 
 
 def test_blocks_are_bounded() -> None:
-    many = u64([0] * (ROWS_MAX + 1))
+    many = u64([0] * (BLOCK_ROWS_MAX + 1))
     with pytest.raises(BlockError, match="rows"):
         check_block(
             FlowBlock(

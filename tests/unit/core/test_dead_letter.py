@@ -5,24 +5,24 @@ import pytest
 from lineage_core.contract.dead_letter import (
     REASON_MAX,
     DeadRecord,
-    Place,
+    TopicPartitionOffset,
     app_of_key,
-    parse_place,
+    dead_letter_reason,
+    parse_topic_partition_offset,
     read_dead_record,
-    reason_of,
 )
 from lineage_core.contract.message import DeadLetter
 from lineage_core.errors import ContractError, RecordBatchError
 
 pytestmark = pytest.mark.unit
 
-PLACE = Place("p-lineage-edge", 3, 17)
+PLACE = TopicPartitionOffset("p-lineage-edge", 3, 17)
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        DeadRecord(PLACE, "byte 0: not a frame", "writer", 12.5, "app-1", 7),
+        DeadRecord(PLACE, "byte 0: not a record batch", "writer", 12.5, "app-1", 7),
         DeadRecord(PLACE, "", "linker", 0.0),
         DeadRecord(PLACE, "ü\x00", "cli", 1.0, "a", 9_000_000, cut=True, resolved=True),
     ],
@@ -35,7 +35,7 @@ def test_headers_that_another_program_wrote() -> None:
     headers: list[tuple[str, bytes | str | None]]
     headers = [("topic", b"t"), ("partition", "0"), ("offset", b"1"), ("reason", b"\xff")]
     found = read_dead_record(headers, b"four")
-    assert (found.place, found.size, found.reason) == (Place("t", 0, 1), 4, "\ufffd")
+    assert (found.place, found.size, found.reason) == (TopicPartitionOffset("t", 0, 1), 4, "\ufffd")
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def test_the_message_for_the_verdict() -> None:
 
 
 def test_places_as_typed() -> None:
-    assert parse_place("a/b/3/17") == Place("a/b", 3, 17)
+    assert parse_topic_partition_offset("a/b/3/17") == TopicPartitionOffset("a/b", 3, 17)
     for text in ("", "3/17", "/3/17", "t/3/x", "t/-3/1"):
         with pytest.raises(ContractError):
-            parse_place(text)
+            parse_topic_partition_offset(text)
 
 
 @pytest.mark.parametrize(
@@ -70,5 +70,8 @@ def test_the_application_of_a_key(key: bytes | None, app: str) -> None:
 
 
 def test_errors_as_reasons() -> None:
-    assert reason_of(RecordBatchError("not a\nframe", where="byte 0")) == "byte 0: not a frame"
-    assert reason_of(OverflowError("too large")) == "OverflowError: too large"
+    assert (
+        dead_letter_reason(RecordBatchError("not a\nrecord batch", where="byte 0"))
+        == "byte 0: not a record batch"
+    )
+    assert dead_letter_reason(OverflowError("too large")) == "OverflowError: too large"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lineage_core.contract.digits import PAD, counts_wrongly
+from lineage_core.contract.digits import PAD, differs_from_index
 
 pytestmark = pytest.mark.unit
 
@@ -17,12 +17,12 @@ def test_numerals_that_count_up(count: int) -> None:
     length = np.array([len(one) for one in numerals])
     stop = PAD + np.cumsum(length + 1) - 1
     start = stop - length
-    assert not counts_wrongly(text, start, stop).any()
+    assert not differs_from_index(text, start, stop).any()
     for at in {0, count // 2, count - 1}:
         for place, byte in ((stop[at] - 1, text[stop[at] - 1] ^ 1), (start[at], ord("x"))):
             other = text.copy()
             other[place] = byte
-            assert np.flatnonzero(counts_wrongly(other, start, stop)).tolist() == [at]
+            assert np.flatnonzero(differs_from_index(other, start, stop)).tolist() == [at]
         longer = start.copy()
         longer[at] -= 1
-        assert np.flatnonzero(counts_wrongly(text, longer, stop)).tolist() == [at]
+        assert np.flatnonzero(differs_from_index(text, longer, stop)).tolist() == [at]

@@ -18,7 +18,7 @@ from lineage_core.codec.edge_message import (
     parse_edge_record,
     stored_block,
 )
-from lineage_core.codec.packing import prepare
+from lineage_core.codec.packing import pack_for_store
 from lineage_core.codec.record_batch import pack_record_batch
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.graph import EdgeBatch
@@ -50,7 +50,7 @@ def fields(value: object) -> list[object]:
 
 
 def test_a_block() -> None:
-    block = stored_block("app-1", TaskId("6", 0, 7), prepare(key_block()))
+    block = stored_block("app-1", TaskId("6", 0, 7), pack_for_store(key_block()))
     found = parse_edge_record(pack_stored(block))
     assert isinstance(found, StoredBlock)
     assert fields(found) == fields(block)
@@ -106,7 +106,7 @@ def test_many_links_are_cut() -> None:
             b'{"v":1,"type":"links","app":"a","visible":[],"unmatched":[],"edges":[]}', b"x"
         ),
         pack_record_batch(b'{"v":1,"type":"links","app":"a","visible":[["4",0,-1,0]]}', b""),
-        pack_stored(stored_block("a", TaskId("6", 0, 7), prepare(key_block()))) * 2,
+        pack_stored(stored_block("a", TaskId("6", 0, 7), pack_for_store(key_block()))) * 2,
     ],
 )
 def test_anything_else_is_refused(value: bytes) -> None:
@@ -115,7 +115,7 @@ def test_anything_else_is_refused(value: bytes) -> None:
 
 
 def test_a_space_that_is_none_is_refused() -> None:
-    value = pack_stored(stored_block("a", TaskId("6", 0, 7), prepare(key_block())))
+    value = pack_stored(stored_block("a", TaskId("6", 0, 7), pack_for_store(key_block())))
     size = int.from_bytes(value[4:8], "little")
     header = json.loads(value[8 : 8 + size]) | {"in_space": "no space"}
     with pytest.raises(ContractError, match="in_space"):

@@ -19,16 +19,16 @@ from lineage_core.codec.packing import pack_edge, unpack_edge
 from lineage_core.codec.record_batch import (
     CONTENT_BYTES_MAX,
     compress,
-    decompress,
+    decompress_payload,
     pack_record_batch,
 )
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
-from lineage_core.contract.block_check import RUNS_MAX
+from lineage_core.contract.block_check import BLOCK_RUNS_MAX
 from lineage_core.contract.block_header import header_of
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import parse_message
 from lineage_core.errors import BlockError, ContractError, MessageError, RecordBatchError
-from lineage_core.linking.joining import COUNTED_MAX, entry_of, join
+from lineage_core.linking.joining import COUNTED_MAX, join_entry_of, join_sides
 from lineage_linker.errors import UnusableRecordError
 from lineage_linker.events import prepare_block, read_block_record, read_event
 
@@ -65,17 +65,17 @@ def test_content_that_expands_is_refused_before_it_does() -> None:
     size = CONTENT_BYTES_MAX + 44 * MIB
     header = b"\x28\xb5\x2f\xfd" + bytes([0xA0]) + struct.pack("<I", size)
     bomb = header + struct.pack("<I", (128 << 10) << 3 | 2)[:3] * 2_400
-    assert peak(refused(lambda: decompress(bomb), "bytes of content, at most")) < MIB
+    assert peak(refused(lambda: decompress_payload(bomb), "bytes of content, at most")) < MIB
 
 
 def test_content_that_is_longer_or_shorter_than_it_notes_is_refused() -> None:
     honest = compress(bytes(1000))
-    assert len(decompress(honest)) == 1000
+    assert len(decompress_payload(honest)) == 1000
     for noted in (999, 2_000, 60_000):
         at = 5 if honest[4] & 0x20 else 6
         lie = honest[:at] + struct.pack("<H", noted - 256) + honest[at + 2 :]
         with pytest.raises(RecordBatchError):
-            decompress(lie)
+            decompress_payload(lie)
 
 
 @pytest.mark.parametrize("mark", [b",", b" ", b"-", b'"', b"\n", b'"",'])
@@ -133,7 +133,7 @@ def test_pairs_of_an_edge_are_those_that_it_holds() -> None:
     data = pack_edge(EdgeBatch(A, B, 3, rows, rows))
     assert data is not None
     assert [column.tolist() for column in unpack_edge(3, data)] == [[0, 1, 2], [0, 1, 2]]
-    for pairs in (0, 2, 4, RUNS_MAX, RUNS_MAX + 1, 2**62):
+    for pairs in (0, 2, 4, BLOCK_RUNS_MAX, BLOCK_RUNS_MAX + 1, 2**62):
         assert peak(refused(lambda pairs=pairs: unpack_edge(pairs, data))) < MIB  # type: ignore[misc]
 
 
@@ -144,7 +144,7 @@ def test_links_that_claim_too_many_pairs_or_name_no_node_are_refused() -> None:
 
     parsed(Links("app-1", (), (), [PackedEdge(A, B, 2**40, None)]))
     with pytest.raises(RecordBatchError, match="pairs, at most"):
-        parsed(Links("app-1", (), (), [PackedEdge(A, B, RUNS_MAX + 1, b"rows")]))
+        parsed(Links("app-1", (), (), [PackedEdge(A, B, BLOCK_RUNS_MAX + 1, b"rows")]))
     for name in ("", "a#b", "x" * 600, "a\nb#"):
         bad = BlockId(name, 0, 0, 0)
         for links in (
@@ -180,11 +180,11 @@ def test_blocks_that_overlap_everywhere_are_counted_in_bounded_memory() -> None:
         out_last=np.full(rows, 2**40, np.uint64),
         app="app-1",
     )
-    outputs, inputs = entry_of(producer).outputs["1@0"], entry_of(consumer).inputs
+    outputs, inputs = join_entry_of(producer).outputs["1@0"], join_entry_of(consumer).inputs
     assert inputs is not None
 
     def joined() -> None:
-        edge = join(A, outputs, B, inputs)
+        edge = join_sides(A, outputs, B, inputs)
         assert edge is not None
         assert edge.pairs == runs * rows > COUNTED_MAX
 
@@ -195,6 +195,6 @@ def test_a_block_of_very_many_spaces_takes_time_in_proportion() -> None:
     spaces = 16_000
     many = block(spaces, tuple(Section(f"1@{at}", at, at + 1) for at in range(spaces)))
     began = time.process_time()
-    assert len(entry_of(many).outputs) == spaces
+    assert len(join_entry_of(many).outputs) == spaces
     # A pass over all sections for each space would be 256 million steps.
     assert time.process_time() - began < 5

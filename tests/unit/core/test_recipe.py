@@ -4,14 +4,13 @@ import json
 import pytest
 
 from lineage_core.errors import RecipeError, VersionError
-from lineage_core.recipe.document import VERSION, File, Function, Output, Recipe, Source
+from lineage_core.recipe.document import RECIPE_VERSION, File, Function, Output, Recipe, Source
 from lineage_core.recipe.plan import (
     Aggregate,
     Attribute,
     Call,
     Column,
     Filter,
-    Frame,
     Literal,
     OpaqueExpression,
     OpaqueNode,
@@ -23,8 +22,9 @@ from lineage_core.recipe.plan import (
     SortKey,
     Subquery,
     Window,
+    WindowFrame,
     expressions_of,
-    inputs_of,
+    input_nodes_of,
 )
 
 pytestmark = pytest.mark.unit
@@ -48,7 +48,7 @@ RUNNING = Over(
     Call("sum", (Column(3),)),
     (),
     (SortKey(Column(1), descending=True),),
-    Frame("range", None, Literal("0", "int")),
+    WindowFrame("range", None, Literal("0", "int")),
 )
 RECIPE = Recipe(
     spark="4.1.4",
@@ -74,7 +74,7 @@ def test_a_recipe_reads_back_as_it_was_written() -> None:
     assert Recipe.from_json(text) == RECIPE
     assert Recipe.from_json(text).to_json() == text
     assert "\n" not in text
-    assert json.loads(text)["version"] == VERSION
+    assert json.loads(text)["version"] == RECIPE_VERSION
 
 
 def test_a_recipe_says_what_it_reads_gives_and_can_not_say() -> None:
@@ -91,13 +91,13 @@ def test_a_recipe_says_what_it_reads_gives_and_can_not_say() -> None:
 
 
 def test_inputs_and_expressions_of_nodes() -> None:
-    assert [inputs_of(node) for node in RECIPE.plan] == [(), (0,), (1,), (2,)]
+    assert [input_nodes_of(node) for node in RECIPE.plan] == [(), (0,), (1,), (2,)]
     assert expressions_of(TOTAL) == (*TOTAL.keys, *TOTAL.expressions)
 
 
 def test_another_version_is_refused_by_its_own_error() -> None:
-    raw = json.loads(RECIPE.to_json()) | {"version": VERSION + 1, "new": True}
-    with pytest.raises(VersionError, match=f"version {VERSION + 1}"):
+    raw = json.loads(RECIPE.to_json()) | {"version": RECIPE_VERSION + 1, "new": True}
+    with pytest.raises(VersionError, match=f"version {RECIPE_VERSION + 1}"):
         Recipe.from_json(json.dumps(raw))
 
 

@@ -10,7 +10,7 @@ from lineage_core.codec.record_batch import (
     PAYLOAD_BYTES_MAX,
     RecordBatch,
     compress,
-    decompress,
+    decompress_payload,
     pack_record_batch,
     read_record_batches,
 )
@@ -34,7 +34,7 @@ def test_frames_come_back_with_their_places() -> None:
         first, second = read_record_batches(stream)
         assert (first.offset, first.stop, second.offset, second.stop) == (0, stop, stop, 2 * stop)
         assert first.header == second.header == b'{"v":1}'
-        assert decompress(second.payload) == b"flowId,hashIn,hashOut,value\n" * 20
+        assert decompress_payload(second.payload) == b"flowId,hashIn,hashOut,value\n" * 20
 
 
 def test_the_layout_of_a_frame() -> None:
@@ -86,10 +86,10 @@ def test_lengths_are_bounded_before_anything_is_read() -> None:
 def test_what_decompresses_to_too_much_is_refused() -> None:
     huge = b"\x28\xb5\x2f\xfd\xa0" + (CONTENT_BYTES_MAX + 1).to_bytes(4, "little") + b"\x01\0\0"
     with pytest.raises(RecordBatchError, match="at most"):
-        decompress(huge)
+        decompress_payload(huge)
     lying = b"\x28\xb5\x2f\xfd\xa0" + (1000).to_bytes(4, "little") + b"\x01\0\0"
     with pytest.raises(RecordBatchError):
-        decompress(lying)
+        decompress_payload(lying)
     for raw in (
         b"",
         b"\x28\xb5\x2f\xfd",
@@ -98,12 +98,12 @@ def test_what_decompresses_to_too_much_is_refused() -> None:
         b"\x28\xb5\x2f\xfd\xe0\0",
     ):
         with pytest.raises(RecordBatchError):
-            decompress(raw)
+            decompress_payload(raw)
 
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 65_791, 65_792, 100_000])
 def test_contents_of_any_size_come_back(size: int) -> None:
-    assert decompress(compress(bytes(size))) == bytes(size)
+    assert decompress_payload(compress(bytes(size))) == bytes(size)
 
 
 def test_frames_are_values() -> None:

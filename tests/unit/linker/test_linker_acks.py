@@ -11,7 +11,7 @@ import pytest
 from faust.transport.consumer import Consumer
 from faust.types import TP
 
-from lineage_core.contract.dead_letter import Place, read_dead_record
+from lineage_core.contract.dead_letter import TopicPartitionOffset, read_dead_record
 from lineage_linker.acks import Acks
 from lineage_linker.app import cuts
 from lineage_linker.errors import BrokerUnavailableError, RefusedError, StateUnavailableError
@@ -412,7 +412,7 @@ def test_lag_in_records_and_seconds() -> None:
     lag.measure(["flow", "node"], bounds)
     assert value_of(metrics, "lineage_linker_lag_messages") == 8 + 2
     assert value_of(metrics, "lineage_linker_lag_seconds") == 0
-    lag.handled([Incoming(Place("flow", 0, 5), None, b"", 1090.0)])
+    lag.handled([Incoming(TopicPartitionOffset("flow", 0, 5), None, b"", 1090.0)])
     lag.measure(["flow"], bounds)
     assert metrics.registry.get_sample_value(
         "lineage_linker_lag_messages", {"topic": "flow"}
@@ -420,6 +420,6 @@ def test_lag_in_records_and_seconds() -> None:
     assert metrics.registry.get_sample_value(
         "lineage_linker_lag_seconds", {"topic": "flow"}
     ) == pytest.approx(10.0)
-    lag.handled([Incoming(Place("flow", 0, 9), None, b"", 1099.0)])
+    lag.handled([Incoming(TopicPartitionOffset("flow", 0, 9), None, b"", 1099.0)])
     lag.measure(["flow"], {("flow", 0): (2, 10)})
     assert value_of(metrics, "lineage_linker_lag_seconds") == 0

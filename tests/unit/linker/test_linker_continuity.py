@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lineage_core.contract.dead_letter import Place
+from lineage_core.contract.dead_letter import TopicPartitionOffset
 from lineage_linker.continuity import Continuity, Partition
 from lineage_linker.errors import ReadingError
 
@@ -37,7 +37,10 @@ class Positions:
 
 def follows(continuity: Continuity, *offsets: int, generation: int = 1) -> list[bool]:
     async def each() -> list[bool]:
-        return [await continuity.follows(generation, Place(*FLOW, one)) for one in offsets]
+        return [
+            await continuity.follows(generation, TopicPartitionOffset(*FLOW, one))
+            for one in offsets
+        ]
 
     return asyncio.run(each())
 

@@ -17,13 +17,13 @@ from lineage_core.codec.edge_message import StoredBlock, parse_edge_record
 from lineage_core.codec.packing import PackedBlock, unpack_edge
 from lineage_core.codec.record_batch import (
     compress,
-    decompress,
+    decompress_payload,
     pack_record_batch,
     read_record_batches,
 )
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.block_header import BlockHeader
-from lineage_core.contract.dead_letter import Place, read_dead_record
+from lineage_core.contract.dead_letter import TopicPartitionOffset, read_dead_record
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import Commit, Register, parse_message
 from lineage_core.linking.joining import JoinEntry, Side
@@ -247,7 +247,7 @@ def test_unusable_records_are_dead_letters(value: bytes | None, app: str) -> Non
     linker.batch([*good.values(), value, *good.values()[:3]])
     (letter,) = linker.dead
     dead = read_dead_record(letter.headers, letter.value)
-    assert dead.place == Place(TOPICS.flow, 2, len(good.values()))
+    assert dead.place == TopicPartitionOffset(TOPICS.flow, 2, len(good.values()))
     assert (dead.app, dead.service, dead.size) == (app, "linker", len(value or b""))
     assert dead.reason
     assert dead.cut == (len(value or b"") > VALUE_BYTES_MAX)
@@ -275,7 +275,7 @@ def test_payload_that_does_not_fit_its_header_is_read_by_nobody() -> None:
     """Behind a right checksum there may still be anything."""
     rng = random.Random(8)
     (frame,) = read_record_batches(io.BytesIO(good_frame()))
-    text = decompress(frame.payload)
+    text = decompress_payload(frame.payload)
     header = BlockHeader.from_json(frame.header)
     for _ in range(300):
         content = bytearray(text)
@@ -370,8 +370,8 @@ def test_a_shuffle_of_1000_by_1000_is_few_records(monkeypatch: pytest.MonkeyPatc
     for start in range(0, len(frames), batch_size):
         batch = Batch(LAYOUT, lambda _: state, 5.0)
         for at in range(start, min(start + batch_size, len(frames))):
-            batch.handle(Incoming(Place(TOPICS.flow, 0, at), b"", str(at).encode()))
-        batch.settle()
+            batch.handle(Incoming(TopicPartitionOffset(TOPICS.flow, 0, at), b"", str(at).encode()))
+        batch.recount_unmatched()
         batch.send_links("")
         for record in batch.outgoing:
             if record.value.startswith(b"LMF1"):
@@ -402,6 +402,6 @@ def test_blocks_are_sent_as_they_are_stored() -> None:
             frame = events.read_block_record(value)
             if frame.block_id.node != "5":
                 sent = unpack_block(linker.seen.blocks[frame.block_id].data)
-                read: FlowBlock = decode_csv(decompress(frame.payload), frame.header)
+                read: FlowBlock = decode_csv(decompress_payload(frame.payload), frame.header)
                 assert np.array_equal(sent.in_first, read.in_first)
                 assert np.array_equal(sent.out_first, read.out_first)

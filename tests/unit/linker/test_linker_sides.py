@@ -10,7 +10,7 @@ from hypothesis import given
 
 from lineage_core.contract.block import BlockId
 from lineage_core.errors import ContractError
-from lineage_core.linking.joining import Side, entry_of
+from lineage_core.linking.joining import Side, join_entry_of
 from lineage_linker.keys import keys_of, parse_block, parse_task, task_name
 from lineage_linker.side_cache import OVERHEAD, SideCache
 from lineage_linker.sides import (
@@ -48,7 +48,7 @@ def read(mark: bytes, columns: bytes) -> Side:
 
 @given(block=blocks())
 def test_any_side_and_marks_and_back(block: object) -> None:
-    entry = entry_of(block)  # type: ignore[arg-type]
+    entry = join_entry_of(block)  # type: ignore[arg-type]
     for side in [*entry.outputs.values(), *([entry.inputs] if entry.inputs else [])]:
         assert same(read(*pack_side(side)), side)
     marks = {space: pack_side(side)[0] for space, side in entry.outputs.items()}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lineage_core.codec.zstd import compress
-from lineage_core.contract.dead_letter import parse_place
+from lineage_core.contract.dead_letter import parse_topic_partition_offset
 from lineage_core.contract.sealing import Seal
 from lineage_core.errors import ContractError, RecipeError
 from lineage_core.recipe.document import Recipe
@@ -79,7 +79,7 @@ def test_what_names_no_block_in_redis_is_refused(name: bytes) -> None:
 )
 def test_a_place_in_kafka_with_numbers_that_are_none_is_refused(text: str) -> None:
     with pytest.raises(ContractError):
-        parse_place(text)
+        parse_topic_partition_offset(text)
 
 
 WAITING = {"in": "4@3", "out": ["2#0"], "inputs": False, "sizes": [1]}

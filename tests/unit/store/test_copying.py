@@ -9,7 +9,7 @@ import pytest
 
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.graph import EdgeBatch
-from lineage_core.linking.joining import entry_of
+from lineage_core.linking.joining import join_entry_of
 from lineage_core.linking.linker import Linker, MemoryState
 from lineage_store.copying import copy_application
 from lineage_store.sqlite.graph import SqliteGraph
@@ -37,8 +37,8 @@ def test_a_seal_that_comes_behind_its_edges_is_not_copied_without_them(
     linker, edges = Linker(MemoryState()), []
     for task, _, some in JOB.tasks():
         linker.commit(task)
-        edges += [edge for one in some for edge in linker.receive(task, entry_of(one)).edges]
-    linker.settle()
+        edges += [edge for one in some for edge in linker.receive(task, join_entry_of(one)).edges]
+    linker.recount_unmatched()
     read = SqliteGraph.edges_into
 
     def late(graph: SqliteGraph, consumers: Iterable[BlockId]) -> Sequence[EdgeBatch]:

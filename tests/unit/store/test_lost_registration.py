@@ -69,4 +69,4 @@ def test_items_of_a_node_that_lacks_a_link_are_not_those_of_the_one_that_is_left
 ) -> None:
     source, joined = node("1", "source"), replace(node("4", op="join"), inputs=inputs)
     topology = Topology([source, joined], [LinkRecord("1", "4")])
-    assert topology.end_near("4", upstream=True) == ends
+    assert topology.opaque_end_of("4", upstream=True) == ends

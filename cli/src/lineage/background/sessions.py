@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from lineage_core.environment.private_files import private_folder, private_opener
+from lineage_core.environment.private_files import ensure_private_folder, private_opener
 from lineage_core.tracing.trace_result import TraceError
 from lineage_store.url import is_embedded, store_path
 
@@ -146,7 +146,7 @@ def turn(name: str) -> Iterator[bool]:
     Raises:
         OSError: the folder can't be made, or is another user's.
     """
-    with locked(private_folder(sessions_folder(), ours=True) / f"{name}.turn") as mine:
+    with locked(ensure_private_folder(sessions_folder(), ours=True) / f"{name}.turn") as mine:
         yield mine
 
 

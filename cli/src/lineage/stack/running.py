@@ -23,7 +23,7 @@ from lineage.stack.errors import FolderError, StackError
 from lineage.stack.ports import free_ports, is_free
 from lineage.stack.server import Say, Server
 from lineage.stack.state import Options, StackState
-from lineage_core.environment.private_files import private_folder
+from lineage_core.environment.private_files import ensure_private_folder
 
 
 def up(folder: Path, names: Sequence[str], options: Mapping[str, Any], say: Say) -> list[Server]:
@@ -121,7 +121,7 @@ def _make(folder: Path) -> None:
     if folder.exists() and states.is_foreign(folder):
         raise FolderError(f"{folder} holds something else than a stack; name another by --dir")
     # What is stored may be personal data: nobody else may look.
-    private_folder(folder, ours=True)
+    ensure_private_folder(folder, ours=True)
 
 
 def _with_options(state: StackState, options: Mapping[str, Any]) -> StackState:

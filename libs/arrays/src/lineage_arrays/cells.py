@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lineage_arrays.errors import CellError
 from lineage_core.contract.region import Region
-from lineage_core.contract.runs import each_once
+from lineage_core.contract.runs import sorted_unique
 
 Shape: TypeAlias = tuple[int, ...]
 I64: TypeAlias = npt.NDArray[np.int64]
@@ -64,7 +64,7 @@ class Cells:
             flat = np.zeros(size, np.bool_)
             flat[given] = True
             return cls.masked(flat.reshape(shape))
-        return cls(shape, positions=each_once(given))
+        return cls(shape, positions=sorted_unique(given))
 
     @classmethod
     def masked(cls, mask: Mask) -> Cells:

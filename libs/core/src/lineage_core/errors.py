@@ -5,8 +5,8 @@ LineageError
 │   ├── AddressError       a space, position or item address that can't be read
 │   ├── RegionError        a region that can't be read or is not in order
 │   ├── BlockError         a flow block (CSV rows or header) that can't be read
-│   ├── FrameError         a frame of a spool file that can't be read
-│   │   └── TruncatedFrameError   the file ends within a frame (a writer died; the frames before it are whole)
+│   ├── RecordBatchError   a record batch of a spool file that can't be read
+│   │   └── TruncatedRecordBatchError   the file ends within a record batch (its writer was killed; those before it are whole)
 │   ├── MessageError       a node or commit message that can't be read
 │   ├── RecipeError        a recipe of a DataFrame's output that can't be read
 │   └── VersionError       a contract version that this reader does not know
@@ -46,11 +46,11 @@ class BlockError(ContractError):
 
 
 class RecordBatchError(ContractError):
-    """A frame of a spool file that can't be read."""
+    """A record batch of a spool file that can't be read."""
 
 
 class TruncatedRecordBatchError(RecordBatchError):
-    """The file ends within a frame; every frame before it is whole."""
+    """The file ends within a record batch; every one before it is whole."""
 
 
 class MessageError(ContractError):

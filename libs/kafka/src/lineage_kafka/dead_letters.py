@@ -18,12 +18,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from lineage_core.contract.dead_letter import (
     DeadRecord,
     Headers,
-    Place,
-    parse_place,
+    TopicPartitionOffset,
+    parse_topic_partition_offset,
     read_dead_record,
 )
 from lineage_core.contract.message import dump_message
-from lineage_core.environment.wrong_settings import wrong_settings
+from lineage_core.environment.setting_problems import setting_problems
 from lineage_core.errors import ContractError, LineageError
 from lineage_kafka.settings import KafkaSettings
 from lineage_kafka.topics import RECORD_BYTES_MAX, app_partition
@@ -82,7 +82,7 @@ def read_kafka_settings() -> KafkaSettings:
     try:
         settings = _Settings()
     except ValidationError as error:
-        raise DeadLetterError(wrong_settings(error)) from None
+        raise DeadLetterError(setting_problems(error)) from None
     if not settings.kafka:
         raise DeadLetterError(
             "LINEAGE_KAFKA is not set: give Kafka's address as HOST:PORT (`eval \"$(lineage stack "
@@ -119,8 +119,8 @@ class DeadLetterTopic:
         Raises:
             DeadLetterError: Kafka does not answer, or has no such topic.
         """
-        found: dict[Place, DeadLetterRecord] = {}
-        resolved: set[Place] = set()
+        found: dict[TopicPartitionOffset, DeadLetterRecord] = {}
+        resolved: set[TopicPartitionOffset] = set()
         for letter in self._all():
             place = letter.dead.place
             if letter.dead.resolved:
@@ -141,7 +141,7 @@ class DeadLetterTopic:
             if letter is not None:
                 return letter
         elif "/" in name:
-            place = parse_place(name)
+            place = parse_topic_partition_offset(name)
             for letter in self._all():
                 if letter.dead.place == place and not letter.dead.resolved:
                     return letter
@@ -244,7 +244,7 @@ class DeadLetterTopic:
         dead_letter = self._topics.dead_letter
         self._send(producer, dead_letter, letter.partition, letter.key, None, done.headers())
 
-    def _way_of_message(self, place: Place, app: str) -> tuple[str, int]:
+    def _way_of_message(self, place: TopicPartitionOffset, app: str) -> tuple[str, int]:
         """Where the message goes that resolves a letter.
 
         What went to the writer: behind the record itself, so that the verdict is not complete

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID, uuid5
 
 from lineage_core.contract.message import Begin, End, Heartbeat
-from lineage_core.contract.verdict import JUDGED, Verdict, judge
+from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, Verdict, judge
 from lineage_openlineage.datasets import Dataset, inputs_of, outputs_of
 from lineage_openlineage.errors import OpenLineageError
 from lineage_openlineage.naming import Naming
@@ -69,7 +69,7 @@ def facts_of(
     """
     graph = store.graph(app)
     at = time.time() if now is None else now
-    verdict = judge(store.messages(app, *JUDGED), store.counts(app), now=at)
+    verdict = judge(store.messages(app, *VERDICT_MESSAGE_TYPES), store.counts(app), now=at)
     begin, heard_at, ended_at = _frame(store, app)
     nodes = graph.nodes()
     return RunFacts(

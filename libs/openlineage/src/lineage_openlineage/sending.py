@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from lineage_core.environment.extras import needed
-from lineage_core.environment.secrets import secret_of
+from lineage_core.environment.secrets import secret_from_environment
 from lineage_openlineage.errors import OpenLineageError, OpenLineageUnavailableError
 from lineage_openlineage.facts import RunFacts
 
@@ -60,7 +60,9 @@ def read_endpoint(url: str, environment: Mapping[str, str] = os.environ) -> Endp
         )
     if not usable:
         raise OpenLineageError(f"{url!r} is no URL of a backend: give http(s)://HOST[:PORT]")
-    return Endpoint(url, secret_of(environment, "LINEAGE_OPENLINEAGE_API_KEY", OpenLineageError))
+    return Endpoint(
+        url, secret_from_environment(environment, "LINEAGE_OPENLINEAGE_API_KEY", OpenLineageError)
+    )
 
 
 @dataclass(frozen=True, slots=True)

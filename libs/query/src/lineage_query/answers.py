@@ -10,7 +10,7 @@ from lineage_core.contract.address import OPAQUE_SPACE, parse_space
 from lineage_core.contract.block import U64
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.region import Region
-from lineage_core.tracing.budget import current
+from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
 from lineage_query.names import Names
 from lineage_query.opaque import opaque_texts
@@ -319,7 +319,7 @@ class Composer:
     def _items(
         self, space: str, region: Region, record: NodeRecord | None, *, texts: bool
     ) -> tuple[list[Item], Standing]:
-        current().check()
+        current_budget().check()
         shown = self._names.space(space)
         positions = region.positions().tolist()
         if space == OPAQUE_SPACE:

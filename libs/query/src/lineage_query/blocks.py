@@ -8,7 +8,7 @@ from itertools import islice
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import BlockRef, FlowGraph
 from lineage_core.contract.region import Region
-from lineage_core.tracing.budget import current
+from lineage_core.tracing.budget import current_budget
 
 LOAD_AT_ONCE = 8
 """Blocks in memory together."""
@@ -22,7 +22,7 @@ def iter_blocks(graph: FlowGraph, blocks: Iterable[BlockId]) -> Iterator[FlowBlo
     """
     left = iter(blocks)
     while part := list(islice(left, LOAD_AT_ONCE)):
-        current().check()
+        current_budget().check()
         yield from graph.load(part).values()
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from lineage_core.errors import LineageError
-from lineage_core.tracing.budget import current
+from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer, Group, NotAsked
 from lineage_query.engine import TraceQuery
@@ -117,7 +117,7 @@ class _Asked:
             self.missing.append((part, problem))
         except LineageError as problem:
             # Others are not asked instead of one for which there was no time.
-            current().check()
+            current_budget().check()
             self.refused.append((part, problem))
 
     @property

@@ -14,7 +14,7 @@ from lineage_core.contract.graph import FlowGraph
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.recipe.document import Recipe
-from lineage_core.tracing.budget import current
+from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer
 from lineage_query.engine import QueryEngine, TraceQuery, incomplete_warning
@@ -90,7 +90,7 @@ def best(
     except StoreUnavailableError:
         raise
     except LineageError as problem:
-        current().check()
+        current_budget().check()
         return found.instead_of(problem)
     if by_query or question.as_now or found.missing or answer.exact:
         return answer
@@ -140,7 +140,7 @@ class MaterialisedFlows:
         except (ForbiddenRowsError, StoreUnavailableError):
             raise
         except LineageError:
-            current().check()
+            current_budget().check()
             # Rows that were not materialised, or none at all: the query says which.
             return None
         if traced.app != app:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lineage_core.contract.address import parse_space
-from lineage_core.contract.graph import NOTED, FlowGraph, NodeRecord
+from lineage_core.contract.graph import RECIPE_NODE_KINDS, FlowGraph, NodeRecord
 from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.rows.places import Location, ValuedPlace, parse_location
@@ -74,7 +74,7 @@ def columns_of(graph: FlowGraph, nodes: Iterable[NodeRecord], node: str) -> list
         LineageError: its recipe can't be read.
     """
     record = next((one for one in nodes if one.node == node), None)
-    if record is None or record.kind not in NOTED:
+    if record is None or record.kind not in RECIPE_NODE_KINDS:
         return []
     users = [node] if record.kind == "frame" else [e.dest for e in graph.links() if e.src == node]
     for text in filter(None, map(graph.recipe, users)):
@@ -90,7 +90,7 @@ def columns_of(graph: FlowGraph, nodes: Iterable[NodeRecord], node: str) -> list
 def recipe_nodes_among(nodes: Iterable[NodeRecord], ids: Iterable[str]) -> list[NodeRecord]:
     """Of some nodes those whose rows are in no block. A file of an unknown node is a DataFrame's."""
     wanted = set(ids)
-    kinds = NOTED | {"unknown"}
+    kinds = RECIPE_NODE_KINDS | {"unknown"}
     return [node for node in nodes if node.node in wanted and node.kind in kinds]
 
 

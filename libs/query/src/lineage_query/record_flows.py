@@ -18,7 +18,7 @@ from lineage_core.contract.graph import FlowGraph, LinkRecord, NodeRecord
 from lineage_core.contract.positions import text_position
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
-from lineage_core.tracing.derivations import pairs_among
+from lineage_core.tracing.derivations import derivations_among
 from lineage_core.tracing.trace_result import NodeItems
 from lineage_query.answers import Composer
 from lineage_query.names import Names
@@ -94,7 +94,7 @@ class _Collector:
 
     def collect(self, items: Mapping[str, Region] | None) -> _Collector:
         """Take in all derivations between items (None: all)."""
-        for pairs in pairs_among(self._graph, items):
+        for pairs in derivations_among(self._graph, items):
             node = pairs.block_id.node
             for used, made in zip(pairs.ins.tolist(), pairs.outs.tolist(), strict=True):
                 key = ((pairs.in_space, used), (pairs.out_space, made))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lineage_core.contract.address import kept_space, named_space, parse_space
+from lineage_core.contract.address import named_space, parse_space, row_file_space
 from lineage_core.contract.block import I64
 from lineage_core.contract.graph import FlowGraph, LinkRecord, NodeRecord
 from lineage_core.contract.region import Region
@@ -119,7 +119,7 @@ class Trace:
 
     def _kept(self, source: str, items: NodeItems) -> dict[str, Region]:
         """Items of a sink by the file that keeps them: each run of a partition has items, one run of each is kept."""
-        paths = {kept_space(split.path): split.path for split in self.graph.splits(source)}
+        paths = {row_file_space(split.path): split.path for split in self.graph.splits(source)}
         return {paths[one]: region for one, region in items.spaces.items() if one in paths}
 
     @property

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lineage_core.contract.graph import NodeRecord
-from lineage_core.contract.verdict import JUDGED, Verdict, judge
+from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, Verdict, judge
 from lineage_store.port import GraphStore
 
 
 def verdict_of(store: GraphStore, app: str) -> Verdict:
     """The verdict as things stand now."""
-    return judge(store.messages(app, *JUDGED), store.counts(app), now=time.time())
+    return judge(store.messages(app, *VERDICT_MESSAGE_TYPES), store.counts(app), now=time.time())
 
 
 def with_reasons(

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lineage_core.environment.private_files import private_folder
+from lineage_core.environment.private_files import ensure_private_folder
 
 _ADDRESSES = {"127.0.0.1": ("127.0.0.1",), "::1": ("::1",), "localhost": ("127.0.0.1", "::1")}
 """Of names of this machine: a token goes to the very address that its server listens on."""
@@ -54,7 +54,7 @@ def announced(server: LocalServer) -> Iterator[Path]:
     """
     address = urlsplit(server.url)
     file = _file(address.hostname or "", address.port or 0)
-    private_folder(file.parent, ours=True)
+    ensure_private_folder(file.parent, ours=True)
     # It is locked and whole before it can be found. A new file of mkstemp has mode 600.
     descriptor, draft = tempfile.mkstemp(dir=file.parent, suffix=".new")
     try:
@@ -95,7 +95,7 @@ def leading_page(server: LocalServer) -> str:
     """
     address = urlsplit(server.url)
     file = _file(address.hostname or "", address.port or 0).with_suffix(".html")
-    private_folder(file.parent, ours=True)
+    ensure_private_folder(file.parent, ours=True)
     descriptor, draft = tempfile.mkstemp(dir=file.parent, suffix=".new")
     with os.fdopen(descriptor, "w", encoding="utf-8") as page:
         # Addresses and tokens hold no sign that means something in HTML.

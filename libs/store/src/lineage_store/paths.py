@@ -20,7 +20,7 @@ from typing import IO, Any, cast
 from urllib.parse import unquote
 
 from lineage_core.errors import LineageError
-from lineage_core.tracing.budget import current
+from lineage_core.tracing.budget import current_budget
 
 READ_BYTES = 4 << 20
 """Bytes read at once when a file is read from end to end."""
@@ -274,7 +274,7 @@ class Bytes:
             RowsError: the bytes can't be read.
             BudgetError: the question that they are read for takes too long.
         """
-        current().check()
+        current_budget().check()
         try:
             if not self._stream_only:
                 self._file.seek(offset)
@@ -289,7 +289,7 @@ class Bytes:
             self.close()
             (self._raw, self._file), self._at, self._tail = self._open(), 0, b""
         while self._at < offset:
-            current().check()
+            current_budget().check()
             self._tail = self._file.read(min(READ_BYTES, offset - self._at))
             if not self._tail:
                 return b""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from lineage_core.contract.graph import (
     LinkRecord,
     NodeRecord,
-    RowsSummed,
+    RowChecksums,
     SinkFileRecord,
     SplitRecord,
 )
@@ -54,7 +54,7 @@ class SplitRead(NamedTuple):
     """What tasks read of a split: its rows, where one met the end, and checksums."""
 
     rows: int | None = None
-    summed: tuple[RowsSummed, ...] = ()
+    summed: tuple[RowChecksums, ...] = ()
 
 
 class CommitCounts(NamedTuple):
@@ -217,7 +217,7 @@ def split_reads(reads: Iterable[tuple[str, int, bool, str]]) -> dict[str, SplitR
         if sums:
             summed[space].add((count, sums))
     return {
-        space: SplitRead(rows.get(space), tuple(RowsSummed(*one) for one in sorted(some)))
+        space: SplitRead(rows.get(space), tuple(RowChecksums(*one) for one in sorted(some)))
         for space, some in summed.items()
     }
 

@@ -21,7 +21,7 @@ from faust.transport.drivers.aiokafka import Consumer
 from faust.types import TP, EventT
 from faust.types.auth import CredentialsT
 
-from lineage_core.contract.dead_letter import Place
+from lineage_core.contract.dead_letter import TopicPartitionOffset
 from lineage_kafka.errors import RIGHTS, kafka_problem
 from lineage_kafka.settings import METADATA_MS
 from lineage_kafka.topics import RECORD_BYTES_MAX
@@ -205,10 +205,10 @@ def incoming(event: EventT[Any]) -> Incoming:
     )
 
 
-def place_of(event: EventT[Any]) -> Place:
+def place_of(event: EventT[Any]) -> TopicPartitionOffset:
     """Where a record is."""
     message = event.message
-    return Place(message.topic, message.partition, message.offset)
+    return TopicPartitionOffset(message.topic, message.partition, message.offset)
 
 
 def log_assignments(app: faust.App) -> None:

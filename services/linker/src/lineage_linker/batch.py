@@ -14,8 +14,8 @@ from lineage_core.contract.block import BlockId
 from lineage_core.contract.dead_letter import DeadRecord
 from lineage_core.contract.message import Commit, End, Fail, Message, Register, dump_message
 from lineage_core.contract.sealing import Seal
-from lineage_core.contract.trimming import Kept
-from lineage_core.linking.linker import Linked, Linker, TaskId
+from lineage_core.contract.trimming import RowLimit
+from lineage_core.linking.linker import Linker, LinkResult, TaskId
 from lineage_kafka.topics import app_partition, flow_partition
 from lineage_linker.app_state import AppState, Use, promise_of, use_of
 from lineage_linker.errors import UnusableRecordError
@@ -91,10 +91,10 @@ class Batch:
             return
         self._message(record, event)
 
-    def settle(self) -> None:
+    def recount_unmatched(self) -> None:
         """After the last record: count what is unmatched."""
         for app in self._apps.values():
-            app.linker.settle()
+            app.linker.recount_unmatched()
 
     def send_links(self, epoch: str) -> None:
         """Say what was linked, all of it by the state of ``epoch``."""
@@ -163,7 +163,7 @@ class Batch:
         self.counts.associations += packed.associations
         self._linked(app, app.linker.receive(task, packed.entry))
 
-    def _linked(self, app: _App, linked: Linked) -> None:
+    def _linked(self, app: _App, linked: LinkResult) -> None:
         app.visible += linked.visible
         for edge in linked.edges:
             app.edges.append(packed_edge(edge))
@@ -278,5 +278,5 @@ class Batch:
         )
 
 
-def _kept(task: TaskId, keep: int | None) -> Kept | None:
-    return None if keep is None else Kept(f"{task.node}#{task.partition}", keep)
+def _kept(task: TaskId, keep: int | None) -> RowLimit | None:
+    return None if keep is None else RowLimit(f"{task.node}#{task.partition}", keep)

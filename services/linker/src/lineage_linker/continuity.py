@@ -16,7 +16,7 @@ from typing import Protocol
 
 import structlog
 
-from lineage_core.contract.dead_letter import Place
+from lineage_core.contract.dead_letter import TopicPartitionOffset
 from lineage_linker.errors import ReadingError
 
 Partition = tuple[str, int]
@@ -58,7 +58,7 @@ class Continuity:
         self._unread: dict[Partition, tuple[int, float]] = {}
         self._at_work = False
 
-    async def follows(self, generation: int, place: Place) -> bool:
+    async def follows(self, generation: int, place: TopicPartitionOffset) -> bool:
         """Whether a record, the next that Faust handed over, is to be handled.
 
         False: it is of an assignment that is over, and comes again to whoever has the partition now.

@@ -14,15 +14,19 @@ from pydantic_core import from_json
 
 from lineage_core.codec.csv_codec import decode_csv
 from lineage_core.codec.edge_message import pack_stored, stored_block
-from lineage_core.codec.packing import PackedBlock, prepare
-from lineage_core.codec.record_batch import MAGIC, decompress, read_record_batches
+from lineage_core.codec.packing import PackedBlock, pack_for_store
+from lineage_core.codec.record_batch import (
+    RECORD_BATCH_MAGIC,
+    decompress_payload,
+    read_record_batches,
+)
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.block_header import BlockHeader
-from lineage_core.contract.dead_letter import APP_MAX, app_of_key, reason_of
+from lineage_core.contract.dead_letter import APP_MAX, app_of_key, dead_letter_reason
 from lineage_core.contract.message import Message, parse_message
-from lineage_core.contract.trimming import Kept, cut_block
+from lineage_core.contract.trimming import RowLimit, cut_block
 from lineage_core.errors import AddressError, BlockError, LineageError, RecordBatchError
-from lineage_core.linking.joining import is_of_source
+from lineage_core.linking.joining import is_source_space
 from lineage_core.linking.linker import TaskId
 from lineage_linker.errors import UnusableRecordError
 from lineage_linker.records import VALUE_BYTES_MAX, Incoming
@@ -98,7 +102,7 @@ def read_block_record(value: bytes) -> BlockRecord:
 
 
 def prepare_block(
-    frame: BlockRecord, is_source: Callable[[str], bool], kept: Kept | None = None
+    frame: BlockRecord, is_source: Callable[[str], bool], kept: RowLimit | None = None
 ) -> Prepared:
     """Decode, cut and pack a block.
 
@@ -107,17 +111,17 @@ def prepare_block(
         Exception: what ``is_source`` raises, which is no fault of the block.
     """
     try:
-        from_outside = is_of_source(frame.header.in_space, is_source)
+        from_outside = is_source_space(frame.header.in_space, is_source)
     except AddressError as error:
         unusable(error)
     try:
-        block = decode_csv(decompress(frame.payload), frame.header)
+        block = decode_csv(decompress_payload(frame.payload), frame.header)
         associations: int | None = frame.header.associations
         if kept is not None:
             cut = cut_block(block, kept.space, kept.rows)
             if cut is not block:
                 block, associations = cut, None
-        packed = prepare(block, lambda _: from_outside, associations)
+        packed = pack_for_store(block, lambda _: from_outside, associations)
         value = pack_stored(stored_block(frame.header.app, frame.task, packed))
         if len(value) > VALUE_BYTES_MAX:
             raise BlockError(f"{len(value)} bytes when packed", where="block")
@@ -132,7 +136,7 @@ def app_of(record: Incoming) -> str:
     found: object = None
     try:
         if len(value) <= VALUE_BYTES_MAX:
-            frame = value.startswith(MAGIC)
+            frame = value.startswith(RECORD_BATCH_MAGIC)
             text = next(read_record_batches(io.BytesIO(value))).header if frame else value
             fields = from_json(text) if frame or value.startswith(_JSON) else None
             found = fields.get("app") if isinstance(fields, dict) else None
@@ -143,7 +147,7 @@ def app_of(record: Incoming) -> str:
     if isinstance(found, str) and app_of_key(found.encode("utf-8", "replace")):
         return found[:APP_MAX]
     # What is no record of ours at all says nothing about an application, whatever its key.
-    return app_of_key(record.key) if value.startswith((_JSON, MAGIC)) else ""
+    return app_of_key(record.key) if value.startswith((_JSON, RECORD_BATCH_MAGIC)) else ""
 
 
 def unusable(error: Exception) -> NoReturn:
@@ -151,4 +155,4 @@ def unusable(error: Exception) -> NoReturn:
     if isinstance(error, MemoryError):
         raise error
     kind = "" if isinstance(error, LineageError) else "could not be decoded: "
-    raise UnusableRecordError(kind + reason_of(error)) from error
+    raise UnusableRecordError(kind + dead_letter_reason(error)) from error

@@ -154,7 +154,7 @@ class Processor:
             # What is said of nodes first: a block of one that is not registered yet has to be held.
             for record in sorted(records, key=lambda one: one.place.topic != layout.topics.node):
                 batch.handle(record)
-            batch.settle()
+            batch.recount_unmatched()
             # After all that was asked of the state, before anything is said of it.
             batch.send_links(self._positions.check().epoch)
 

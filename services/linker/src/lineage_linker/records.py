@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lineage_core.contract.dead_letter import Headers, Place
+from lineage_core.contract.dead_letter import Headers, TopicPartitionOffset
 from lineage_kafka.topics import RECORD_BYTES_MAX, Topics
 
 VALUE_BYTES_MAX = RECORD_BYTES_MAX - (64 << 10)
@@ -18,7 +18,7 @@ class Incoming:
     ``generation``: of the assignment in which it was read.
     """
 
-    place: Place
+    place: TopicPartitionOffset
     key: bytes | None
     value: bytes | None
     timestamp: float = 0.0

@@ -10,7 +10,7 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from lineage_core.environment.wrong_settings import wrong_settings
+from lineage_core.environment.setting_problems import setting_problems
 from lineage_kafka.settings import KafkaSettings
 from lineage_linker.errors import LinkerSettingsError
 from lineage_service.redis_settings import RedisSettings, RedisSettingsError
@@ -116,7 +116,7 @@ def read_kafka_settings() -> LinkerSettings:
     try:
         settings = LinkerSettings()
     except ValidationError as error:
-        raise LinkerSettingsError(wrong_settings(error)) from None
+        raise LinkerSettingsError(setting_problems(error)) from None
     if not settings.kafka:
         raise LinkerSettingsError("LINEAGE_KAFKA is not set: give the address as HOST:PORT")
     return settings

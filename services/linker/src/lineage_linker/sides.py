@@ -27,7 +27,7 @@ import numpy as np
 
 from lineage_core.codec.number_columns import pack_numbers, unpack_numbers
 from lineage_core.codec.zstd import compress, decompress
-from lineage_core.contract.block_check import RUNS_MAX
+from lineage_core.contract.block_check import BLOCK_RUNS_MAX
 from lineage_core.contract.region import Region
 from lineage_core.errors import BlockError
 from lineage_core.linking.attempts import AttemptsRead
@@ -132,7 +132,7 @@ def read_mark(packed: bytes) -> Mark:
         attempts = Region.from_text(packed[_MARK.size :].decode("ascii", "replace"))
     if flags & _DENSE:
         return Mark(low, high, 0, number, None, attempts)
-    if number > RUNS_MAX:
+    if number > BLOCK_RUNS_MAX:
         raise BlockError(f"{number} runs", where="mark")
     columns = packed[_MARK.size :] if flags & _INLINE else None
     return Mark(low, high, number, -1, columns, attempts)

@@ -34,8 +34,12 @@ from fastapi import Request
 from prometheus_client import CollectorRegistry, Counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lineage_core.environment.private_files import own_file, private_folder, private_opener
-from lineage_core.environment.redaction import HIDDEN, redacted
+from lineage_core.environment.private_files import (
+    ensure_private_file,
+    ensure_private_folder,
+    private_opener,
+)
+from lineage_core.environment.redaction import REDACTED, redact_arguments
 from lineage_kafka.dead_letters import DeadLetterError, read_kafka_settings
 from lineage_query_api.auth import Principal
 from lineage_query_api.errors import ProblemError, SettingsError
@@ -161,8 +165,8 @@ class _Folder:
         path = self._folder / _name(f"{now:%Y-%m-%d}")
         if path == self._path and _is_at(self._file, path):
             return
-        private_folder(self._folder, ours=True)
-        own_file(path)
+        ensure_private_folder(self._folder, ours=True)
+        ensure_private_file(path)
         file = private_opener(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
         try:
             folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -481,7 +485,7 @@ def _without_secrets(found: Any) -> Any:
         return [_without_secrets(one) for one in found]
     if isinstance(found, dict):
         return {
-            _hidden(name): HIDDEN
+            _hidden(name): REDACTED
             if isinstance(one, str) and _hidden(f"{name}={one}") != f"{name}={one}"
             else _without_secrets(one)
             for name, one in found.items()
@@ -523,7 +527,7 @@ def _parameter(text: str) -> str:
 
 
 def _hidden(text: str) -> str:
-    (found,) = redacted([text])
+    (found,) = redact_arguments([text])
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lineage_core.tracing.budget import Budget, within
+from lineage_core.tracing.budget import Budget, use_budget
 from lineage_query_api.problems import budget_problem
 
 GRACE_S = 2.0
@@ -21,7 +21,7 @@ LOOKS_S = 5.0
 class Budgeted:
     """ASGI middleware: answers each request below ``/v1/`` within a budget.
 
-    Work for it stops where :func:`lineage_core.tracing.budget.current` is checked. A request that does not come to one, for a
+    Work for it stops where :func:`lineage_core.tracing.budget.current_budget` is checked. A request that does not come to one, for a
     store that hangs, say, is answered without it. ``new``: makes a budget.
     """
 
@@ -34,7 +34,7 @@ class Budgeted:
         if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
             await self._app(scope, receive, send)
             return
-        with within(self._new()) as budget:
+        with use_budget(self._new()) as budget:
             await self._answer(budget, scope, receive, send)
 
     async def _answer(self, budget: Budget, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,8 +48,8 @@ class Budgeted:
                 return
             client.is_closed = True
             if client.has_begun:
-                raise budget.late()
-            refusal = budget_problem(scope["state"].get("request_id", ""), budget.late())
+                raise budget.time_up_error()
+            refusal = budget_problem(scope["state"].get("request_id", ""), budget.time_up_error())
             await refusal(scope, receive, send)
         finally:
             reading.cancel()
@@ -61,7 +61,7 @@ class Budgeted:
 
     def _leave_behind(self, budget: Budget, task: asyncio.Task[None]) -> None:
         """End what nobody waits for; its thread ends at the next check."""
-        budget.leave()
+        budget.abandon()
         task.cancel()
         self._left_behind.add(task)
         task.add_done_callback(self._forget)
@@ -91,7 +91,7 @@ class _Client:
                 self._messages.put_nowait(error)
                 return
             if message["type"] == "http.disconnect":
-                self._budget.leave()
+                self._budget.abandon()
             self._messages.put_nowait(message)
             if message["type"] == "http.disconnect":
                 return

@@ -13,7 +13,7 @@ from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch, FlowGraph
 from lineage_core.contract.message import Begin, Message
 from lineage_core.contract.sealing import Seal
-from lineage_core.contract.verdict import JUDGED, StoreCounts, Verdict
+from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, StoreCounts, Verdict
 from lineage_core.linking.linker import TaskId
 from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query_api.grants import fits
@@ -161,7 +161,7 @@ class GrantedStore(ReadOnlyStore):
     def messages(self, app: str, *kinds: str) -> Sequence[Message]:
         """As :meth:`GraphStore.messages`; raises KeyError for others."""
         self._check(app)
-        if not kinds or not set(kinds) <= set(JUDGED):
+        if not kinds or not set(kinds) <= set(VERDICT_MESSAGE_TYPES):
             self._check_whole(app)
         return [self._shown(one) for one in self._store.messages(app, *kinds)]
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.region import Region
 from lineage_core.contract.verdict import Verdict
-from lineage_core.tracing.budget import MIB, Budget, current, within
+from lineage_core.tracing.budget import MIB, Budget, current_budget, use_budget
 from lineage_core.tracing.trace_result import Direction, NodeItems
 from lineage_query.answers import Answer, Item
 from lineage_query.composing import answer_all
@@ -307,7 +307,7 @@ class Lineages:
         if not self.has(app):
             raise NotFoundError(f"there is no application {app!r}: give the whole id to delete one")
         # To its end, whoever still waits for it.
-        with within(Budget()):
+        with use_budget(Budget()):
             self.store.delete(app)
         self._opener.forget(app)
         self.noted.forget(app)
@@ -414,7 +414,7 @@ class Lineages:
             return self._ask_part(plan.only, rows=rows, by_query=by_query)
 
         def ask(part: Part) -> Answer:
-            current().check()
+            current_budget().check()
             found = self._ask_part(part, rows=rows, by_query=by_query)
             if isinstance(found, Computed):
                 return found.answer
@@ -551,7 +551,7 @@ class Lineages:
     def allow_stream(self) -> None:
         """Let the request take what one may that is streamed, makes a file, or changes something."""
         settings = self.settings
-        current().allow(settings.api_stream_s, settings.api_stream_mb * MIB)
+        current_budget().extend(settings.api_stream_s, settings.api_stream_mb * MIB)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -580,7 +580,7 @@ class Lineages:
                 raise busy("questions")
             self._kept.waiting += 1
         try:
-            budget = current()
+            budget = current_budget()
             until = time.monotonic() + min(self.settings.api_query_s, budget.left_s)
             while not self._kept.turns.acquire(timeout=LOOKS_UP_S):
                 budget.check_client()

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.contract.verdict import Verdict
-from lineage_core.tracing.folding import Fold, folded, links_between, unfolded
+from lineage_core.tracing.folding import Fold, fold_by_call, fold_each, links_between
 from lineage_query.answers import Answer, Group, Item
 from lineage_query.listing import CursorError, Listing
 from lineage_query.recipe_rows import columns_of
@@ -204,7 +204,7 @@ def graph(
     opened: ApplicationSnapshot, links: Sequence[LinkRecord], listing: Listing, *, unfold: bool
 ) -> GraphModel:
     """The nodes of an application, those of a loop as one."""
-    folds = unfolded(opened.nodes) if unfold else folded(opened.nodes)
+    folds = fold_each(opened.nodes) if unfold else fold_by_call(opened.nodes)
     stages = _stages(opened.nodes, links)
     return GraphModel(
         app=opened.app,

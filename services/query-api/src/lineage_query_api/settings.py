@@ -11,8 +11,8 @@ from limits import parse
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from lineage_core.environment.secrets import secret_of
-from lineage_core.environment.wrong_settings import wrong_settings
+from lineage_core.environment.secrets import secret_from_environment
+from lineage_core.environment.setting_problems import setting_problems
 from lineage_query_api.errors import SettingsError
 from lineage_service.redis_settings import RedisSettings
 from lineage_store.url import DEFAULT_STORE
@@ -207,7 +207,7 @@ def read_redis_settings() -> RedisSettings:
     try:
         return _Redis()
     except ValidationError as error:
-        raise SettingsError(wrong_settings(error)) from None
+        raise SettingsError(setting_problems(error)) from None
 
 
 def read_settings(**given: object) -> QueryApiSettings:
@@ -220,12 +220,12 @@ def read_settings(**given: object) -> QueryApiSettings:
         settings = QueryApiSettings(**given)  # type: ignore[arg-type]
         if settings.api_token_file and "api_token" not in given:
             named = {"LINEAGE_API_TOKEN_FILE": settings.api_token_file}
-            token = secret_of(named, "LINEAGE_API_TOKEN", SettingsError)
+            token = secret_from_environment(named, "LINEAGE_API_TOKEN", SettingsError)
             if not token:
                 raise SettingsError(f"LINEAGE_API_TOKEN_FILE: {settings.api_token_file} is empty")
             settings = QueryApiSettings(**given, api_token=token)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise SettingsError(wrong_settings(error)) from None
+        raise SettingsError(setting_problems(error)) from None
     if settings.is_local and not settings.on_loopback:
         raise SettingsError(
             f"LINEAGE_API_HOST is {settings.api_host}, which others can reach: set LINEAGE_API_TOKENS "

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
-from lineage_core.tracing.budget import Budget, current
+from lineage_core.tracing.budget import Budget, current_budget
 from lineage_query_api.errors import ProblemError, busy
 from lineage_query_api.settings import QueryApiSettings
 
@@ -64,11 +64,11 @@ class SparkSessionHolder:
         Raises:
             ProblemError: Spark does not start or has ended, others have its turns, or the work takes too long.
         """
-        budget = current()
+        budget = current_budget()
         self._await_turn(budget)
         tag, started = f"lineage-{uuid.uuid4().hex}", threading.Event()
         # Its time begins when Spark is there.
-        budget.allow(START_S + self._limit_s)
+        budget.extend(START_S + self._limit_s)
         try:
             future = self._pool.submit(copy_context().run, self._do, work, tag, started)
         except RuntimeError:
@@ -82,7 +82,7 @@ class SparkSessionHolder:
                 hint="try again in some seconds",
                 headers={"Retry-After": "10"},
             )
-        budget.allow(self._limit_s)
+        budget.extend(self._limit_s)
         either: list[Future[Any]] = [future, budget.gone]
         wait(either, timeout=self._limit_s, return_when=FIRST_COMPLETED)
         if not future.done():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from urllib.parse import unquote
 
-from lineage_core.contract.graph import NOTED
+from lineage_core.contract.graph import RECIPE_NODE_KINDS
 from lineage_core.contract.message import (
     Message,
     RecordFiles,
@@ -191,12 +191,12 @@ class VisibleApplication:
     @property
     def of_records(self) -> bool:
         """Whether all of its rows are records of RDDs."""
-        return not NOTED & set(self.kinds.values())
+        return not RECIPE_NODE_KINDS & set(self.kinds.values())
 
     @property
     def of_frames(self) -> bool:
         """Whether all of its rows are those of DataFrames."""
-        return set(self.kinds.values()) <= NOTED | {"unknown"}
+        return set(self.kinds.values()) <= RECIPE_NODE_KINDS | {"unknown"}
 
     @property
     def traceable(self) -> bool:

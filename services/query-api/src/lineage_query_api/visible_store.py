@@ -16,9 +16,9 @@ from lineage_core.contract.graph import (
     FlowGraph,
     LinkRecord,
     NodeRecord,
+    PositionRange,
     SinkFileRecord,
     SplitRecord,
-    Stretch,
 )
 from lineage_core.contract.message import (
     Begin,
@@ -107,11 +107,11 @@ class VisibleGraph:
     def blocks_from(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
         return self._refs(self._graph.blocks_from(space, first, last))
 
-    def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
-        return [self._refs(some) for some in self._graph.blocks_into_each(stretches)]
+    def blocks_into_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
+        return [self._refs(some) for some in self._graph.blocks_into_each(ranges)]
 
-    def blocks_from_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
-        return [self._refs(some) for some in self._graph.blocks_from_each(stretches)]
+    def blocks_from_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
+        return [self._refs(some) for some in self._graph.blocks_from_each(ranges)]
 
     def blocks(self) -> Iterator[BlockRef]:
         return iter(self._refs(self._graph.blocks()))

@@ -15,7 +15,7 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import IllegalStateError, KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
 
-from lineage_core.contract.dead_letter import reason_of
+from lineage_core.contract.dead_letter import dead_letter_reason
 from lineage_kafka.errors import RIGHTS, kafka_problem
 from lineage_kafka.settings import METADATA_MS
 from lineage_store.errors import StoreError
@@ -142,7 +142,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
             try:
                 await asyncio.wait_for(ending, left)
             except (KafkaError, TimeoutError, OSError) as error:
-                self._log.warning("kafka_left_without_goodbye", reason=reason_of(error))
+                self._log.warning("kafka_left_without_goodbye", reason=dead_letter_reason(error))
         if not self._failed.done():
             self._failed.cancel()
         return finished
@@ -226,7 +226,7 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
         try:
             await asyncio.wait_for(self._store.offset(Partition(self._topic, 0)), ANSWER_S)
         except (StoreError, TimeoutError, OSError) as error:
-            self._health.fails("store_reads", reason_of(error))
+            self._health.fails("store_reads", dead_letter_reason(error))
         else:
             self._health.answers("store_reads")
             self._metrics.store_answer_seconds.set(time.monotonic() - asked)
@@ -241,14 +241,14 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
             for writer in list(self._running):
                 await asyncio.wait_for(writer.look_at_store(), ANSWER_S)
         except (StoreError, TimeoutError, OSError) as error:
-            self._log.debug("positions_not_compared", reason=reason_of(error))
+            self._log.debug("positions_not_compared", reason=dead_letter_reason(error))
 
     async def _measure_store(self) -> None:
         """What the store holds; nothing depends on it."""
         try:
             vitals = await asyncio.wait_for(self._store.vitals(), ANSWER_S)
         except (StoreError, TimeoutError, OSError) as error:
-            self._log.debug("store_not_measured", reason=reason_of(error))
+            self._log.debug("store_not_measured", reason=dead_letter_reason(error))
         else:
             self._metrics.store(vitals)
 
@@ -269,6 +269,6 @@ class Consumption(ConsumerRebalanceListener):  # type: ignore[misc]
                 {TopicPartition(*one): OffsetAndMetadata(at, "") for one, at in moved.items()}
             )
         except KafkaError as error:
-            self._log.debug("commit_failed", reason=reason_of(error))
+            self._log.debug("commit_failed", reason=dead_letter_reason(error))
         else:
             self._committed |= moved

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from lineage_core.codec.edge_message import Links, StoredBlock
-from lineage_core.contract.dead_letter import Place
+from lineage_core.contract.dead_letter import TopicPartitionOffset
 from lineage_core.contract.message import DeadLetter, Message
-from lineage_core.contract.verdict import JUDGED, StoreCounts, judge
+from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, StoreCounts, judge
 from lineage_store.neo4j.vitals import Vitals
 from lineage_writer.errors import FencedError
 from lineage_writer.records import Batch, Partition
@@ -106,9 +106,11 @@ def note_lost(store: Store, partition: Partition, first: int, kept_from: int) ->
         StoreError: the store can't be read or written.
     """
     reason = f"Kafka removed the records before offset {kept_from} before they were stored"
-    place = str(Place(*partition, first))
+    place = str(TopicPartitionOffset(*partition, first))
     for app in store.application_ids():
-        if not judge(store.messages(app, *JUDGED), store.counts(app), now=time.time()).complete:
+        if not judge(
+            store.messages(app, *VERDICT_MESSAGE_TYPES), store.counts(app), now=time.time()
+        ).complete:
             _note(store, DeadLetter(app=app, place=place, reason=reason))
 
 

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 import structlog
 from aiokafka.errors import KafkaError
 
-from lineage_core.contract.dead_letter import DeadRecord, reason_of
+from lineage_core.contract.dead_letter import DeadRecord, dead_letter_reason
 from lineage_store.errors import StoreError
 from lineage_writer.errors import FencedError, OffsetGoneError, SourceLostError
 from lineage_writer.health import Health
@@ -308,7 +308,7 @@ class PartitionWriter:
                 return
 
     def _store_fails(self, refusal: Refusal, error: Exception) -> None:
-        reason = reason_of(error)
+        reason = dead_letter_reason(error)
         if self._tools.health.fails("store", reason):
             self._log.warning("store_unavailable", refusal=refusal.value, reason=reason)
 
@@ -333,7 +333,7 @@ class PartitionWriter:
         if entry.dead is None:
             # Neo4j's own words: where it is has no place in a verdict.
             cause = error.__cause__ if isinstance(error, StoreError) and error.__cause__ else error
-            reason = f"refused by the store: {reason_of(cause)}"
+            reason = f"refused by the store: {dead_letter_reason(cause)}"
             entry = dead_entry(self.partition, entry.record, reason, self._tools.clock())
             await self._send_away(entry)
         else:
@@ -352,12 +352,12 @@ class PartitionWriter:
                 result = await self._stop.unless_set(_coroutine(attempt))
             except (StoreError, KafkaError, TimeoutError, OSError) as error:
                 if server == "kafka" and tries >= SOURCE_TRIES:
-                    raise SourceLostError(f"Kafka: {reason_of(error)}") from error
+                    raise SourceLostError(f"Kafka: {dead_letter_reason(error)}") from error
                 self._tools.metrics.retries.labels(
                     "unavailable" if server == "store" else server
                 ).inc()
-                if self._tools.health.fails(server, reason_of(error)):
-                    self._log.warning(f"{server}_unavailable", reason=reason_of(error))
+                if self._tools.health.fails(server, dead_letter_reason(error)):
+                    self._log.warning(f"{server}_unavailable", reason=dead_letter_reason(error))
                 await self._stop.pause(pause)
             else:
                 self._tools.health.answers(server)

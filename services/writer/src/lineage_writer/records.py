@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
 from lineage_core.codec.edge_message import Links, StoredBlock, parse_edge_record
-from lineage_core.contract.dead_letter import DeadRecord, Place, app_of_key, reason_of
+from lineage_core.contract.dead_letter import (
+    DeadRecord,
+    TopicPartitionOffset,
+    app_of_key,
+    dead_letter_reason,
+)
 from lineage_core.contract.message import Message, parse_message
 from lineage_core.errors import ContractError
 
@@ -112,13 +117,13 @@ def read_record(partition: Partition, record: Record, record_bytes: int, now: fl
         return Entry(record, _content(record.value, record_bytes))
     except Exception as error:
         # Whatever a hostile record makes of a parser, it must not stop its partition.
-        return dead_entry(partition, record, reason_of(error), now)
+        return dead_entry(partition, record, dead_letter_reason(error), now)
 
 
 def dead_entry(partition: Partition, record: Record, reason: str, now: float) -> Entry:
     """A record that can't be used, for ``reason``."""
     dead = DeadRecord(
-        Place(partition.topic, partition.partition, record.offset),
+        TopicPartitionOffset(partition.topic, partition.partition, record.offset),
         reason,
         SERVICE,
         now,

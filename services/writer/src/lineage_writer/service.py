@@ -11,7 +11,7 @@ from typing import TypeVar
 import structlog
 from aiokafka.errors import KafkaError
 
-from lineage_core.contract.dead_letter import reason_of
+from lineage_core.contract.dead_letter import dead_letter_reason
 from lineage_kafka.bootstrap import bootstrap_problem
 from lineage_service.probes import Probes
 from lineage_store.errors import StoreUnavailableError
@@ -96,8 +96,8 @@ class Service:
                 opening = loop.run_in_executor(opener, self._open_store)
                 store = await self._stop.unless_set(_result(opening))
             except StoreUnavailableError as error:
-                if self._health.fails("store", reason_of(error)):
-                    self._log.warning("store_unavailable", reason=reason_of(error))
+                if self._health.fails("store", dead_letter_reason(error)):
+                    self._log.warning("store_unavailable", reason=dead_letter_reason(error))
                 await self._stop.pause(pause)
             else:
                 self._health.answers("store")

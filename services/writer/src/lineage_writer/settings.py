@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from lineage_core.environment.wrong_settings import wrong_settings
+from lineage_core.environment.setting_problems import setting_problems
 from lineage_kafka.settings import KafkaSettings
 from lineage_kafka.topics import RECORD_BYTES_MAX
 from lineage_openlineage.errors import OpenLineageError
@@ -67,7 +67,7 @@ def read_settings() -> WriterSettings:
     try:
         settings = WriterSettings()
     except ValidationError as error:
-        raise SettingsError(wrong_settings(error)) from None
+        raise SettingsError(setting_problems(error)) from None
     if not settings.kafka:
         raise SettingsError("LINEAGE_KAFKA is not set: give Kafka's address as HOST:PORT")
     if not settings.store:

@@ -15,7 +15,7 @@ import numpy as np
 
 from lineage_arrays.cells import I64, Cells, Mask, Shape
 from lineage_core.codec.number_columns import pack_numbers
-from lineage_core.contract.runs import each_once, spread
+from lineage_core.contract.runs import sorted_unique, spread
 
 CellsOf: TypeAlias = Callable[[int, bytes], Cells]
 """The input cells of an output position with a payload."""
@@ -78,7 +78,7 @@ class Regions:
             return np.flatnonzero(np.diff(self.pointer))
         hit = cells.mask().reshape(-1)[self.cells]
         owner = np.repeat(np.arange(len(self)), np.diff(self.pointer))
-        return each_once(owner[hit])
+        return sorted_unique(owner[hit])
 
     @property
     def nbytes(self) -> int:
@@ -110,7 +110,7 @@ class ByCell(Index):
         low = np.searchsorted(self._cells, wanted, side="left")
         high = np.searchsorted(self._cells, wanted, side="right")
         at, step = spread(high - low)
-        return each_once(self._owner[low[at] + step])
+        return sorted_unique(self._owner[low[at] + step])
 
     @property
     def nbytes(self) -> int:
@@ -145,7 +145,7 @@ class ByBox(Index):
         pointer = self._regions.pointer
         owner, step = spread(np.diff(pointer)[candidates])
         hit = cells.mask().reshape(-1)[self._regions.cells[pointer[candidates][owner] + step]]
-        return each_once(candidates[owner[hit]])
+        return sorted_unique(candidates[owner[hit]])
 
     @property
     def nbytes(self) -> int:

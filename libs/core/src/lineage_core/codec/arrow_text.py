@@ -34,7 +34,7 @@ def _pool() -> Any:
     return lib.system_memory_pool()
 
 
-def _column(numbers: U64 | I64 | npt.NDArray[np.int32]) -> Any:
+def _number_array(numbers: U64 | I64 | npt.NDArray[np.int32]) -> Any:
     """Numbers as an Arrow array, without a copy.
 
     ``pa.array`` would import pandas to see whether it was given a Series: a second in every worker.
@@ -45,24 +45,24 @@ def _column(numbers: U64 | I64 | npt.NDArray[np.int32]) -> Any:
     return lib.Array.from_buffers(kind, len(numbers), [None, buffer])
 
 
-def _text(text: str) -> Any:
-    """A text as an Arrow scalar, by way of an array for the reason in :func:`_column`."""
+def _text_scalar(text: str) -> Any:
+    """A text as an Arrow scalar, by way of an array for the reason in :func:`_number_array`."""
     lib, _ = _arrow()
     content = text.encode()
     offsets = lib.py_buffer(np.array([0, len(content)], dtype=np.int32))
     return lib.StringArray.from_buffers(1, offsets, lib.py_buffer(content))[0]
 
 
-def _bits(mask: Mask) -> Any:
+def _mask_array(mask: Mask) -> Any:
     lib, _ = _arrow()
     buffer = lib.py_buffer(np.packbits(mask, bitorder="little"))
     return lib.Array.from_buffers(lib.bool_(), len(mask), [None, buffer])
 
 
-def texts_of(texts: Sequence[str | None]) -> pa.StringArray | None:
+def text_column(texts: Sequence[str | None]) -> pa.StringArray | None:
     """A column of texts; None when they are too long together for one column (2 GiB)."""
     lib, _ = _arrow()
-    plain = _ascii(texts)
+    plain = _ascii_column(texts)
     if plain is not None:
         return plain
     encoded = [b"" if text is None else text.encode() for text in texts]
@@ -72,18 +72,18 @@ def texts_of(texts: Sequence[str | None]) -> pa.StringArray | None:
         return None
     valid = None
     if None in texts:
-        given: Mask = np.array([text is not None for text in texts], dtype=np.bool_)
-        valid = lib.py_buffer(np.packbits(given, bitorder="little"))
-    found: pa.StringArray = lib.StringArray.from_buffers(
+        is_present: Mask = np.array([text is not None for text in texts], dtype=np.bool_)
+        valid = lib.py_buffer(np.packbits(is_present, bitorder="little"))
+    column: pa.StringArray = lib.StringArray.from_buffers(
         len(encoded),
         lib.py_buffer(offsets.astype(np.int32)),
         lib.py_buffer(b"".join(encoded)),
         valid,
     )
-    return found
+    return column
 
 
-def _ascii(texts: Sequence[str | None]) -> pa.StringArray | None:
+def _ascii_column(texts: Sequence[str | None]) -> pa.StringArray | None:
     """A column of texts that are all there and all ASCII, which is quick; else None."""
     lib, _ = _arrow()
     try:
@@ -94,10 +94,10 @@ def _ascii(texts: Sequence[str | None]) -> pa.StringArray | None:
         return None
     offsets = np.zeros(len(texts) + 1, dtype=np.int32)
     np.cumsum(np.fromiter(map(len, texts), np.int32, len(texts)), out=offsets[1:])  # type: ignore[arg-type]
-    found: pa.StringArray = lib.StringArray.from_buffers(
+    column: pa.StringArray = lib.StringArray.from_buffers(
         len(texts), lib.py_buffer(offsets), lib.py_buffer(content.encode("ascii"))
     )
-    return found
+    return column
 
 
 def split_last(texts: pa.StringArray, mark: str) -> tuple[pa.StringArray, pa.StringArray]:
@@ -107,10 +107,10 @@ def split_last(texts: pa.StringArray, mark: str) -> tuple[pa.StringArray, pa.Str
     if len(parts.values) != 2 * len(texts):
         raise ValueError(f"a text without {mark!r}")
     even = np.arange(0, 2 * len(texts), 2)
-    return parts.values.take(_column(even)), parts.values.take(_column(even + 1))
+    return parts.values.take(_number_array(even)), parts.values.take(_number_array(even + 1))
 
 
-def codes_of(texts: pa.StringArray) -> tuple[I64, list[str]]:
+def encode_dictionary(texts: pa.StringArray) -> tuple[I64, list[str]]:
     """Texts as numbers (int64, one each) of a list that holds each of them once."""
     _, kernels = _arrow()
     coded = kernels.dictionary_encode(texts, memory_pool=_pool())
@@ -118,7 +118,7 @@ def codes_of(texts: pa.StringArray) -> tuple[I64, list[str]]:
     return codes, coded.dictionary.to_pylist()
 
 
-def parsed(texts: pa.StringArray) -> U64:
+def to_integers(texts: pa.StringArray) -> U64:
     """The whole numbers that texts are.
 
     Raises:
@@ -126,74 +126,76 @@ def parsed(texts: pa.StringArray) -> U64:
     """
     lib, kernels = _arrow()
     numbers = kernels.cast(texts, lib.uint64(), memory_pool=_pool())
-    found: U64 = np.frombuffer(numbers.buffers()[1], np.uint64)[: len(texts)]
-    return found
+    integers: U64 = np.frombuffer(numbers.buffers()[1], np.uint64)[: len(texts)]
+    return integers
 
 
-def numbers_of(numbers: U64) -> pa.StringArray:
+def decimal_texts(numbers: U64) -> pa.StringArray:
     """Numbers in decimal."""
     lib, kernels = _arrow()
-    found: pa.StringArray = kernels.cast(_column(numbers), lib.string(), memory_pool=_pool())
-    return found
+    texts: pa.StringArray = kernels.cast(_number_array(numbers), lib.string(), memory_pool=_pool())
+    return texts
 
 
-def join(*parts: str | pa.StringArray) -> pa.StringArray:
+def join_columns(*parts: str | pa.StringArray) -> pa.StringArray:
     """Row by row, all the parts behind one another; a plain text is the same in each row."""
     _, kernels = _arrow()
-    columns = [_text(part) if isinstance(part, str) else part for part in parts]
-    found: pa.StringArray = kernels.binary_join_element_wise(
-        *columns, _text(""), memory_pool=_pool()
+    columns = [_text_scalar(part) if isinstance(part, str) else part for part in parts]
+    joined: pa.StringArray = kernels.binary_join_element_wise(
+        *columns, _text_scalar(""), memory_pool=_pool()
     )
-    return found
+    return joined
 
 
-def join_groups(texts: pa.StringArray, pointer: I64, between: str) -> pa.StringArray:
+def join_groups(texts: pa.StringArray, pointer: I64, separator: str) -> pa.StringArray:
     """Texts ``pointer[i]`` to ``pointer[i + 1]`` (exclusive) joined, for each ``i``."""
     lib, kernels = _arrow()
-    groups = lib.ListArray.from_arrays(_column(pointer.astype(np.int32)), texts)
-    found: pa.StringArray = kernels.binary_join(groups, _text(between), memory_pool=_pool())
-    return found
+    groups = lib.ListArray.from_arrays(_number_array(pointer.astype(np.int32)), texts)
+    joined: pa.StringArray = kernels.binary_join(
+        groups, _text_scalar(separator), memory_pool=_pool()
+    )
+    return joined
 
 
-def put(texts: pa.StringArray, mask: Mask, given: pa.StringArray) -> pa.StringArray:
+def replace_rows(texts: pa.StringArray, mask: Mask, replacements: pa.StringArray) -> pa.StringArray:
     """``texts`` with the rows under the mask replaced by those given, in order."""
     _, kernels = _arrow()
-    found: pa.StringArray = kernels.replace_with_mask(
-        texts, _bits(mask), given, memory_pool=_pool()
+    replaced: pa.StringArray = kernels.replace_with_mask(
+        texts, _mask_array(mask), replacements, memory_pool=_pool()
     )
-    return found
+    return replaced
 
 
-def pick(texts: pa.StringArray, rows: I64) -> pa.StringArray:
+def take_rows(texts: pa.StringArray, rows: I64) -> pa.StringArray:
     """The texts of some rows."""
-    found: pa.StringArray = texts.take(_column(rows))
-    return found
+    taken_texts: pa.StringArray = texts.take(_number_array(rows))
+    return taken_texts
 
 
-def stack(parts: Sequence[pa.StringArray]) -> pa.StringArray:
+def concatenate(parts: Sequence[pa.StringArray]) -> pa.StringArray:
     """Columns on top of one another."""
     lib, _ = _arrow()
-    found: pa.StringArray = lib.concat_arrays(parts, memory_pool=_pool())
-    return found
+    column: pa.StringArray = lib.concat_arrays(parts, memory_pool=_pool())
+    return column
 
 
-def quote(texts: pa.StringArray) -> pa.StringArray:
+def quote_cells(texts: pa.StringArray) -> pa.StringArray:
     """CSV cells: quoted where RFC 4180 needs it or where empty, and nothing for a null."""
     _, kernels = _arrow()
-    content = bytes_of(texts)
+    content = utf8_of(texts)
     empty = _lengths(texts) == 0
     marked = any(mark in content for mark in (b'"', b",", b"\r", b"\n"))
     if marked or empty.any():
         # As masks: a plain number among the arguments would import pandas, as pa.array does.
-        special = _bits(empty)
+        special = _mask_array(empty)
         if marked:
             special = kernels.or_(special, kernels.match_substring_regex(texts, '[",\r\n]'))
         doubled = kernels.replace_substring(texts, '"', '""') if b'"' in content else texts
-        texts = kernels.if_else(special, join('"', doubled, '"'), texts)
+        texts = kernels.if_else(special, join_columns('"', doubled, '"'), texts)
     if not texts.null_count:
         return texts
-    found: pa.StringArray = kernels.fill_null(texts, _text(""))
-    return found
+    cells: pa.StringArray = kernels.fill_null(texts, _text_scalar(""))
+    return cells
 
 
 def _lengths(texts: pa.StringArray) -> npt.NDArray[np.int32]:
@@ -203,7 +205,7 @@ def _lengths(texts: pa.StringArray) -> npt.NDArray[np.int32]:
     return np.diff(offsets)
 
 
-def bytes_of(texts: pa.StringArray) -> bytes:
+def utf8_of(texts: pa.StringArray) -> bytes:
     """All texts behind one another, in UTF-8."""
     buffers: Any = texts.buffers()
     offsets = np.frombuffer(buffers[1], np.int32)[texts.offset :]

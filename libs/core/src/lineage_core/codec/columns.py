@@ -26,17 +26,17 @@ from zlib import crc32
 
 import numpy as np
 
-from lineage_core.codec.csv_cells import PAYLOAD_BYTES_MAX
+from lineage_core.codec.csv_cells import CSV_BYTES_MAX
 from lineage_core.codec.number_columns import pack_numbers, unpack_numbers
 from lineage_core.codec.zstd import compress, decompress
 from lineage_core.contract.block import I64, U64, FlowBlock
-from lineage_core.contract.block_check import RUNS_MAX, associations, check_block, run_counts
+from lineage_core.contract.block_check import BLOCK_RUNS_MAX, associations, check_block, run_counts
 from lineage_core.contract.block_header import BlockHeader, header_of
 from lineage_core.contract.digits import Mask
 from lineage_core.errors import BlockError, RecordBatchError
 
-MAGIC = b"LMC1"
-LEVEL = 1
+BLOCK_MAGIC = b"LMC1"
+BLOCK_COMPRESSION_LEVEL = 1
 """Level of compression: higher ones gained under 1 % on columns of gaps, for four times the time."""
 _PREFIX = struct.Struct("<I")
 _COUNTS = struct.Struct("<BI")
@@ -68,10 +68,10 @@ def pack_block(block: FlowBlock) -> bytes:
         if column is not None:
             parts += _pack_texts(column)
     content = b"".join(parts)
-    if len(content) > PAYLOAD_BYTES_MAX:
-        raise BlockError(f"longer than {PAYLOAD_BYTES_MAX} bytes", where="block")
-    packed = compress(content, LEVEL)
-    return MAGIC + _PREFIX.pack(crc32(packed)) + packed
+    if len(content) > CSV_BYTES_MAX:
+        raise BlockError(f"longer than {CSV_BYTES_MAX} bytes", where="block")
+    packed = compress(content, BLOCK_COMPRESSION_LEVEL)
+    return BLOCK_MAGIC + _PREFIX.pack(crc32(packed)) + packed
 
 
 def _unless_same(last: U64 | None, first: U64) -> U64 | None:
@@ -82,18 +82,18 @@ def _pack_inputs(first: U64, last: U64 | None, counts: I64 | None) -> list[bytes
     lengths = [] if last is None else [pack_numbers(last - first)]
     if counts is None:
         return [pack_numbers(first), *lengths]
-    heads = _heads(counts, len(first))
+    starts_row = _first_runs_of_rows(counts, len(first))
     ends = first if last is None else last
-    gaps = (first[1:] - ends[:-1] - _GAP_MIN)[~heads[1:]]
-    numbers = (counts.astype(np.uint64), first[heads], gaps)
+    gaps = (first[1:] - ends[:-1] - _GAP_MIN)[~starts_row[1:]]
+    numbers = (counts.astype(np.uint64), first[starts_row], gaps)
     return [*map(pack_numbers, numbers), *lengths]
 
 
-def _heads(counts: I64, runs: int) -> Mask:
+def _first_runs_of_rows(counts: I64, runs: int) -> Mask:
     """Mask of the runs that are the first of their row."""
-    heads = np.zeros(runs, np.bool_)
-    heads[(np.cumsum(counts) - counts)[counts > 0]] = True
-    return heads
+    starts_row = np.zeros(runs, np.bool_)
+    starts_row[(np.cumsum(counts) - counts)[counts > 0]] = True
+    return starts_row
 
 
 def _pack_texts(texts: Sequence[str | None]) -> list[bytes]:
@@ -112,20 +112,20 @@ def unpack_block(packed: bytes) -> FlowBlock:
         BlockError: the bytes are not a packed block; ``where`` names the part.
         VersionError: the block is of a version that this reader does not know.
     """
-    begin = len(MAGIC) + _PREFIX.size
-    if packed[: len(MAGIC)] != MAGIC or len(packed) < begin:
+    begin = len(BLOCK_MAGIC) + _PREFIX.size
+    if packed[: len(BLOCK_MAGIC)] != BLOCK_MAGIC or len(packed) < begin:
         raise BlockError("not a packed block", where="magic")
-    if crc32(packed[begin:]) != _PREFIX.unpack_from(packed, len(MAGIC))[0]:
+    if crc32(packed[begin:]) != _PREFIX.unpack_from(packed, len(BLOCK_MAGIC))[0]:
         raise BlockError("its checksum is wrong", where="block")
     try:
-        content = memoryview(decompress(packed[begin:], PAYLOAD_BYTES_MAX))
+        content = memoryview(decompress(packed[begin:], CSV_BYTES_MAX))
     except RecordBatchError as error:
         raise BlockError(str(error), where="block") from error
     header, content = _unpack_header(content)
     if len(content) < _COUNTS.size:
         raise BlockError("ends too early", where="flags")
     flags, runs = _COUNTS.unpack_from(content)
-    if runs > RUNS_MAX or flags >= 1 << 6:
+    if runs > BLOCK_RUNS_MAX or flags >= 1 << 6:
         raise BlockError(f"flags {flags}, {runs} runs: not possible", where="flags")
     block = _unpack_columns(header, content[_COUNTS.size :], flags, runs)
     check_block(block)
@@ -197,21 +197,21 @@ def _unpack_inputs(
     content: memoryview, flags: int, rows: int, runs: int
 ) -> tuple[U64, U64 | None, I64 | None, memoryview]:
     pointer: I64 | None = None
-    heads: Mask = np.ones(runs, np.bool_)
+    starts_row: Mask = np.ones(runs, np.bool_)
     if flags & _IN_PTR:
         counts, content = unpack_numbers(content, rows, "in_ptr")
         pointer = _pointer(counts, runs)
-        heads = _heads(np.diff(pointer), runs)
+        starts_row = _first_runs_of_rows(np.diff(pointer), runs)
     elif runs != rows:
         raise BlockError(f"{runs} runs for {rows} rows", where="in_ptr")
-    begins, content = unpack_numbers(content, int(heads.sum()), "in_first")
+    begins, content = unpack_numbers(content, int(starts_row.sum()), "in_first")
     gaps, content = unpack_numbers(content, runs - len(begins), "in_first")
     lengths: U64 | None = None
     if flags & _IN_LAST:
         lengths, content = unpack_numbers(content, runs, "in_last")
     if pointer is None:
         return begins, None if lengths is None else begins + lengths, None, content
-    first = _first_of_runs(heads, begins, gaps, lengths)
+    first = _first_of_runs(starts_row, begins, gaps, lengths)
     return first, None if lengths is None else first + lengths, pointer, content
 
 
@@ -224,16 +224,16 @@ def _pointer(counts: U64, runs: int) -> I64:
     return pointer
 
 
-def _first_of_runs(heads: Mask, begins: U64, gaps: U64, lengths: U64 | None) -> U64:
+def _first_of_runs(starts_row: Mask, begins: U64, gaps: U64, lengths: U64 | None) -> U64:
     """Sum up the gaps and lengths from each row's begin on (modulo 2**64; checked afterwards)."""
-    steps = np.empty(len(heads), np.uint64)
-    steps[~heads] = gaps + _GAP_MIN
-    steps[heads] = 0
+    steps = np.empty(len(starts_row), np.uint64)
+    steps[~starts_row] = gaps + _GAP_MIN
+    steps[starts_row] = 0
     if lengths is not None:
-        steps[1:] += np.where(heads[1:], np.uint64(0), lengths[:-1])
+        steps[1:] += np.where(starts_row[1:], np.uint64(0), lengths[:-1])
     total = np.cumsum(steps, dtype=np.uint64)
     first: U64 = total + np.repeat(
-        begins - total[heads], np.diff(np.flatnonzero(np.append(heads, True)))
+        begins - total[starts_row], np.diff(np.flatnonzero(np.append(starts_row, True)))
     )
     return first
 
@@ -244,23 +244,23 @@ def _unpack_texts(
     sizes, content = unpack_numbers(content, rows, where)
     if len(sizes) and int(sizes.max()) > len(content) + 1:
         raise BlockError("ends too early", where=where)
-    given = sizes > 0
-    stops = np.cumsum(sizes.astype(np.int64) - given)
+    is_present = sizes > 0
+    stops = np.cumsum(sizes.astype(np.int64) - is_present)
     end = int(stops[-1]) if rows else 0
     if end > len(content):
         raise BlockError("ends too early", where=where)
     raw = bytes(content[:end])
     starts = np.concatenate((np.zeros(1, np.int64), stops[:-1]))
-    places = zip(starts.tolist(), stops.tolist(), given.tolist(), strict=True) if rows else ()
+    bounds = zip(starts.tolist(), stops.tolist(), is_present.tolist(), strict=True) if rows else ()
     try:
-        return [raw[a:b].decode() if has else None for a, b, has in places], content[end:]
+        return [raw[a:b].decode() if has else None for a, b, has in bounds], content[end:]
     except UnicodeDecodeError as error:
         raise BlockError(f"not UTF-8: {error.reason}", where=where) from error
 
 
 def _unpack_opaque(content: memoryview, rows: int, where: str) -> tuple[list[str], memoryview]:
-    found, content = _unpack_texts(content, rows, where)
-    texts = [text for text in found if text is not None]
+    optional_texts, content = _unpack_texts(content, rows, where)
+    texts = [text for text in optional_texts if text is not None]
     if len(texts) != rows:
         raise BlockError("a text is missing", where=where)
     return texts, content

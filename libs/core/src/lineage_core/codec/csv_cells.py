@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from lineage_core.contract.block import I64
-from lineage_core.contract.block_check import place
-from lineage_core.contract.digits import U8, Mask, places_of
+from lineage_core.contract.block_check import cell_name
+from lineage_core.contract.digits import U8, Mask, find_bytes
 from lineage_core.errors import BlockError
 
 COLUMNS = ("flowId", "hashIn", "hashOut", "value")
-PAYLOAD_BYTES_MAX = 256 * 2**20
+CSV_BYTES_MAX = 256 * 2**20
 """Longest CSV of one block in bytes."""
 MARKS_MAX = 2**25
 """Most marks of one kind (ends of cells, quotes, spaces and dashes) in a payload: each takes eight
@@ -45,8 +45,8 @@ class Cells:
         """Where the cells of a column begin, the header's left out."""
         if self.begin is not None:
             return self.begin[1:, column]
-        before = self.end[:-1, -1] if column == 0 else self.end[1:, column - 1]
-        start: I64 = before + 1
+        previous_end = self.end[:-1, -1] if column == 0 else self.end[1:, column - 1]
+        start: I64 = previous_end + 1
         return start
 
     def stop(self, column: int) -> I64:
@@ -76,12 +76,12 @@ class Cells:
     def texts(self, column: int) -> list[str]:
         """Texts of a column, quotes resolved, the header's left out."""
         start, stop = self.start(column).tolist(), self.stop(column).tolist()
-        places = zip(start, stop, strict=True)
+        bounds = zip(start, stop, strict=True)
         if self.payload.isascii():
-            whole = self.payload.decode("ascii")
-            texts = [whole[begin:end] for begin, end in places]
+            text = self.payload.decode("ascii")
+            texts = [text[begin:end] for begin, end in bounds]
         else:
-            texts = [self.payload[begin:end].decode() for begin, end in places]
+            texts = [self.payload[begin:end].decode() for begin, end in bounds]
         if self.quoted is not None:
             for row in np.flatnonzero(self.quoted[1:, column]).tolist():
                 texts[row] = texts[row].replace('""', '"')
@@ -98,24 +98,24 @@ def split_cells(payload: bytes, columns: tuple[str, ...], lines: int) -> Cells:
     _check_marks(payload)
     text = np.frombuffer(payload, np.uint8)
     inside = _inside_quotes(text) if b'"' in payload else None
-    at = places_of(text, (_COMMA, _LF))
+    cell_ends = find_bytes(text, (_COMMA, _LF))
     if inside is not None:
-        at = at[~inside[at]]
-    if len(at) == 0 or at[-1] != len(text) - 1 or text[-1] != _LF:
+        cell_ends = cell_ends[~inside[cell_ends]]
+    if len(cell_ends) == 0 or cell_ends[-1] != len(text) - 1 or text[-1] != _LF:
         raise BlockError("the last line has no end: truncated", where="payload")
     width = len(columns)
-    shape_fits = len(at) == width * lines
-    if not shape_fits or not _ends_only_at_last(text, at.reshape(-1, width)):
-        raise _wrong_shape(text, at, width, lines)
-    begin, quoted, end = None, None, at.reshape(-1, width)
+    shape_fits = len(cell_ends) == width * lines
+    if not shape_fits or not _ends_only_at_last(text, cell_ends.reshape(-1, width)):
+        raise _wrong_shape(text, cell_ends, width, lines)
+    begin, quoted, end = None, None, cell_ends.reshape(-1, width)
     if inside is not None or b"\r" in payload:
-        begin = np.concatenate(([0], at[:-1] + 1)).reshape(-1, width)
+        begin = np.concatenate(([0], cell_ends[:-1] + 1)).reshape(-1, width)
         end = _without_returns(text, begin, end, inside, columns)
     if begin is not None and inside is not None:
         begin, end, quoted = _without_quotes(text, begin, end, columns)
     # Most blocks have none, which is quickly seen.
     separators = tuple(code for code in (_SPACE, _DASH) if code in payload)
-    return Cells(payload, text, begin, end, quoted, places_of(text, separators))
+    return Cells(payload, text, begin, end, quoted, find_bytes(text, separators))
 
 
 def _check_characters(payload: bytes) -> None:
@@ -151,13 +151,13 @@ def _inside_quotes(text: U8) -> Mask:
     return np.logical_xor.accumulate(text == _QUOTE)
 
 
-def _ends_only_at_last(text: U8, at: I64) -> bool:
-    marks = text[at]
+def _ends_only_at_last(text: U8, cell_ends: I64) -> bool:
+    marks = text[cell_ends]
     return bool((marks[:, -1] == _LF).all() and (marks[:, :-1] == _COMMA).all())
 
 
-def _wrong_shape(text: U8, at: I64, width: int, lines: int) -> BlockError:
-    ends = np.flatnonzero(text[at] == _LF)
+def _wrong_shape(text: U8, cell_ends: I64, width: int, lines: int) -> BlockError:
+    ends = np.flatnonzero(text[cell_ends] == _LF)
     widths = np.diff(ends, prepend=-1)
     wrong = np.flatnonzero(widths != width)
     if len(wrong):
@@ -189,7 +189,7 @@ def _without_returns(
     lone = np.setdiff1d(np.flatnonzero(returns), allowed, assume_unique=True)
     if len(lone):
         line, column = divmod(int(np.searchsorted(stop.ravel(), lone[0])), len(columns))
-        where = place(line - 1, columns[column]) if line else _row_name(line)
+        where = cell_name(line - 1, columns[column]) if line else _row_name(line)
         raise BlockError("a carriage return outside quotes", where=where)
     return stop
 
@@ -215,7 +215,7 @@ def _without_quotes(
     wrong |= ~(closes | np.concatenate((doubled, [False])))
     if wrong.any():
         line, column = divmod(int(cell[2 * int(wrong.argmax())]), len(columns))
-        where = place(line - 1, columns[column]) if line else _row_name(line)
+        where = cell_name(line - 1, columns[column]) if line else _row_name(line)
         raise BlockError("a quote that does not enclose the cell", where=where)
     quoted = np.zeros(start.shape, np.bool_)
     quoted.reshape(-1)[cell] = True

@@ -13,14 +13,14 @@ Lines end with LF; CRLF is read too. Encoding and decoding work on columns.
 
 from __future__ import annotations
 
-from lineage_core.codec.csv_cells import COLUMNS, PAYLOAD_BYTES_MAX
+from lineage_core.codec.csv_cells import COLUMNS, CSV_BYTES_MAX
 from lineage_core.codec.csv_decode import decode_csv
 from lineage_core.codec.csv_encode import clean_value, encode_csv
 from lineage_core.contract.block_header import BlockHeader, header_of
 
 __all__ = [
     "COLUMNS",
-    "PAYLOAD_BYTES_MAX",
+    "CSV_BYTES_MAX",
     "BlockHeader",
     "clean_value",
     "decode_csv",

@@ -6,19 +6,19 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lineage_core.codec.csv_cells import COLUMNS, PAYLOAD_BYTES_MAX, Cells, split_cells
+from lineage_core.codec.csv_cells import COLUMNS, CSV_BYTES_MAX, Cells, split_cells
 from lineage_core.contract.address import OPAQUE_SPACE
 from lineage_core.contract.block import I64, U64, FlowBlock
-from lineage_core.contract.block_check import associations, check_block, place
+from lineage_core.contract.block_check import associations, cell_name, check_block
 from lineage_core.contract.block_header import BlockHeader, check_header
-from lineage_core.contract.digits import Mask, counts_wrongly, differs, parse_numbers
+from lineage_core.contract.digits import Mask, differs_from_index, lacks_prefix, parse_numbers
 from lineage_core.contract.positions import text_positions
 from lineage_core.errors import BlockError
 
 _FLOW_ID, _HASH_IN, _HASH_OUT, _VALUE = range(4)
 _SPACE, _DASH = 32, 45
 
-Runs: TypeAlias = tuple[U64, U64 | None, I64 | None]
+ParsedRuns: TypeAlias = tuple[U64, U64 | None, I64 | None]
 """First and last positions (None: as first) of runs, and how many each cell has (None: one)."""
 
 
@@ -30,12 +30,14 @@ def decode_csv(payload: bytes, header: BlockHeader) -> FlowBlock:
             row (from 0, without the header row) and the column.
     """
     check_header(header)
-    if len(payload) > PAYLOAD_BYTES_MAX:
-        raise BlockError(f"longer than {PAYLOAD_BYTES_MAX} bytes", where="payload")
+    if len(payload) > CSV_BYTES_MAX:
+        raise BlockError(f"longer than {CSV_BYTES_MAX} bytes", where="payload")
     cells = split_cells(payload, COLUMNS, header.rows + 1)
-    found = tuple(cells.row_text(-1, column) for column in range(len(COLUMNS)))
-    if found != COLUMNS:
-        raise BlockError(f"{','.join(found)!r:.80} is not {','.join(COLUMNS)}", where="header row")
+    header_row = tuple(cells.row_text(-1, column) for column in range(len(COLUMNS)))
+    if header_row != COLUMNS:
+        raise BlockError(
+            f"{','.join(header_row)!r:.80} is not {','.join(COLUMNS)}", where="header row"
+        )
     _check_flow_ids(cells, header)
     in_first, in_last, in_ptr, in_text = _read_inputs(cells, header)
     out_first, out_last, out_text = _read_outputs(cells, header)
@@ -66,24 +68,24 @@ def decode_csv(payload: bytes, header: BlockHeader) -> FlowBlock:
 
 def _check_flow_ids(cells: Cells, header: BlockHeader) -> None:
     start, stop = cells.start(_FLOW_ID), cells.stop(_FLOW_ID)
-    start = _behind_prefix(cells, start, f"{header.block_id}/", _FLOW_ID)
-    bad = counts_wrongly(cells.buffer, start, stop)
+    start = _skip_prefix(cells, start, f"{header.block_id}/", _FLOW_ID)
+    bad = differs_from_index(cells.buffer, start, stop)
     if bad.any():
         wrong = int(bad.argmax())
         message = f"{cells.row_text(wrong, _FLOW_ID)!r:.80} is not {header.block_id}/{wrong}"
-        raise BlockError(message, where=place(wrong, COLUMNS[_FLOW_ID]))
+        raise BlockError(message, where=cell_name(wrong, COLUMNS[_FLOW_ID]))
 
 
-def _behind_prefix(cells: Cells, start: I64, prefix: str, column: int, first_row: int = 0) -> I64:
+def _skip_prefix(cells: Cells, start: I64, prefix: str, column: int, first_row: int = 0) -> I64:
     """Where the cells go on behind a prefix that all must have."""
     raw = prefix.encode()
-    bad = differs(cells.buffer, start, raw)
+    bad = lacks_prefix(cells.buffer, start, raw)
     if bad.any():
         row = first_row + int(bad.argmax())
         message = f"{cells.row_text(row, column)!r:.80} does not begin with {prefix!r}"
-        raise BlockError(message, where=place(row, COLUMNS[column]))
-    behind: I64 = start + len(raw)
-    return behind
+        raise BlockError(message, where=cell_name(row, COLUMNS[column]))
+    prefix_end: I64 = start + len(raw)
+    return prefix_end
 
 
 def _read_inputs(
@@ -92,7 +94,7 @@ def _read_inputs(
     """Columns in_first, in_last, in_ptr and in_text of a block."""
     if header.in_space == OPAQUE_SPACE:
         return _read_opaque_inputs(cells)
-    start = _behind_prefix(cells, cells.start(_HASH_IN), f"{header.in_space}#", _HASH_IN)
+    start = _skip_prefix(cells, cells.start(_HASH_IN), f"{header.in_space}#", _HASH_IN)
     first, last, counts = _parse_runs(cells, start, cells.stop(_HASH_IN), _HASH_IN, 0)
     return first, last, None if counts is None else _pointer(counts), None
 
@@ -106,8 +108,8 @@ def _read_opaque_inputs(cells: Cells) -> tuple[U64, None, I64 | None, list[str]]
     texts = cells.texts(_HASH_IN)
     if filled.all():
         return text_positions(texts), None, None, texts
-    given = [texts[row] for row in np.flatnonzero(filled).tolist()]
-    return text_positions(given), None, _pointer(filled.astype(np.int64)), texts
+    opaque_texts = [texts[row] for row in np.flatnonzero(filled).tolist()]
+    return text_positions(opaque_texts), None, _pointer(filled.astype(np.int64)), texts
 
 
 def _read_outputs(cells: Cells, header: BlockHeader) -> tuple[U64, U64 | None, list[str] | None]:
@@ -120,7 +122,7 @@ def _read_outputs(cells: Cells, header: BlockHeader) -> tuple[U64, U64 | None, l
             opaque[rows] = True
         else:
             prefix = f"{section.space}#"
-            start[rows] = _behind_prefix(cells, start[rows], prefix, _HASH_OUT, rows.start)
+            start[rows] = _skip_prefix(cells, start[rows], prefix, _HASH_OUT, rows.start)
     if not opaque.any():
         first, last = _parse_outputs(cells, start, stop, np.arange(header.rows))
         has_opaque_section = any(section.space == OPAQUE_SPACE for section in header.out)
@@ -149,11 +151,11 @@ def _parse_outputs(cells: Cells, start: I64, stop: I64, rows: I64) -> tuple[U64,
     first, last, counts = _parse_runs(cells, start, stop, _HASH_OUT, rows)
     if counts is not None:
         row = int(rows[int((counts != 1).argmax())])
-        raise BlockError("must be one position or run", where=place(row, COLUMNS[_HASH_OUT]))
+        raise BlockError("must be one position or run", where=cell_name(row, COLUMNS[_HASH_OUT]))
     return first, last
 
 
-def _parse_runs(cells: Cells, start: I64, stop: I64, column: int, rows: I64 | int) -> Runs:
+def _parse_runs(cells: Cells, start: I64, stop: I64, column: int, rows: I64 | int) -> ParsedRuns:
     """Parse runs like ``0-3 7 12`` in each of some cells; ``rows`` are their rows, for errors."""
     buffer = cells.buffer
     if len(start) == 0:
@@ -191,21 +193,21 @@ def _parse_runs(cells: Cells, start: I64, stop: I64, column: int, rows: I64 | in
 
 def _separators(cells: Cells, start: I64, stop: I64) -> tuple[I64, I64]:
     """Places of the spaces and dashes in cells, and how many each cell has."""
-    found = cells.separators
-    if len(found) == 0:
-        return found, np.zeros(len(start), np.int64)
-    low = np.searchsorted(found, start)
-    inside = np.searchsorted(found, stop) - low
+    separators = cells.separators
+    if len(separators) == 0:
+        return separators, np.zeros(len(start), np.int64)
+    low = np.searchsorted(separators, start)
+    inside = np.searchsorted(separators, stop) - low
     total = int(inside.sum())
-    if total == len(found):
-        return found, inside
-    before = np.cumsum(inside) - inside
-    return found[np.repeat(low - before, inside) + np.arange(total)], inside
+    if total == len(separators):
+        return separators, inside
+    preceding = np.cumsum(inside) - inside
+    return separators[np.repeat(low - preceding, inside) + np.arange(total)], inside
 
 
 def _pair_up(
     cells: Cells, numbers: U64, closes: Mask, tokens: I64, column: int, rows: I64 | int
-) -> Runs:
+) -> ParsedRuns:
     """Runs from numbers of which some close the run that the number before opens."""
     opens = ~closes
     first = numbers[opens]
@@ -214,8 +216,8 @@ def _pair_up(
     run = closing - np.arange(1, len(closing) + 1)
     last[run] = numbers[closing]
     pointer = _pointer(tokens)
-    closed = np.concatenate((np.zeros(1, np.int64), np.cumsum(closes)))
-    counts = tokens - np.diff(closed[pointer])
+    closed_before = np.concatenate((np.zeros(1, np.int64), np.cumsum(closes)))
+    counts = tokens - np.diff(closed_before[pointer])
     narrow = np.zeros(len(numbers), np.bool_)
     narrow[closing] = last[run] <= first[run]
     if narrow.any():
@@ -238,14 +240,14 @@ def _refuse_numbers(
     cell = int(cell_of[int(bad.argmax())])
     row = cell if isinstance(rows, int) else int(rows[cell])
     text = cells.row_text(row, column)
-    raise BlockError(f"{text!r:.80}: {message}", where=place(row, COLUMNS[column]))
+    raise BlockError(f"{text!r:.80}: {message}", where=cell_name(row, COLUMNS[column]))
 
 
 def _read_values(cells: Cells) -> list[str | None] | None:
-    given = cells.filled(_VALUE)
-    if not given.any():
+    has_value = cells.filled(_VALUE)
+    if not has_value.any():
         return None
     texts = cells.texts(_VALUE)
-    if given.all():
+    if has_value.all():
         return list(texts)
-    return [text if has else None for text, has in zip(texts, given.tolist(), strict=True)]
+    return [text if has else None for text, has in zip(texts, has_value.tolist(), strict=True)]

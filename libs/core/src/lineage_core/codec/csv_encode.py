@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lineage_core.codec import arrow_text as arrow
-from lineage_core.codec.csv_cells import COLUMNS, PAYLOAD_BYTES_MAX
+from lineage_core.codec.csv_cells import COLUMNS, CSV_BYTES_MAX
 from lineage_core.contract.address import OPAQUE_SPACE
 from lineage_core.contract.block import U64, FlowBlock
-from lineage_core.contract.block_check import check_block, place
+from lineage_core.contract.block_check import cell_name, check_block
 from lineage_core.contract.digits import Mask
 from lineage_core.contract.positions import text_positions
 from lineage_core.errors import BlockError
@@ -36,13 +36,15 @@ def encode_csv(block: FlowBlock) -> bytes:
         return _HEADER_ROW
     flow_ids = (f"{block.block_id}/", _row_numbers(block.rows))
     if block.values is None:
-        lines = arrow.join(*flow_ids, *_inputs(block), *_outputs(block), ",\n")
+        lines = arrow.join_columns(*flow_ids, *_input_cells(block), *_output_cells(block), ",\n")
     else:
-        values = _quoted(block.values, "value")
-        lines = arrow.join(*flow_ids, *_inputs(block), *_outputs(block), ",", values, "\n")
-    payload = _HEADER_ROW + arrow.bytes_of(lines)
-    if len(payload) > PAYLOAD_BYTES_MAX:
-        raise BlockError(f"longer than {PAYLOAD_BYTES_MAX} bytes", where="payload")
+        values = _quoted_cells(block.values, "value")
+        lines = arrow.join_columns(
+            *flow_ids, *_input_cells(block), *_output_cells(block), ",", values, "\n"
+        )
+    payload = _HEADER_ROW + arrow.utf8_of(lines)
+    if len(payload) > CSV_BYTES_MAX:
+        raise BlockError(f"longer than {CSV_BYTES_MAX} bytes", where="payload")
     return payload
 
 
@@ -55,51 +57,57 @@ def clean_value(text: str) -> str:
 
 @cache
 def _first_row_numbers() -> pa.StringArray:
-    return arrow.numbers_of(np.arange(_CACHED_ROWS, dtype=np.uint64))
+    return arrow.decimal_texts(np.arange(_CACHED_ROWS, dtype=np.uint64))
 
 
 def _row_numbers(rows: int) -> pa.StringArray:
     if 1024 <= rows <= _CACHED_ROWS:
         return _first_row_numbers()[:rows]
-    return arrow.numbers_of(np.arange(rows, dtype=np.uint64))
+    return arrow.decimal_texts(np.arange(rows, dtype=np.uint64))
 
 
 def _runs(first: U64, last: U64 | None) -> pa.StringArray:
     """Runs as text: ``7`` or ``0-3``."""
-    texts = arrow.numbers_of(first)
+    texts = arrow.decimal_texts(first)
     if last is None:
         return texts
     wide = last != first
     if not wide.any():
         return texts
-    joined = arrow.join(arrow.numbers_of(first[wide]), "-", arrow.numbers_of(last[wide]))
-    return joined if wide.all() else arrow.put(texts, wide, joined)
+    joined = arrow.join_columns(
+        arrow.decimal_texts(first[wide]), "-", arrow.decimal_texts(last[wide])
+    )
+    return joined if wide.all() else arrow.replace_rows(texts, wide, joined)
 
 
-def _inputs(block: FlowBlock) -> tuple[str, pa.StringArray]:
+def _input_cells(block: FlowBlock) -> tuple[str, pa.StringArray]:
     """The hashIn cells, and what stands before all of them."""
     if block.in_text is not None:
-        return ",", _opaque_inputs(block, block.in_text)
+        return ",", _opaque_input_cells(block, block.in_text)
     runs = _runs(block.in_first, block.in_last)
     if block.in_ptr is not None:
         runs = arrow.join_groups(runs, block.in_ptr, " ")
     return f",{block.in_space}#", runs
 
 
-def _opaque_inputs(block: FlowBlock, texts: Sequence[str]) -> pa.StringArray:
+def _opaque_input_cells(block: FlowBlock, texts: Sequence[str]) -> pa.StringArray:
     filled: Mask = np.ones(block.rows, np.bool_)
     if block.in_ptr is not None:
         filled = np.diff(block.in_ptr) > 0
     if filled.all():
-        return _opaque(texts, block.in_first, "hashIn")
+        return _opaque_cells(texts, block.in_first, "hashIn")
     _refuse_texts([text if not has else "" for text, has in zip(texts, filled, strict=True)])
-    given = [texts[row] for row in np.flatnonzero(filled).tolist()]
-    nothing = _quoted([None] * block.rows, "hashIn")
-    return arrow.put(nothing, filled, _opaque(given, block.in_first, "hashIn"))
+    opaque_texts = [texts[row] for row in np.flatnonzero(filled).tolist()]
+    empty_cells = _quoted_cells([None] * block.rows, "hashIn")
+    return arrow.replace_rows(
+        empty_cells, filled, _opaque_cells(opaque_texts, block.in_first, "hashIn")
+    )
 
 
-def _opaque(texts: Sequence[str], positions: U64, column: str, offset: int = 0) -> pa.StringArray:
-    cells = _quoted(texts, column, offset)
+def _opaque_cells(
+    texts: Sequence[str], positions: U64, column: str, offset: int = 0
+) -> pa.StringArray:
+    cells = _quoted_cells(texts, column, offset)
     wrong = text_positions(texts) != positions
     if wrong.any():
         text = texts[int(wrong.argmax())]
@@ -107,32 +115,32 @@ def _opaque(texts: Sequence[str], positions: U64, column: str, offset: int = 0) 
     return cells
 
 
-def _outputs(block: FlowBlock) -> tuple[str | pa.StringArray, pa.StringArray]:
+def _output_cells(block: FlowBlock) -> tuple[str | pa.StringArray, pa.StringArray]:
     """The hashOut cells, and what stands before them."""
     if block.out_text is not None:
-        return ",", _mixed_outputs(block, block.out_text)
+        return ",", _mixed_output_cells(block, block.out_text)
     runs = _runs(block.out_first, block.out_last)
     if len(block.out) == 1:
         return f",{block.out[0].space}#", runs
     sizes = [section.row_stop - section.row_first for section in block.out]
-    prefixes = arrow.texts_of([f",{section.space}#" for section in block.out])
+    prefixes = arrow.text_column([f",{section.space}#" for section in block.out])
     assert prefixes is not None
-    return arrow.pick(prefixes, np.repeat(np.arange(len(sizes)), sizes)), runs
+    return arrow.take_rows(prefixes, np.repeat(np.arange(len(sizes)), sizes)), runs
 
 
-def _mixed_outputs(block: FlowBlock, texts: Sequence[str]) -> pa.StringArray:
+def _mixed_output_cells(block: FlowBlock, texts: Sequence[str]) -> pa.StringArray:
     """Cells of which some are opaque strings and others addresses."""
     cells = []
     for section in block.out:
         rows = slice(section.row_first, section.row_stop)
         first = block.out_first[rows]
         if section.space == OPAQUE_SPACE:
-            cells.append(_opaque(texts[rows], first, "hashOut", section.row_first))
+            cells.append(_opaque_cells(texts[rows], first, "hashOut", section.row_first))
             continue
         _refuse_texts(texts[rows])
         runs = _runs(first, None if block.out_last is None else block.out_last[rows])
-        cells.append(arrow.join(f"{section.space}#", runs))
-    return arrow.stack(cells)
+        cells.append(arrow.join_columns(f"{section.space}#", runs))
+    return arrow.concatenate(cells)
 
 
 def _refuse_texts(texts: Sequence[str]) -> None:
@@ -140,25 +148,27 @@ def _refuse_texts(texts: Sequence[str]) -> None:
         raise BlockError("a text where there is no opaque position", where="in_text or out_text")
 
 
-def _quoted(texts: Sequence[str | None], column: str, offset: int = 0) -> pa.StringArray:
+def _quoted_cells(texts: Sequence[str | None], column: str, offset: int = 0) -> pa.StringArray:
     _check_texts(texts, column, offset)
-    array = arrow.texts_of(texts)
+    array = arrow.text_column(texts)
     if array is None:
-        raise BlockError(f"longer than {PAYLOAD_BYTES_MAX} bytes", where=f"column {column}")
-    return arrow.quote(array)
+        raise BlockError(f"longer than {CSV_BYTES_MAX} bytes", where=f"column {column}")
+    return arrow.quote_cells(array)
 
 
 def _check_texts(texts: Sequence[str | None], column: str, offset: int) -> None:
-    given = [text for text in texts if text is not None]
-    if all(issubclass(kind, str) for kind in set(map(type, given))) and _writable("".join(given)):
+    present_texts = [text for text in texts if text is not None]
+    if all(issubclass(kind, str) for kind in set(map(type, present_texts))) and _is_writable(
+        "".join(present_texts)
+    ):
         return
     for row, text in enumerate(texts):
-        if text is not None and not (isinstance(text, str) and _writable(text)):
+        if text is not None and not (isinstance(text, str) and _is_writable(text)):
             message = f"{text!r:.80} is not a text without NUL and lone surrogates"
-            raise BlockError(message, where=place(row + offset, column))
+            raise BlockError(message, where=cell_name(row + offset, column))
 
 
-def _writable(text: str) -> bool:
+def _is_writable(text: str) -> bool:
     try:
         return "\0" not in text and (text.isascii() or bool(text.encode()))
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
 """What the linker sends to be stored: blocks in their stored form, and what links them.
 
-Each is one frame (:mod:`lineage_core.codec.record_batch`): the header is a JSON object with ``v``, ``type`` and
+Each is one record batch (:mod:`lineage_core.codec.record_batch`): the header is a JSON object with ``v``, ``type`` and
 ``app``, the payload the bytes that are stored. Messages of the driver pass on as they are.
 """
 
@@ -17,21 +17,21 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lineage_core.codec.packing import PackedBlock, pack_edge
 from lineage_core.codec.record_batch import pack_record_batch, read_record_batches
 from lineage_core.contract.block import BlockId
-from lineage_core.contract.block_check import RUNS_MAX, check_name, check_space
+from lineage_core.contract.block_check import BLOCK_RUNS_MAX, check_name, check_space
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.sealing import Seal
 from lineage_core.errors import BlockError, RecordBatchError
 from lineage_core.linking.linker import TaskId
 
-VERSION = 1
+EDGE_VERSION = 1
 LINKS_BYTES = 1 << 20
-"""Links are cut into frames of about this many bytes."""
+"""Links are split into record batches of about this many bytes."""
 LINKS_MAX = 4_000
-"""Edges, visible blocks, counts and seals in one frame."""
+"""Edges, visible blocks, counts and seals in one record batch."""
 EPOCH_MAX = 64
 """Characters of an epoch."""
 
-U64: TypeAlias = Annotated[int, Field(ge=0, lt=2**64)]
+Unsigned64: TypeAlias = Annotated[int, Field(ge=0, lt=2**64)]
 Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 BlockKey: TypeAlias = tuple[str, Natural, Natural, Natural]
 
@@ -70,12 +70,12 @@ class PackedEdge:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Links:
-    """What linking found of one application.
+    """The results of linking for one application.
 
     ``visible``: blocks that are visible from now on. ``unmatched``: input positions of a block that
     no visible block puts out; of several counts of one block the smallest is true. ``edges`` may
     name blocks that have not arrived yet. ``seals``: of several of one space the largest counts.
-    ``epoch``: of the state that found all this; another one knows nothing of what this one held.
+    ``epoch``: of the state that linking had; another state knows nothing of what this one held.
     """
 
     app: str
@@ -88,7 +88,7 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class LinksRecords:
-    """Links as frames of bounded size.
+    """Links as record batches of bounded size.
 
     ``last`` may be sent when all of ``edges`` have arrived: what they call visible or sealed has all
     of its edges then.
@@ -126,9 +126,9 @@ def packed_edge(edge: EdgeBatch) -> PackedEdge:
 
 
 def pack_stored(block: StoredBlock) -> bytes:
-    """One block as a frame."""
+    """One block as a record batch."""
     fields = {
-        "v": VERSION,
+        "v": EDGE_VERSION,
         "type": "block",
         "app": block.app,
         "task": block.task.node,
@@ -148,12 +148,12 @@ def pack_stored(block: StoredBlock) -> bytes:
 
 
 def pack_links(links: Links) -> LinksRecords:
-    """Links as frames; none where there is nothing to say."""
-    parts = list(_cut(links.edges))
-    many = max(len(links.visible), len(links.unmatched), len(links.seals))
-    cuts = [slice(start, start + LINKS_MAX) for start in range(0, many, LINKS_MAX)]
-    # One frame is stored as a whole: edges that find room beside all the rest need not come first.
-    beside = parts.pop() if len(cuts) == 1 and parts else []
+    """Links as record batches; none where there are no links."""
+    parts = list(_split_edges(links.edges))
+    longest = max(len(links.visible), len(links.unmatched), len(links.seals))
+    cuts = [slice(start, start + LINKS_MAX) for start in range(0, longest, LINKS_MAX)]
+    # A record batch is stored as a whole: edges that fit beside all the rest need not come first.
+    edges_alongside = parts.pop() if len(cuts) == 1 and parts else []
     return LinksRecords(
         [_pack_links(Links(links.app, edges=part, epoch=links.epoch)) for part in parts],
         [
@@ -162,7 +162,7 @@ def pack_links(links: Links) -> LinksRecords:
                     links.app,
                     links.visible[cut],
                     links.unmatched[cut],
-                    beside,
+                    edges_alongside,
                     links.seals[cut],
                     links.epoch,
                 )
@@ -172,7 +172,7 @@ def pack_links(links: Links) -> LinksRecords:
     )
 
 
-def _cut(edges: Iterable[PackedEdge]) -> Iterator[list[PackedEdge]]:
+def _split_edges(edges: Iterable[PackedEdge]) -> Iterator[list[PackedEdge]]:
     part: list[PackedEdge] = []
     size = 0
     for edge in edges:
@@ -187,7 +187,7 @@ def _cut(edges: Iterable[PackedEdge]) -> Iterator[list[PackedEdge]]:
 
 def _pack_links(links: Links) -> bytes:
     fields = {
-        "v": VERSION,
+        "v": EDGE_VERSION,
         "type": "links",
         "app": links.app,
         "epoch": links.epoch,
@@ -223,35 +223,37 @@ class _BlockFields(_Model):
     attempt: Natural
     partition: Natural
     in_space: str
-    in_low: U64 | None
-    in_high: U64 | None
+    in_low: Unsigned64 | None
+    in_high: Unsigned64 | None
     rows: Natural
     associations: int = Field(ge=0)
     exact: bool
     reason: str
-    sections: tuple[tuple[str, U64, U64], ...]
+    sections: tuple[tuple[str, Unsigned64, Unsigned64], ...]
 
 
 class _LinksFields(_Model):
     type: Literal["links"]
     visible: tuple[BlockKey, ...]
-    unmatched: tuple[tuple[BlockKey, U64], ...]
+    unmatched: tuple[tuple[BlockKey, Unsigned64], ...]
     edges: tuple[tuple[BlockKey, BlockKey, Annotated[int, Field(ge=0)], Natural | None], ...]
     # Linkers of earlier versions say nothing of these.
-    seals: tuple[tuple[str, Natural, Natural, U64], ...] = ()
+    seals: tuple[tuple[str, Natural, Natural, Unsigned64], ...] = ()
     epoch: str = Field(default="", max_length=EPOCH_MAX)
 
 
 def parse_edge_record(value: bytes) -> StoredBlock | Links:
-    """Read a frame that :func:`pack_stored` or :func:`pack_links` made.
+    """Read a record batch that :func:`pack_stored` or :func:`pack_links` made.
 
     Raises:
         ContractError: it is none; ``where`` names the place.
     """
-    frames = list(read_record_batches(io.BytesIO(value)))
-    if len(frames) != 1:
-        raise RecordBatchError(f"{len(frames)} frames in one record", where="frame")
-    header, payload = frames[0].header, frames[0].payload
+    record_batches = list(read_record_batches(io.BytesIO(value)))
+    if len(record_batches) != 1:
+        raise RecordBatchError(
+            f"{len(record_batches)} record batches in one record", where="record"
+        )
+    header, payload = record_batches[0].header, record_batches[0].payload
     kind = _kind(header)
     try:
         if kind == "block":
@@ -300,7 +302,7 @@ def _block(fields: _BlockFields, payload: bytes) -> StoredBlock:
 
 def _links(fields: _LinksFields, payload: bytes) -> Links:
     edges = []
-    at = 0
+    offset = 0
     blocks = [*fields.visible, *(key for key, _ in fields.unmatched)]
     blocks += [key for ends in fields.edges for key in ends[:2]]
     for node in {key[0] for key in blocks}:
@@ -308,21 +310,21 @@ def _links(fields: _LinksFields, payload: bytes) -> Links:
     for index, (space, *_) in enumerate(fields.seals):
         check_space(space, f"seals[{index}]")
     for producer, consumer, pairs, size in fields.edges:
-        if size is not None and pairs > RUNS_MAX:
+        if size is not None and pairs > BLOCK_RUNS_MAX:
             raise RecordBatchError(
-                f"{pairs} pairs, at most {RUNS_MAX} are written out", where="edges"
+                f"{pairs} pairs, at most {BLOCK_RUNS_MAX} are written out", where="edges"
             )
-        data = None if size is None else payload[at : at + size]
-        at += size or 0
+        data = None if size is None else payload[offset : offset + size]
+        offset += size or 0
         edges.append(PackedEdge(BlockId(*producer), BlockId(*consumer), pairs, data))
-    if at != len(payload):
-        raise RecordBatchError(f"{len(payload)} bytes of edges, {at} announced", where="edges")
+    if offset != len(payload):
+        raise RecordBatchError(f"{len(payload)} bytes of edges, {offset} announced", where="edges")
     return Links(
         app=fields.app,
         visible=[BlockId(*key) for key in fields.visible],
         unmatched=[(BlockId(*key), count) for key, count in fields.unmatched],
         edges=edges,
-        seals=[Seal(*one) for one in fields.seals],
+        seals=[Seal(*seal) for seal in fields.seals],
         epoch=fields.epoch,
     )
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 from lineage_core.codec.columns import pack_block
 from lineage_core.codec.zstd import decompress
 from lineage_core.contract.block import BlockId, FlowBlock
-from lineage_core.contract.block_check import RUNS_MAX
+from lineage_core.contract.block_check import BLOCK_RUNS_MAX
 from lineage_core.contract.block_header import header_of
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.errors import RecordBatchError
-from lineage_core.linking.joining import JoinEntry, entry_of
+from lineage_core.linking.joining import JoinEntry, join_entry_of
 
 _EDGE_HEADER = struct.Struct("<BBB")
 _EDGE_VERSION = 1
@@ -56,7 +56,7 @@ class PackedBlock:
         return len(self.data) + self.entry.nbytes
 
 
-def prepare(
+def pack_for_store(
     block: FlowBlock,
     is_source: Callable[[str], bool] = lambda node: False,
     associations: int | None = None,
@@ -66,7 +66,7 @@ def prepare(
     Raises:
         AddressError: a space of the block can't be read.
     """
-    entry = entry_of(block, is_source)
+    entry = join_entry_of(block, is_source)
     in_last = block.in_first if block.in_last is None else block.in_last
     empty = len(block.in_first) == 0
     return PackedBlock(
@@ -98,18 +98,19 @@ def unpack_edge(pairs: int, data: bytes) -> tuple[npt.NDArray[np.uint32], npt.ND
     """(producer rows, consumer rows), both uint32 of shape (pairs,).
 
     Raises:
-        FrameError: the bytes are damaged.
+        RecordBatchError: the bytes are damaged.
     """
     try:
         version, consumer_width, producer_width = _EDGE_HEADER.unpack_from(data)
         if version != _EDGE_VERSION:
             raise RecordBatchError(f"edges of version {version} are not known", where="edges")
-        if not 0 <= pairs <= RUNS_MAX:
+        if not 0 <= pairs <= BLOCK_RUNS_MAX:
             raise RecordBatchError(
-                f"{pairs} pairs, at most {RUNS_MAX} are written out", where="edges"
+                f"{pairs} pairs, at most {BLOCK_RUNS_MAX} are written out", where="edges"
             )
         sizes = [
-            pairs * np.dtype(_kind(width)).itemsize for width in (consumer_width, producer_width)
+            pairs * np.dtype(_integer_type(width)).itemsize
+            for width in (consumer_width, producer_width)
         ]
         raw = decompress(data[_EDGE_HEADER.size :], sum(sizes))
         if len(raw) != sum(sizes):
@@ -127,20 +128,20 @@ def _codec() -> pa.Codec:
 
 def _narrow(rows: npt.NDArray[np.uint32]) -> tuple[bytes, int]:
     """A column in the narrowest integers, and its width in bytes (with ``_DELTAS``)."""
-    mark = 0
+    delta_flag = 0
     if len(rows) and bool((rows[1:] >= rows[:-1]).all()):
         rows = np.diff(rows, prepend=rows.dtype.type(0))
-        mark = _DELTAS
-    top = int(rows.max()) if len(rows) else 0
-    dtype = next(kind for kind in _WIDTHS if top <= np.iinfo(kind).max)
-    return rows.astype(dtype).tobytes(), mark | np.dtype(dtype).itemsize
+        delta_flag = _DELTAS
+    largest = int(rows.max()) if len(rows) else 0
+    dtype = next(kind for kind in _WIDTHS if largest <= np.iinfo(kind).max)
+    return rows.astype(dtype).tobytes(), delta_flag | np.dtype(dtype).itemsize
 
 
 def _widen(raw: bytes, width: int) -> npt.NDArray[np.uint32]:
-    rows = np.frombuffer(raw, _kind(width)).astype(np.uint32)
+    rows = np.frombuffer(raw, _integer_type(width)).astype(np.uint32)
     return np.cumsum(rows, dtype=np.uint32) if width & _DELTAS else rows
 
 
-def _kind(width: int) -> type[np.unsignedinteger[Any]]:
+def _integer_type(width: int) -> type[np.unsignedinteger[Any]]:
     """The integers of a width in bytes; raises KeyError."""
     return {np.dtype(kind).itemsize: kind for kind in _WIDTHS}[width & ~_DELTAS]

@@ -1,4 +1,4 @@
-"""Frames of a spool file: one block each, behind one another.
+"""Record batches of a spool file: one block each, one after another.
 
 ====================  =================================================================
 bytes                 what
@@ -11,7 +11,7 @@ that many             payload: the block's CSV, compressed with zstd
 4                     CRC-32 of header and payload, unsigned little-endian
 ====================  =================================================================
 
-A writer that dies leaves whole frames and at most one begun frame at the end.
+A writer that is killed leaves whole record batches and at most one incomplete one at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import IO
 from zlib import crc32
 
-from lineage_core.codec.csv_cells import PAYLOAD_BYTES_MAX as CONTENT_BYTES_MAX
+from lineage_core.codec.csv_cells import CSV_BYTES_MAX as CONTENT_BYTES_MAX
 from lineage_core.codec.zstd import compress
 from lineage_core.codec.zstd import decompress as _decompress
 from lineage_core.contract.block_header import HEADER_BYTES_MAX
@@ -34,12 +34,12 @@ __all__ = [
     "PAYLOAD_BYTES_MAX",
     "RecordBatch",
     "compress",
-    "decompress",
+    "decompress_payload",
     "pack_record_batch",
     "read_record_batches",
 ]
 
-MAGIC = b"LMF1"
+RECORD_BATCH_MAGIC = b"LMF1"
 PAYLOAD_BYTES_MAX = 64 * 2**20
 """Longest compressed payload in bytes."""
 _LENGTH = struct.Struct("<I")
@@ -47,9 +47,9 @@ _LENGTH = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """A frame as read; ``payload`` is compressed (see :func:`decompress`).
+    """A record batch as read; ``payload`` is compressed (see :func:`decompress_payload`).
 
-    The frame takes the bytes ``offset`` to ``stop`` (exclusive), counted from where reading began.
+    It takes the bytes ``offset`` to ``stop`` (exclusive), counted from where reading began.
     """
 
     header: bytes
@@ -58,27 +58,27 @@ class RecordBatch:
     stop: int
 
 
-def decompress(payload: bytes) -> bytes:
-    """The CSV in a frame's payload.
+def decompress_payload(payload: bytes) -> bytes:
+    """The CSV in the payload of a record batch.
 
     Raises:
-        FrameError: it can't be decompressed, or is longer than ``CONTENT_BYTES_MAX``.
+        RecordBatchError: it can't be decompressed, or is longer than ``CONTENT_BYTES_MAX``.
     """
     return _decompress(payload, CONTENT_BYTES_MAX)
 
 
 def pack_record_batch(header: bytes, payload: bytes) -> bytes:
-    """Make a frame of a header and a payload that :func:`compress` made.
+    """Make a record batch of a header and a payload that :func:`compress` made.
 
     Raises:
-        FrameError: one of them is longer than readers accept.
+        RecordBatchError: one of them is longer than readers accept.
     """
     _check_length(len(header), HEADER_BYTES_MAX, "header")
     _check_length(len(payload), PAYLOAD_BYTES_MAX, "payload")
     check = crc32(payload, crc32(header))
     return b"".join(
         (
-            MAGIC,
+            RECORD_BATCH_MAGIC,
             _LENGTH.pack(len(header)),
             header,
             _LENGTH.pack(len(payload)),
@@ -89,39 +89,39 @@ def pack_record_batch(header: bytes, payload: bytes) -> bytes:
 
 
 def read_record_batches(stream: IO[bytes]) -> Iterator[RecordBatch]:
-    """Read frames up to the end of a stream; lengths are bounded before anything is read.
+    """Read record batches up to the end of a stream; lengths are checked before anything is read.
 
     Raises:
-        TruncatedFrameError: the stream ends within a frame. ``where`` names the frame's offset;
-            frames before it have been given out.
-        FrameError: the bytes at ``where`` are not a frame.
+        TruncatedRecordBatchError: the stream ends within a record batch. ``where`` names its offset;
+            those before it have been yielded.
+        RecordBatchError: the bytes at ``where`` are not a record batch.
     """
     offset = 0
-    while magic := _read(stream, len(MAGIC)):
-        frame = _read_record_batch(stream, magic, offset)
-        yield frame
-        offset = frame.stop
+    while magic := _read(stream, len(RECORD_BATCH_MAGIC)):
+        record_batch = _read_record_batch(stream, magic, offset)
+        yield record_batch
+        offset = record_batch.stop
 
 
 def _read_record_batch(stream: IO[bytes], magic: bytes, offset: int) -> RecordBatch:
     where = f"byte {offset}"
-    if not MAGIC.startswith(magic):
-        raise RecordBatchError("not a frame", where=where)
-    if len(magic) < len(MAGIC):
-        raise TruncatedRecordBatchError("the file ends within a frame", where=where)
+    if not RECORD_BATCH_MAGIC.startswith(magic):
+        raise RecordBatchError("not a record batch", where=where)
+    if len(magic) < len(RECORD_BATCH_MAGIC):
+        raise TruncatedRecordBatchError("the file ends within a record batch", where=where)
     header = _read_part(stream, HEADER_BYTES_MAX, "header", where)
     payload = _read_part(stream, PAYLOAD_BYTES_MAX, "payload", where)
-    (check,) = _LENGTH.unpack(_read_whole(stream, _LENGTH.size, where))
+    (check,) = _LENGTH.unpack(_read_exactly(stream, _LENGTH.size, where))
     if check != crc32(payload, crc32(header)):
         raise RecordBatchError("its checksum is wrong", where=where)
-    size = len(MAGIC) + 3 * _LENGTH.size + len(header) + len(payload)
+    size = len(RECORD_BATCH_MAGIC) + 3 * _LENGTH.size + len(header) + len(payload)
     return RecordBatch(header, payload, offset, offset + size)
 
 
 def _read_part(stream: IO[bytes], longest: int, part: str, where: str) -> bytes:
-    (length,) = _LENGTH.unpack(_read_whole(stream, _LENGTH.size, where))
+    (length,) = _LENGTH.unpack(_read_exactly(stream, _LENGTH.size, where))
     _check_length(length, longest, f"{where}, {part}")
-    return _read_whole(stream, length, where)
+    return _read_exactly(stream, length, where)
 
 
 def _check_length(length: int, longest: int, where: str) -> None:
@@ -129,21 +129,21 @@ def _check_length(length: int, longest: int, where: str) -> None:
         raise RecordBatchError(f"{length} bytes, at most {longest} are read", where=where)
 
 
-def _read_whole(stream: IO[bytes], size: int, where: str) -> bytes:
-    found = _read(stream, size)
-    if len(found) < size:
-        raise TruncatedRecordBatchError("the file ends within a frame", where=where)
-    return found
+def _read_exactly(stream: IO[bytes], size: int, where: str) -> bytes:
+    content = _read(stream, size)
+    if len(content) < size:
+        raise TruncatedRecordBatchError("the file ends within a record batch", where=where)
+    return content
 
 
 def _read(stream: IO[bytes], size: int) -> bytes:
     """Read ``size`` bytes, fewer only at the end of the stream."""
-    found = stream.read(size)
-    if len(found) == size or not found:
-        return found
-    parts = [found]
-    missing = size - len(found)
-    while missing and (found := stream.read(missing)):
-        parts.append(found)
-        missing -= len(found)
+    content = stream.read(size)
+    if len(content) == size or not content:
+        return content
+    parts = [content]
+    missing_bytes = size - len(content)
+    while missing_bytes and (content := stream.read(missing_bytes)):
+        parts.append(content)
+        missing_bytes -= len(content)
     return b"".join(parts)

@@ -21,7 +21,7 @@ def _codec(level: int) -> pa.Codec:
 
 
 def compress(content: bytes, level: int = 1) -> bytes:
-    """Compress to one zstd frame that notes the content's size."""
+    """Compress to one zstd frame that states the content's size."""
     packed: bytes = _codec(level).compress(content, asbytes=True)
     return packed
 
@@ -30,7 +30,7 @@ def decompress(packed: bytes, size_max: int) -> bytes:
     """Decompress one zstd frame of at most ``size_max`` bytes of content.
 
     Raises:
-        FrameError: it is no such frame, or its content is larger.
+        RecordBatchError: it is no such frame, or its content is larger.
     """
     size = _content_size(packed)
     if size > size_max:
@@ -47,7 +47,7 @@ def decompress(packed: bytes, size_max: int) -> bytes:
 
 
 def _content_size(packed: bytes) -> int:
-    """The content size that a frame notes (RFC 8878, section 3.1.1.1)."""
+    """The content size that a zstd frame states (RFC 8878, section 3.1.1.1)."""
     if packed[:4] != _MAGIC or len(packed) < 6:
         raise RecordBatchError("not a zstd frame", where="zstd")
     descriptor = packed[4]
@@ -55,5 +55,5 @@ def _content_size(packed: bytes) -> int:
     width = (single_segment, 2, 4, 8)[descriptor >> 6]
     at = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
     if not width or len(packed) < at + width:
-        raise RecordBatchError("does not note the size of its content", where="zstd")
+        raise RecordBatchError("does not state the size of its content", where="zstd")
     return int.from_bytes(packed[at : at + width], "little") + (256 if width == 2 else 0)

@@ -75,20 +75,20 @@ def parse_space(text: str) -> Space:
     Raises:
         AddressError: the text is not a space.
     """
-    found = _SPACE.fullmatch(text)
-    if found is None:
+    match = _SPACE.fullmatch(text)
+    if match is None:
         raise AddressError(f"{text[:80]!r} is not a space (like 4#0, 4#0.17, 4@3 or 4#*)")
-    name = found["name"]
+    name = match["name"]
     if text == OPAQUE_SPACE:
         return Space("*", SpaceKind.OPAQUE)
     if name == "*":
         raise AddressError(f"{text!r}: only {OPAQUE_SPACE} may be named '*'")
-    if found["all"]:
+    if match["all"]:
         return Space(name, SpaceKind.EXCHANGE)
-    if found["keys"] is not None:
-        return Space(name, SpaceKind.KEYS, int(found["keys"]))
-    incarnation = None if found["incarnation"] is None else int(found["incarnation"])
-    return Space(name, SpaceKind.PARTITION, int(found["partition"]), incarnation)
+    if match["keys"] is not None:
+        return Space(name, SpaceKind.KEYS, int(match["keys"]))
+    incarnation = None if match["incarnation"] is None else int(match["incarnation"])
+    return Space(name, SpaceKind.PARTITION, int(match["partition"]), incarnation)
 
 
 def named_space(source: str) -> str:
@@ -96,22 +96,22 @@ def named_space(source: str) -> str:
     return f"{source}@0"
 
 
-KEPT_SUFFIX = ".parquet"
+ROW_FILE_SUFFIX = ".parquet"
 
 
-def kept_name(space: str) -> str:
+def row_file_name(space: str) -> str:
     """The name of the file that keeps a run's rows: of the partition ``4#0.17`` it is ``4-0-17.parquet``."""
     name = parse_space(space)
-    return f"{name.name}-{name.partition}-{name.incarnation}{KEPT_SUFFIX}"
+    return f"{name.name}-{name.partition}-{name.incarnation}{ROW_FILE_SUFFIX}"
 
 
-def kept_space(path: str) -> str:
+def row_file_space(path: str) -> str:
     """The space of the rows that a file of such a name keeps.
 
     Raises:
         AddressError: it has another name.
     """
-    parts = path.rpartition("/")[2].removesuffix(KEPT_SUFFIX).rsplit("-", 2)
+    parts = path.rpartition("/")[2].removesuffix(ROW_FILE_SUFFIX).rsplit("-", 2)
     if len(parts) != 3:
         raise AddressError(f"{path[-80:]!r} does not keep rows of a partition")
     space = f"{parts[0]}#{parts[1]}.{parts[2]}"

@@ -14,11 +14,11 @@ from lineage_core.errors import AddressError, BlockError
 FLOWS_PER_BLOCK = 2**16
 RUNS_PER_BLOCK = 2**18
 """Writers cut blocks at so many flows or runs, whichever comes first."""
-ROWS_MAX = 2**20
-RUNS_MAX = 2**22
+BLOCK_ROWS_MAX = 2**20
+BLOCK_RUNS_MAX = 2**22
 """Readers refuse more than these, so that no input makes them allocate without bound."""
 SECTIONS_MAX = 2**16
-TEXT_MAX = 2**16
+TEXT_CHARS_MAX = 2**16
 """Longest application name or reason in characters."""
 
 
@@ -81,8 +81,8 @@ def check_block(block: FlowBlock) -> None:
     """
     check_name(block.app, block.block_id, block.in_space, block.reason)
     rows = block.rows
-    if rows > ROWS_MAX:
-        raise BlockError(f"more than {ROWS_MAX} rows", where="rows")
+    if rows > BLOCK_ROWS_MAX:
+        raise BlockError(f"more than {BLOCK_ROWS_MAX} rows", where="rows")
     check_sections(block.out, rows)
     _check_columns(block)
     _check_regions(block)
@@ -93,8 +93,8 @@ def check_block(block: FlowBlock) -> None:
 
 def _check_columns(block: FlowBlock) -> None:
     runs = len(block.in_first)
-    if runs > RUNS_MAX:
-        raise BlockError(f"more than {RUNS_MAX} runs", where="in_first")
+    if runs > BLOCK_RUNS_MAX:
+        raise BlockError(f"more than {BLOCK_RUNS_MAX} runs", where="in_first")
     lengths: dict[str, tuple[npt.NDArray[np.generic] | None, type, int]] = {
         "in_first": (block.in_first, np.uint64, runs),
         "in_last": (block.in_last, np.uint64, runs),
@@ -106,8 +106,8 @@ def _check_columns(block: FlowBlock) -> None:
         if column is None:
             continue
         if column.dtype != kind or column.shape != (length,):
-            found = f"{column.dtype} of shape {column.shape}"
-            raise BlockError(f"{found} is not {length} of {kind.__name__}", where=name)
+            actual = f"{column.dtype} of shape {column.shape}"
+            raise BlockError(f"{actual} is not {length} of {kind.__name__}", where=name)
     pointer = block.in_ptr
     if pointer is None:
         if runs != block.rows:
@@ -131,13 +131,13 @@ def _check_regions(block: FlowBlock) -> None:
     else:
         last = first
     if pointer is not None and len(first) > 1:
-        after = first[1:] > last[:-1]
-        after &= first[1:] - last[:-1] > 1
+        separated = first[1:] > last[:-1]
+        separated &= first[1:] - last[:-1] > 1
         heads = pointer[:-1]
         heads = heads[(heads > 0) & (heads < len(first))]
-        after[heads - 1] = True
-        if not after.all():
-            broken = np.concatenate(([False], ~after))
+        separated[heads - 1] = True
+        if not separated.all():
+            broken = np.concatenate(([False], ~separated))
             message = "runs of a region must be in order, disjoint and not adjacent"
             _refuse(_row_of_run(block, broken), "hashIn", message)
     if block.relation is Relation.IDENTITY:
@@ -178,8 +178,8 @@ def _check_texts(block: FlowBlock) -> None:
             _refuse(part, "hashOut", "not one string", section.row_first)
 
 
-def _check_presence(texts: Sequence[str] | None, wanted: bool, rows: int, where: str) -> None:
-    if (texts is not None) != wanted:
+def _check_presence(texts: Sequence[str] | None, must_exist: bool, rows: int, where: str) -> None:
+    if (texts is not None) != must_exist:
         raise BlockError(f"must be given if, and only if, the space is {OPAQUE_SPACE}", where=where)
     if texts is not None and len(texts) != rows:
         raise BlockError(f"{len(texts)} for {rows} rows", where=where)
@@ -196,17 +196,17 @@ def _row_of_run(block: FlowBlock, broken: npt.NDArray[np.bool_]) -> npt.NDArray[
 
 def _refuse(broken: npt.NDArray[np.bool_], column: str, message: str, offset: int = 0) -> None:
     if broken.any():
-        raise BlockError(message, where=place(int(broken.argmax()) + offset, column))
+        raise BlockError(message, where=cell_name(int(broken.argmax()) + offset, column))
 
 
-def place(row: int, column: str) -> str:
+def cell_name(row: int, column: str) -> str:
     """How errors name a cell; rows count from 0 without the header row."""
     return f"row {row}, column {column}"
 
 
 def _check_text(text: str, where: str) -> None:
-    if not isinstance(text, str) or len(text) > TEXT_MAX:
-        raise BlockError(f"must be a text of at most {TEXT_MAX} characters", where=where)
+    if not isinstance(text, str) or len(text) > TEXT_CHARS_MAX:
+        raise BlockError(f"must be a text of at most {TEXT_CHARS_MAX} characters", where=where)
     if not text.isascii():
         try:
             text.encode()
@@ -254,7 +254,7 @@ def associations(block: FlowBlock) -> int:
 
 def _associations_one_by_one(block: FlowBlock) -> int:
     """The same in numbers without bound; such blocks have few rows in practice."""
-    first, last = block.in_first.tolist(), (_or(block.in_last, block.in_first)).tolist()
+    first, last = block.in_first.tolist(), (_column_or(block.in_last, block.in_first)).tolist()
     pointer = range(block.rows + 1) if block.in_ptr is None else block.in_ptr.tolist()
     outputs = [1] * block.rows
     if block.relation is Relation.ROWS and block.out_last is not None:
@@ -268,10 +268,10 @@ def _associations_one_by_one(block: FlowBlock) -> int:
 
 def _associations_of_all(block: FlowBlock) -> int:
     """Distinct inputs times distinct outputs."""
-    from lineage_core.contract.runs import count, normal
+    from lineage_core.contract.runs import count_positions, normalise
 
-    inputs = count(normal(block.in_first, _or(block.in_last, block.in_first)))
-    last = _or(block.out_last, block.out_first)
+    inputs = count_positions(normalise(block.in_first, _column_or(block.in_last, block.in_first)))
+    last = _column_or(block.out_last, block.out_first)
     parts: dict[str, list[Section]] = {}
     for section in block.out:
         parts.setdefault(section.space, []).append(section)
@@ -279,9 +279,9 @@ def _associations_of_all(block: FlowBlock) -> int:
     for sections in parts.values():
         rows = [slice(section.row_first, section.row_stop) for section in sections]
         first = np.concatenate([block.out_first[row] for row in rows])
-        outputs += count(normal(first, np.concatenate([last[row] for row in rows])))
+        outputs += count_positions(normalise(first, np.concatenate([last[row] for row in rows])))
     return inputs * outputs
 
 
-def _or(column: U64 | None, default: U64) -> U64:
+def _column_or(column: U64 | None, default: U64) -> U64:
     return default if column is None else column

@@ -8,7 +8,7 @@ from typing import Any
 
 from lineage_core.contract.block import BlockId, FlowBlock, Relation, Section
 from lineage_core.contract.block_check import (
-    ROWS_MAX,
+    BLOCK_ROWS_MAX,
     associations,
     check_name,
     check_sections,
@@ -17,8 +17,8 @@ from lineage_core.contract.block_check import (
 from lineage_core.contract.region import Region
 from lineage_core.errors import BlockError, RegionError, VersionError
 
-VERSION = 1
-SUPPORTED = frozenset({VERSION})
+HEADER_VERSION = 1
+HEADER_VERSIONS = frozenset({HEADER_VERSION})
 """Versions that are read: the current one and the one before (there is none yet)."""
 HEADER_BYTES_MAX = 2**20
 
@@ -52,7 +52,7 @@ class BlockHeader:
     def to_fields(self) -> dict[str, object]:
         """The fields of the JSON object."""
         fields: dict[str, object] = {
-            "v": VERSION,
+            "v": HEADER_VERSION,
             "app": self.app,
             "node": self.block_id.node,
             "partition": self.block_id.partition,
@@ -90,23 +90,23 @@ class BlockHeader:
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> BlockHeader:
         """Read a header from the fields of its JSON object; raises as :meth:`from_json`."""
-        version = _whole(fields, "v")
-        if version not in SUPPORTED:
-            known = ", ".join(map(str, sorted(SUPPORTED)))
-            raise VersionError(f"version {version} is not known (known: {known})", where="v")
+        version = _natural(fields, "v")
+        if version not in HEADER_VERSIONS:
+            readable = ", ".join(map(str, sorted(HEADER_VERSIONS)))
+            raise VersionError(f"version {version} is not known (known: {readable})", where="v")
         header = cls(
             app=_text(fields, "app"),
             block_id=BlockId(
                 _text(fields, "node"),
-                _whole(fields, "partition"),
-                _whole(fields, "attempt"),
-                _whole(fields, "seq"),
+                _natural(fields, "partition"),
+                _natural(fields, "attempt"),
+                _natural(fields, "seq"),
             ),
             relation=_relation(fields),
             in_space=_text(fields, "in_space"),
             out=_sections(fields),
-            rows=_whole(fields, "rows"),
-            associations=_whole(fields, "associations"),
+            rows=_natural(fields, "rows"),
+            associations=_natural(fields, "associations"),
             exact=_exact(fields),
             reason=_text(fields, "reason"),
             task=_text(fields, "task") if "task" in fields else "",
@@ -139,8 +139,8 @@ def check_header(header: BlockHeader) -> None:
         BlockError: something is wrong; ``where`` names the field.
     """
     check_name(header.app, header.block_id, header.in_space, header.reason)
-    if not 0 <= header.rows <= ROWS_MAX:
-        raise BlockError(f"{header.rows} is not 0 to {ROWS_MAX}", where="rows")
+    if not 0 <= header.rows <= BLOCK_ROWS_MAX:
+        raise BlockError(f"{header.rows} is not 0 to {BLOCK_ROWS_MAX}", where="rows")
     check_sections(header.out, header.rows)
     if header.task:
         check_space(f"{header.task}#0", "task")
@@ -158,12 +158,12 @@ def _object(text: bytes | str) -> dict[str, Any]:
     return fields
 
 
-def _field(fields: dict[str, Any], name: str, kind: type, what: str) -> Any:
-    found = fields.get(name)
-    if type(found) is not kind:
-        problem = "is missing" if name not in fields else f"{found!r:.80} is not {what}"
+def _field(fields: dict[str, Any], name: str, kind: type, expected: str) -> Any:
+    value = fields.get(name)
+    if type(value) is not kind:
+        problem = "is missing" if name not in fields else f"{value!r:.80} is not {expected}"
         raise BlockError(problem, where=name)
-    return found
+    return value
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
@@ -171,7 +171,7 @@ def _text(fields: dict[str, Any], name: str) -> str:
     return text
 
 
-def _whole(fields: dict[str, Any], name: str) -> int:
+def _natural(fields: dict[str, Any], name: str) -> int:
     number: int = _field(fields, name, int, "a whole number")
     if number < 0:
         raise BlockError(f"{number} is negative", where=name)
@@ -188,8 +188,8 @@ def _relation(fields: dict[str, Any]) -> Relation:
     try:
         return Relation(text)
     except ValueError as error:
-        known = ", ".join(relation.value for relation in Relation)
-        raise BlockError(f"{text!r:.80} is not one of: {known}", where="relation") from error
+        relations = ", ".join(relation.value for relation in Relation)
+        raise BlockError(f"{text!r:.80} is not one of: {relations}", where="relation") from error
 
 
 def _attempts(fields: dict[str, Any]) -> Region:

@@ -22,7 +22,7 @@ _PLACE = re.compile(r"(.+)/([0-9]{1,19})/([0-9]{1,19})", re.DOTALL)
 Headers: TypeAlias = list[tuple[str, bytes]]
 
 
-class Place(NamedTuple):
+class TopicPartitionOffset(NamedTuple):
     """Where a record is, or was, in Kafka."""
 
     topic: str
@@ -41,7 +41,7 @@ class DeadRecord:
     value was too large to come along and has to be read at ``place``. ``resolved``: it was replayed.
     """
 
-    place: Place
+    place: TopicPartitionOffset
     reason: str
     service: str
     at: float
@@ -90,7 +90,9 @@ def read_dead_record(
     for name, text in headers or ():
         fields[name] = text if isinstance(text, str) else (text or b"").decode("utf-8", "replace")
     try:
-        place = Place(fields["topic"], int(fields["partition"]), int(fields["offset"]))
+        place = TopicPartitionOffset(
+            fields["topic"], int(fields["partition"]), int(fields["offset"])
+        )
         at = float(fields.get("at") or 0.0)
         size = int(fields.get("size") or len(value or b""))
     except KeyError as error:
@@ -109,17 +111,17 @@ def read_dead_record(
     )
 
 
-def parse_place(text: str) -> Place:
+def parse_topic_partition_offset(text: str) -> TopicPartitionOffset:
     """Read ``topic/partition/offset``.
 
     Raises:
         ContractError: it is not of this form.
     """
-    read = _PLACE.fullmatch(text)
-    if read is None:
+    match = _PLACE.fullmatch(text)
+    if match is None:
         raise ContractError(f"{text!r:.80} is not TOPIC/PARTITION/OFFSET", where="place")
-    topic, partition, offset = read.groups()
-    return Place(topic, int(partition), int(offset))
+    topic, partition, offset = match.groups()
+    return TopicPartitionOffset(topic, int(partition), int(offset))
 
 
 def app_of_key(key: bytes | None) -> str:
@@ -131,8 +133,8 @@ def app_of_key(key: bytes | None) -> str:
     return text if text.isprintable() and len(text) <= APP_MAX else ""
 
 
-def reason_of(error: BaseException) -> str:
+def dead_letter_reason(error: BaseException) -> str:
     """An error as the reason of a dead letter: its text, and its kind where that adds something."""
     text = " ".join(str(error).split())
-    named = text if isinstance(error, LineageError) and text else f"{type(error).__name__}: {text}"
-    return named[:REASON_MAX]
+    reason = text if isinstance(error, LineageError) and text else f"{type(error).__name__}: {text}"
+    return reason[:REASON_MAX]

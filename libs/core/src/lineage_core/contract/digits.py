@@ -57,7 +57,7 @@ def parse_numbers(buffer: U8, start: I64, stop: I64) -> tuple[U64, Mask]:
     return value, bad
 
 
-def counts_wrongly(buffer: U8, start: I64, stop: I64) -> Mask:
+def differs_from_index(buffer: U8, start: I64, stop: I64) -> Mask:
     """Mask of the places ``start[i]`` to ``stop[i]`` that do not hold ``i`` in decimal digits.
 
     Places as for :func:`parse_numbers`; at most 100,000,000 of them.
@@ -66,10 +66,10 @@ def counts_wrongly(buffer: U8, start: I64, stop: I64) -> Mask:
     bad = np.empty(len(start), np.bool_)
     for at in range(0, len(start), _PIECE_NUMBERS):
         piece = slice(at, min(at + _PIECE_NUMBERS, len(start)))
-        want, mask, length = _numerals(at)
+        expected, mask, length = _numerals(at)
         count = piece.stop - at
         bad[piece] = (stop[piece] - start[piece]) != length[:count]
-        bad[piece] |= ((words[stop[piece] - 8] ^ want[:count]) & mask[:count]) != 0
+        bad[piece] |= ((words[stop[piece] - 8] ^ expected[:count]) & mask[:count]) != 0
     return bad
 
 
@@ -78,13 +78,13 @@ def _numerals(first: int) -> tuple[U64, U64, I64]:
     """Of a piece of numbers from ``first``: their digits as the last bytes of words, masks, lengths."""
     number = np.arange(first, first + _PIECE_NUMBERS, dtype=np.uint64)
     word, length = np.zeros_like(number), np.zeros(len(number), np.int64)
-    rest = number
-    for place in range(8):
-        there = (rest > 0) if place else np.ones(len(number), np.bool_)
-        digit = (rest % _u(10) + _u(48)) << _u(8 * (7 - place))
-        word |= np.where(there, digit, _u(0))
-        length += there
-        rest = rest // _u(10)
+    remaining = number
+    for digit_index in range(8):
+        has_digit = (remaining > 0) if digit_index else np.ones(len(number), np.bool_)
+        digit = (remaining % _u(10) + _u(48)) << _u(8 * (7 - digit_index))
+        word |= np.where(has_digit, digit, _u(0))
+        length += has_digit
+        remaining = remaining // _u(10)
     return word, _LAST_BYTES[length], length
 
 
@@ -93,7 +93,7 @@ def _parse_piece(buffer: U8, words: U64, start: I64, stop: I64) -> tuple[U64, Ma
     longest = int(length.max(initial=0))
     bad: Mask = (length < 1) | (length > DIGITS_MAX)
     bad |= (length > 1) & (buffer[start] == 48)
-    value, wrong = _eight(words, stop - 8, length)
+    value, wrong = _parse_eight_digits(words, stop - 8, length)
     bad |= wrong
     if longest > 8:
         _add_longer(words, stop, length, value, bad)
@@ -102,26 +102,26 @@ def _parse_piece(buffer: U8, words: U64, start: I64, stop: I64) -> tuple[U64, Ma
 
 def _add_longer(words: U64, stop: I64, length: I64, value: U64, bad: Mask) -> None:
     """Add to ``value`` the digits before the last eight, in place."""
-    many = np.flatnonzero(length > 8)
-    every = len(many) == len(length)
-    at = stop if every else stop[many]
-    size = length if every else length[many]
-    middle, wrong = _eight(words, at - 16, size - 8)
-    low = middle * _E8 + (value if every else value[many])
+    long_rows = np.flatnonzero(length > 8)
+    all_long = len(long_rows) == len(length)
+    at = stop if all_long else stop[long_rows]
+    size = length if all_long else length[long_rows]
+    middle, wrong = _parse_eight_digits(words, at - 16, size - 8)
+    low = middle * _E8 + (value if all_long else value[long_rows])
     if int(size.max()) > 16:
-        high, wrong_high = _eight(words, at - 24, size - 16)
+        high, wrong_high = _parse_eight_digits(words, at - 24, size - 16)
         wrong |= wrong_high
         wrong |= (high > _u(_TOP)) | ((high == _u(_TOP)) & (low > _u(_REST)))
         low += high * _E16
-    if every:
+    if all_long:
         value[:] = low
         bad |= wrong
     else:
-        value[many] = low
-        bad[many] |= wrong
+        value[long_rows] = low
+        bad[long_rows] |= wrong
 
 
-def _eight(words: U64, at: I64, length: I64) -> tuple[U64, Mask]:
+def _parse_eight_digits(words: U64, at: I64, length: I64) -> tuple[U64, Mask]:
     """The numbers in the last ``length`` (0 to 8, or clipped to that) bytes of words at ``at``."""
     word = words[at]
     word ^= _ZEROS
@@ -138,7 +138,7 @@ def _eight(words: U64, at: I64, length: I64) -> tuple[U64, Mask]:
     return word, bad
 
 
-def differs(buffer: U8, start: I64, prefix: bytes) -> Mask:
+def lacks_prefix(buffer: U8, start: I64, prefix: bytes) -> Mask:
     """Mask of the places whose bytes do not begin with ``prefix``.
 
     Places are in order.
@@ -151,28 +151,30 @@ def differs(buffer: U8, start: I64, prefix: bytes) -> Mask:
         at = int(start[row])
         bad[row] = buffer[at : at + len(prefix)].tobytes() != prefix
     parts = [prefix[at : at + 8] for at in range(0, len(prefix), 8)]
-    wanted = [(_u(int.from_bytes(part, "little")), _u(_FIRST_BYTES[len(part)])) for part in parts]
+    expected_words = [
+        (_u(int.from_bytes(part, "little")), _u(_FIRST_BYTES[len(part)])) for part in parts
+    ]
     for first in range(0, inside, _PIECE_NUMBERS):
         piece = slice(first, min(first + _PIECE_NUMBERS, inside))
-        place = start[piece].copy()
-        for want, mask in wanted:
-            bad[piece] |= ((words[place] ^ want) & mask) != 0
-            place += 8
+        position = start[piece].copy()
+        for expected, mask in expected_words:
+            bad[piece] |= ((words[position] ^ expected) & mask) != 0
+            position += 8
     return bad
 
 
-def places_of(buffer: U8, codes: tuple[int, ...]) -> I64:
+def find_bytes(buffer: U8, codes: tuple[int, ...]) -> I64:
     """Where bytes of one of the ``codes`` stand, in order."""
-    found = [np.empty(0, np.int64)]
+    positions = [np.empty(0, np.int64)]
     if not codes:
-        return found[0]
+        return positions[0]
     mask, same = np.empty(_PIECE_BYTES, np.bool_), np.empty(_PIECE_BYTES, np.bool_)
     for at in range(0, len(buffer), _PIECE_BYTES):
         piece = buffer[at : at + _PIECE_BYTES]
-        marks, one = mask[: len(piece)], same[: len(piece)]
+        marks, matches = mask[: len(piece)], same[: len(piece)]
         np.equal(piece, codes[0], out=marks)
         for code in codes[1:]:
-            np.equal(piece, code, out=one)
-            marks |= one
-        found.append(np.flatnonzero(marks) + at)
-    return np.concatenate(found)
+            np.equal(piece, code, out=matches)
+            marks |= matches
+        positions.append(np.flatnonzero(marks) + at)
+    return np.concatenate(positions)

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.sealing import Seal
 
-Stretch: TypeAlias = tuple[str, int, int]
+PositionRange: TypeAlias = tuple[str, int, int]
 """Positions of a space: its text, first, last."""
 Unit: TypeAlias = Literal["line", "record", "file"]
 """What an item is of its file: a line of text, another record, or all of it."""
-NOTED = frozenset({"frame", "frame-source"})
+RECIPE_NODE_KINDS = frozenset({"frame", "frame-source"})
 """Kinds of nodes whose rows are in no block: they are traced by a recipe (lineage_core.recipe.document)."""
 
 
@@ -97,7 +97,7 @@ class LinkRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class RowsSummed:
+class RowChecksums:
     """The first ``rows`` rows of a split as a task read them: ``sums`` of their blocks, in hexadecimal digits."""
 
     rows: int
@@ -125,7 +125,7 @@ class SplitRecord:
     unit: Unit = "line"
     row: int = 0
     first: int | None = None
-    summed: tuple[RowsSummed, ...] = ()
+    summed: tuple[RowChecksums, ...] = ()
     checksum: str = ""
 
 
@@ -169,10 +169,10 @@ class FlowGraph(Protocol):
     def blocks_from(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
         """Visible blocks with inputs in ``space`` that may lie in ``first..last``, by id."""
 
-    def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+    def blocks_into_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
         """:meth:`blocks_into` for each stretch, in one call to the store."""
 
-    def blocks_from_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
+    def blocks_from_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
         """:meth:`blocks_from` for each stretch, in one call to the store."""
 
     def blocks(self) -> Iterator[BlockRef]:

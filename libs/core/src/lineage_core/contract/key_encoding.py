@@ -84,9 +84,9 @@ class Encoder:
                 return handler(self, key, depth)
         except (_NotCanonicalError, ArithmeticError, ValueError):
             pass
-        return self.other(key, depth)
+        return self.encode_opaque(key, depth)
 
-    def other(self, key: object, depth: int) -> bytes:
+    def encode_opaque(self, key: object, depth: int) -> bytes:
         self.canonical = False
         parts = None if self.parts_of is None else self.parts_of(key)
         if parts is not None and depth < _DEPTH_MAX:
@@ -96,16 +96,16 @@ class Encoder:
 
     def _tuple(self, key: Any, depth: int) -> bytes:
         if depth >= _DEPTH_MAX:
-            return self.other(key, depth)
-        parts = [_head(b"(", len(key))]
+            return self.encode_opaque(key, depth)
+        parts = [_tag_and_length(b"(", len(key))]
         parts += [self.encode(part, depth + 1) for part in tuple.__iter__(key)]
         return b"".join(parts)
 
     def _frozenset(self, key: Any, depth: int) -> bytes:
         if depth >= _DEPTH_MAX:
-            return self.other(key, depth)
+            return self.encode_opaque(key, depth)
         parts = sorted(self.encode(part, depth + 1) for part in frozenset.__iter__(key))
-        return b"".join([_head(b"{", len(parts)), *parts])
+        return b"".join([_tag_and_length(b"{", len(parts)), *parts])
 
     def _float(self, key: Any, depth: int) -> bytes:
         number = float.__float__(key)
@@ -164,28 +164,28 @@ class Encoder:
         self.canonical, self.hashed = False, True
         moment = key.astype("M8[us]")
         if np.isnat(moment) or moment != key or not isinstance(moment.item(), dt.datetime):
-            return self.other(key, depth)
+            return self.encode_opaque(key, depth)
         return self._datetime(moment.item(), depth)
 
     def _timedelta64(self, key: Any, depth: int) -> bytes:
         self.canonical, self.hashed = False, True
         span = key.astype("m8[us]")
         if np.isnat(span) or span != key or not isinstance(span.item(), dt.timedelta):
-            return self.other(key, depth)
+            return self.encode_opaque(key, depth)
         return _timedelta(self, span.item(), depth)
 
 
 def _text(key: str) -> bytes:
     text = utf8(key)
-    return (_TEXT_HEADS[len(text)] if len(text) < 256 else _head(b"s", len(text))) + text
+    return (_TEXT_HEADS[len(text)] if len(text) < 256 else _tag_and_length(b"s", len(text))) + text
 
 
-def _head(tag: bytes, length: int) -> bytes:
+def _tag_and_length(tag: bytes, length: int) -> bytes:
     return tag + length.to_bytes(8, "little")
 
 
-_TEXT_HEADS: Final = [_head(b"s", length) for length in range(256)]
-_TUPLE_HEADS: Final = [_head(b"(", length) for length in range(256)]
+_TEXT_HEADS: Final = [_tag_and_length(b"s", length) for length in range(256)]
+_TUPLE_HEADS: Final = [_tag_and_length(b"(", length) for length in range(256)]
 
 
 def plain_tuple(key: tuple[object, ...]) -> bytes | None:
@@ -217,7 +217,7 @@ def _int(key: int) -> bytes:
     if bits > _BITS_MAX:
         raise _NotCanonicalError
     size = bits // 8 + 1
-    return _head(b"I", size) + key.to_bytes(size, "little", signed=True)
+    return _tag_and_length(b"I", size) + key.to_bytes(size, "little", signed=True)
 
 
 def _ratio(numerator: int, denominator: int) -> bytes:
@@ -256,7 +256,7 @@ _Handler = Callable[[Encoder, Any, int], bytes]
 _BASES: Final[dict[type, _Handler]] = {
     type(None): lambda encoder, key, depth: b"N",
     str: lambda encoder, key, depth: _text(key),
-    bytes: lambda encoder, key, depth: _head(b"b", len(key)) + bytes(key),
+    bytes: lambda encoder, key, depth: _tag_and_length(b"b", len(key)) + bytes(key),
     int: lambda encoder, key, depth: _int(int.__int__(key)),
     float: Encoder._float,
     complex: Encoder._complex,
@@ -277,7 +277,7 @@ _NUMPY: Final[tuple[tuple[type, _Handler], ...]] = (
     (np.integer, lambda encoder, key, depth: _int(int(key))),
     (np.longdouble, Encoder._longdouble),
     (np.floating, lambda encoder, key, depth: encoder._float(float(key), depth)),
-    (np.clongdouble, lambda encoder, key, depth: encoder.other(key, depth)),
+    (np.clongdouble, lambda encoder, key, depth: encoder.encode_opaque(key, depth)),
     (np.complexfloating, lambda encoder, key, depth: encoder._complex(complex(key), depth)),
     (np.str_, lambda encoder, key, depth: _text(str.__str__(key))),
     (np.bytes_, lambda encoder, key, depth: encoder.encode(bytes(key), depth)),
@@ -288,16 +288,16 @@ _BY_TYPE_MAX: Final = 4096
 
 def _handler_of(kind: type) -> _Handler | None:
     """How keys of a type are encoded; None if they are not canonical. Remembers what it finds."""
-    found: _Handler | None = None
+    encode_kind: _Handler | None = None
     if issubclass(kind, np.generic):
-        found = next((handler for base, handler in _NUMPY if issubclass(kind, base)), None)
+        encode_kind = next((handler for base, handler in _NUMPY if issubclass(kind, base)), None)
     else:
         base = next((base for base in kind.__mro__ if base in _BASES), None)
         if base is not None and _takes_over(kind, base):
-            found = _BASES[base]
-    if found is not None and len(_BY_TYPE) < _BY_TYPE_MAX:
-        _BY_TYPE[kind] = found
-    return found
+            encode_kind = _BASES[base]
+    if encode_kind is not None and len(_BY_TYPE) < _BY_TYPE_MAX:
+        _BY_TYPE[kind] = encode_kind
+    return encode_kind
 
 
 def _takes_over(kind: type, base: type) -> bool:

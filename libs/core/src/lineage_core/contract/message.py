@@ -1,4 +1,4 @@
-"""Messages of the driver: the frame of an application, its graph, commits and failures.
+"""Messages of the driver: the begin and end of an application, its graph, commits and failures.
 
 One message is one JSON object on one line. Every message has ``v`` (the version of the contract),
 ``type`` and ``app``. Readers ignore fields they do not know and refuse versions and types they do
@@ -17,8 +17,8 @@ from pydantic_core import PydanticSerializationError, from_json
 from lineage_core.contract.row_sums import BLOCKS_MAX, DIGITS
 from lineage_core.errors import MessageError, VersionError
 
-VERSION = 1
-SUPPORTED = frozenset({VERSION})
+MESSAGE_VERSION = 1
+MESSAGE_VERSIONS = frozenset({MESSAGE_VERSION})
 """Versions that are read: the current one and the one before (there is none yet)."""
 MESSAGE_BYTES_MAX = 64 * 2**20
 """Longest message in bytes: a commit may list every sink row that holds a newline."""
@@ -298,10 +298,10 @@ def _checked_recipe(text: str) -> str:
     """A recipe is a JSON object with a version; what else it says is :mod:`lineage_core.recipe.document`'s."""
     if len(text.encode("utf-8", "surrogatepass")) > RECIPE_BYTES_MAX:
         raise ValueError(f"longer than {RECIPE_BYTES_MAX} bytes")
-    found = from_json(text)
-    if not isinstance(found, dict):
+    document = from_json(text)
+    if not isinstance(document, dict):
         raise ValueError("not a JSON object")
-    version = found.get("version")
+    version = document.get("version")
     if type(version) is not int or version < 1:
         raise ValueError("has no version")
     return text
@@ -407,9 +407,9 @@ def parse_message(line: str | bytes) -> Message:
     version = fields.get("v")
     if type(version) is not int:
         raise MessageError("must be a whole number", where="v")
-    if version not in SUPPORTED:
-        known = ", ".join(map(str, sorted(SUPPORTED)))
-        raise VersionError(f"version {version} is not known (known: {known})", where="v")
+    if version not in MESSAGE_VERSIONS:
+        readable = ", ".join(map(str, sorted(MESSAGE_VERSIONS)))
+        raise VersionError(f"version {version} is not known (known: {readable})", where="v")
     kind = fields.get("type")
     model = _MODELS.get(kind) if isinstance(kind, str) else None
     if model is None:

@@ -31,7 +31,7 @@ _FAST: Final = frozenset((str, int))
 _xxh3: Callable[[bytes, int], int] = xxh3_64_intdigest
 
 
-class Positions(NamedTuple):
+class KeyPositions(NamedTuple):
     """Positions of keys (uint64, one each) and how good they are.
 
     ``canonical``: all equal keys, of any type, have one position. ``hashed``: the position of a key
@@ -44,7 +44,7 @@ class Positions(NamedTuple):
     hashed: bool
 
 
-def positions_of(keys: Sequence[object], parts_of: PartsOf) -> Positions:
+def positions_of(keys: Sequence[object], parts_of: PartsOf) -> KeyPositions:
     """Positions of keys, those of the program's own classes by the parts that they compare.
 
     Raises:
@@ -52,18 +52,18 @@ def positions_of(keys: Sequence[object], parts_of: PartsOf) -> Positions:
     """
     kinds = set(map(type, keys))
     if kinds <= _FAST:
-        return Positions(*key_positions(keys), hashed=False)
+        return KeyPositions(*key_positions(keys), hashed=False)
     positions = np.empty(len(keys), np.uint64)
     canonical, hashed = True, False
     for number, key in enumerate(keys):
-        quick = _quick_position(key)
-        if quick is not None:
-            positions[number] = quick
+        position = _common_type_position(key)
+        if position is not None:
+            positions[number] = position
             continue
         encoder = Encoder(parts_of)
         positions[number] = _encoded_position(key, encoder)
         canonical, hashed = canonical and encoder.canonical, hashed or encoder.hashed
-    return Positions(positions, canonical, hashed)
+    return KeyPositions(positions, canonical, hashed)
 
 
 def key_position(key: object) -> tuple[int, bool]:
@@ -72,14 +72,14 @@ def key_position(key: object) -> tuple[int, bool]:
     Raises:
         TypeError: the key is not hashable.
     """
-    quick = _quick_position(key)
-    if quick is not None:
-        return quick, True
+    position = _common_type_position(key)
+    if position is not None:
+        return position, True
     encoder = Encoder()
     return _encoded_position(key, encoder), encoder.canonical
 
 
-def _quick_position(key: object) -> int | None:
+def _common_type_position(key: object) -> int | None:
     """Position of a key of the common types; None for others."""
     if type(key) is str:
         return text_position(key)
@@ -116,14 +116,18 @@ def key_positions(keys: Sequence[object]) -> tuple[U64, bool]:
     kinds = set(map(type, keys))
     if kinds == {str}:
         return text_positions(keys), True  # type: ignore[arg-type]
-    if kinds == {int} and (whole := _whole_positions(keys)) is not None:  # type: ignore[arg-type]
-        return whole, True
-    found = list(map(key_position, keys))
-    positions = np.fromiter((position for position, _ in found), np.uint64, len(found))
-    return positions, all(canonical for _, canonical in found)
+    if kinds == {int} and (integer_positions := _integer_positions(keys)) is not None:  # type: ignore[arg-type]
+        return integer_positions, True
+    positions_and_canonical = list(map(key_position, keys))
+    positions = np.fromiter(
+        (position for position, _ in positions_and_canonical),
+        np.uint64,
+        len(positions_and_canonical),
+    )
+    return positions, all(canonical for _, canonical in positions_and_canonical)
 
 
-def _whole_positions(keys: Sequence[int]) -> U64 | None:
+def _integer_positions(keys: Sequence[int]) -> U64 | None:
     """Positions of whole numbers, or None when one does not fit 64 bits."""
     try:
         raw = np.array(keys, "<i8").tobytes()
@@ -136,7 +140,7 @@ def _whole_positions(keys: Sequence[int]) -> U64 | None:
 def text_positions(texts: Sequence[str]) -> U64:
     """Positions of texts: uint64, one each."""
     try:
-        found = map(_xxh3, map(str.encode, texts), repeat(_SEED_TEXT))
-        return np.fromiter(found, np.uint64, len(texts))
+        positions = map(_xxh3, map(str.encode, texts), repeat(_SEED_TEXT))
+        return np.fromiter(positions, np.uint64, len(texts))
     except UnicodeEncodeError:
         return np.fromiter(map(text_position, texts), np.uint64, len(texts))

@@ -8,8 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lineage_core.contract.block import U64
-from lineage_core.contract.digits import PAD, parse_numbers, places_of
-from lineage_core.contract.runs import count, intersect, normal, spread, subtract, union
+from lineage_core.contract.digits import PAD, find_bytes, parse_numbers
+from lineage_core.contract.runs import (
+    count_positions,
+    intersect_runs,
+    normalise,
+    spread,
+    subtract_runs,
+    union_runs,
+)
 from lineage_core.errors import RegionError
 
 _SPACE, _DASH = 32, 45
@@ -67,12 +74,12 @@ class Region:
             RegionError: a position is not 0 to 2**64 - 1.
         """
         ends = _unsigned(positions)
-        return cls._of(normal(ends, ends))
+        return cls._of(normalise(ends, ends))
 
     @classmethod
     def of_runs(cls, first: U64, last: U64) -> Region:
         """The region of some runs (uint64, inclusive ends), in any order, overlapping or not."""
-        return cls._of(normal(first, last))
+        return cls._of(normalise(first, last))
 
     @classmethod
     def from_text(cls, text: str) -> Region:
@@ -87,7 +94,7 @@ class Region:
             raise RegionError(f"{text!r:.80} is not a region (like 0-3 7 12)")
         buffer = np.frombuffer(bytes(PAD) + text.encode() + bytes(PAD), np.uint8)
         end = len(buffer) - PAD
-        inner = places_of(buffer, (_SPACE, _DASH))
+        inner = find_bytes(buffer, (_SPACE, _DASH))
         stop = np.append(inner, end)
         start = np.concatenate(([PAD], inner + 1))
         numbers, bad = parse_numbers(buffer, start, stop)
@@ -110,7 +117,7 @@ class Region:
     @property
     def count(self) -> int:
         """Number of positions (up to 2**64)."""
-        return count((self.first, self.last))
+        return count_positions((self.first, self.last))
 
     @property
     def runs(self) -> int:
@@ -120,15 +127,15 @@ class Region:
     @staticmethod
     def union(regions: Iterable[Region]) -> Region:
         """Positions that are in any of the regions."""
-        return Region._of(union([(region.first, region.last) for region in regions]))
+        return Region._of(union_runs([(region.first, region.last) for region in regions]))
 
     def intersect(self, other: Region) -> Region:
         """Positions that are in both."""
-        return Region._of(intersect((self.first, self.last), (other.first, other.last)))
+        return Region._of(intersect_runs((self.first, self.last), (other.first, other.last)))
 
     def minus(self, other: Region) -> Region:
         """Positions of this region that are not in the other."""
-        return Region._of(subtract((self.first, self.last), (other.first, other.last)))
+        return Region._of(subtract_runs((self.first, self.last), (other.first, other.last)))
 
     __and__ = intersect
     __sub__ = minus
@@ -142,24 +149,24 @@ class Region:
         Raises:
             RegionError: a position is not 0 to 2**64 - 1.
         """
-        wanted = _unsigned(positions)
+        unsigned = _unsigned(positions)
         if not len(self.first):
-            return np.zeros(len(wanted), np.bool_)
-        at = np.searchsorted(self.last, wanted)
+            return np.zeros(len(unsigned), np.bool_)
+        at = np.searchsorted(self.last, unsigned)
         inside: npt.NDArray[np.bool_] = at < len(self.first)
-        inside[inside] = self.first[at[inside]] <= wanted[inside]
+        inside[inside] = self.first[at[inside]] <= unsigned[inside]
         return inside
 
     def positions(self, limit: int | None = None) -> U64:
         """The positions in order: uint64, the first ``limit`` of them or all.
 
-        All of a wide region may not fit in memory; :attr:`count` tells before.
+        All of a wide region may not fit in memory; :attr:`count_positions` tells before.
         """
         part = self if limit is None else self.slice(0, limit)
         sizes = (part.last - part.first + np.uint64(1)).astype(np.int64)
         owner, step = spread(sizes)
-        found: U64 = part.first[owner] + step.astype(np.uint64)
-        return found
+        positions: U64 = part.first[owner] + step.astype(np.uint64)
+        return positions
 
     def slice(self, offset: int, limit: int) -> Region:
         """At most ``limit`` positions, in order, from the ``offset``-th (from 0) on.
@@ -173,14 +180,14 @@ class Region:
         if offset >= stop:
             return Region()
         sizes = self.last - self.first
-        before = np.zeros(len(sizes), np.uint64)
-        np.cumsum(sizes[:-1] + np.uint64(1), out=before[1:])
+        preceding = np.zeros(len(sizes), np.uint64)
+        np.cumsum(sizes[:-1] + np.uint64(1), out=preceding[1:])
         start, end = np.uint64(offset), np.uint64(stop - 1)
-        low = int(np.searchsorted(before, start, side="right")) - 1
-        high = int(np.searchsorted(before, end, side="right"))
+        low = int(np.searchsorted(preceding, start, side="right")) - 1
+        high = int(np.searchsorted(preceding, end, side="right"))
         first, last = self.first[low:high].copy(), self.last[low:high].copy()
-        last[-1] = first[-1] + (end - before[high - 1])
-        first[0] += start - before[low]
+        last[-1] = first[-1] + (end - preceding[high - 1])
+        first[0] += start - preceding[low]
         return Region._of((first, last))
 
     def __iter__(self) -> Iterator[tuple[int, int]]:

@@ -25,41 +25,41 @@ def sum_of(rows: bytes) -> str:
 
 
 class RowSums:
-    """Sums rows as they come: who reads them appends each to :attr:`held`, without its end.
+    """Sums rows as they come: who reads them appends each to :attr:`pending`, without its end.
 
-    After :attr:`wanted` of them :meth:`add_held` is called, which holds none then.
+    After :attr:`pending_max` of them :meth:`add_pending` is called, which holds none then.
     """
 
-    __slots__ = ("_closed", "_in_block", "_limit", "_open", "_rows", "_whole", "held")
+    __slots__ = ("_closed", "_has_all_texts", "_in_block", "_limit", "_open", "_rows", "pending")
 
     def __init__(self) -> None:
-        self.held: list[bytes] = []
+        self.pending: list[bytes] = []
         self._rows = 0
         self._closed: list[str] = []
         self._open = xxh3_64()
         self._in_block = 0
         self._limit = 1
-        self._whole = True
+        self._has_all_texts = True
 
     @property
     def rows(self) -> int:
         """Rows so far."""
-        return self._rows + len(self.held)
+        return self._rows + len(self.pending)
 
     @property
-    def wanted(self) -> int:
+    def pending_max(self) -> int:
         """How many rows are to be held before they are added."""
         return min(self._limit, BLOCK_ROWS - self._in_block)
 
-    def hold_null(self) -> None:
+    def add_null(self) -> None:
         """A row that has no text: nothing is summed any more."""
-        self.held.append(b"")
-        self._whole = False
+        self.pending.append(b"")
+        self._has_all_texts = False
 
-    def add_held(self) -> None:
+    def add_pending(self) -> None:
         """Sum the rows that are held."""
-        joined, count = _joined(self.held), len(self.held)
-        self.held = []
+        joined, count = _joined(self.pending), len(self.pending)
+        self.pending = []
         self._open.update(joined)
         self._rows += count
         self._in_block += count
@@ -75,12 +75,12 @@ class RowSums:
 
     def text(self) -> str:
         """The sums of all blocks, the last of which may be of fewer rows; empty where there are none."""
-        if not self._whole:
+        if not self._has_all_texts:
             return ""
         sums = list(self._closed)
-        if self._in_block or self.held:
+        if self._in_block or self.pending:
             last = self._open.copy()
-            last.update(_joined(self.held))
+            last.update(_joined(self.pending))
             sums.append(last.hexdigest())
         return "".join(sums[:BLOCKS_MAX])
 

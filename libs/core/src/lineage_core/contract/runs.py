@@ -15,12 +15,12 @@ import numpy.typing as npt
 from lineage_core.contract.block import I64, U64
 
 Runs: TypeAlias = tuple[U64, U64]
-Whole = TypeVar("Whole", np.uint64, np.int64)
+Integer = TypeVar("Integer", np.uint64, np.int64)
 
 EMPTY: Runs = (np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
-def normal(first: U64, last: U64) -> Runs:
+def normalise(first: U64, last: U64) -> Runs:
     """Any runs, in any order and overlapping as they like, as normal runs."""
     if len(first) == 0:
         return EMPTY
@@ -39,68 +39,68 @@ def normal(first: U64, last: U64) -> Runs:
     return first[starts], reach[stops]
 
 
-def union(parts: list[Runs]) -> Runs:
+def union_runs(parts: list[Runs]) -> Runs:
     """The union of any runs."""
     if len(parts) == 1:
-        return normal(*parts[0])
+        return normalise(*parts[0])
     if not parts:
         return EMPTY
     first = np.concatenate([part[0] for part in parts])
     if all(part[0] is part[1] for part in parts):
-        return normal(first, first)
-    return normal(first, np.concatenate([part[1] for part in parts]))
+        return normalise(first, first)
+    return normalise(first, np.concatenate([part[1] for part in parts]))
 
 
 def touching(first: U64, last: U64, runs: Runs) -> npt.NDArray[np.bool_]:
     """For each of any runs, whether it shares a position with the normal ``runs``."""
-    wanted_first, wanted_last = runs
-    if len(wanted_first) == 0:
+    runs_first, runs_last = runs
+    if len(runs_first) == 0:
         return np.zeros(len(first), np.bool_)
-    if len(wanted_first) == 1:
-        low, high = wanted_first[0], wanted_last[0]
+    if len(runs_first) == 1:
+        low, high = runs_first[0], runs_last[0]
         if first is last and low == high:
             hit: npt.NDArray[np.bool_] = first == low
         else:
             hit = (first <= high) & (last >= low)
         return hit
-    at = np.searchsorted(wanted_last, first, side="left")
-    inside = at < len(wanted_first)
-    return inside & (wanted_first[np.where(inside, at, 0)] <= last)
+    at = np.searchsorted(runs_last, first, side="left")
+    inside = at < len(runs_first)
+    return inside & (runs_first[np.where(inside, at, 0)] <= last)
 
 
 def overlaps(first: U64, last: U64, runs: Runs) -> tuple[I64, U64, U64]:
     """The common parts of any runs (index, first, last) and the normal ``runs``, in order."""
-    wanted_first, wanted_last = runs
-    low = np.searchsorted(wanted_last, first, side="left")
-    high = np.searchsorted(wanted_first, last, side="right")
+    runs_first, runs_last = runs
+    low = np.searchsorted(runs_last, first, side="left")
+    high = np.searchsorted(runs_first, last, side="right")
     index, step = spread(high - low)
     at = low[index] + step
     return (
         index,
-        np.maximum(first[index], wanted_first[at]),
-        np.minimum(last[index], wanted_last[at]),
+        np.maximum(first[index], runs_first[at]),
+        np.minimum(last[index], runs_last[at]),
     )
 
 
-def each_once(values: npt.NDArray[Whole]) -> npt.NDArray[Whole]:
+def sorted_unique(values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
     """The values in order, each once.
 
     As ``np.unique``, which hashes whole numbers since NumPy 2.3 and takes 10 to 70 times as long.
     """
-    found = np.sort(values)
-    new = np.ones(len(found), np.bool_)
-    np.not_equal(found[1:], found[:-1], out=new[1:])
-    return found[new]
+    ordered = np.sort(values)
+    is_new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    return ordered[is_new]
 
 
 def spread(counts: I64) -> tuple[I64, I64]:
     """For ``counts`` [2, 0, 3]: owners [0, 0, 2, 2, 2] and their steps [0, 1, 0, 1, 2]."""
     owner = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    before = np.cumsum(counts) - counts
-    return owner, np.arange(len(owner), dtype=np.int64) - before[owner]
+    preceding = np.cumsum(counts) - counts
+    return owner, np.arange(len(owner), dtype=np.int64) - preceding[owner]
 
 
-def intersect(left: Runs, right: Runs) -> Runs:
+def intersect_runs(left: Runs, right: Runs) -> Runs:
     """Positions in both of two normal runs."""
     if len(left[0]) == 0 or len(right[0]) == 0:
         return EMPTY
@@ -108,25 +108,25 @@ def intersect(left: Runs, right: Runs) -> Runs:
     return first, last
 
 
-def subtract(left: Runs, right: Runs) -> Runs:
+def subtract_runs(left: Runs, right: Runs) -> Runs:
     """Positions of the normal runs ``left`` that are not in the normal runs ``right``."""
     if len(left[0]) == 0 or len(right[0]) == 0:
         return left
     gap_first = np.concatenate((np.zeros(1, np.uint64), right[1] + np.uint64(1)))
     gap_last = np.concatenate((right[0] - np.uint64(1), np.full(1, ~np.uint64(0))))
-    keep = np.ones(len(gap_first), np.bool_)
+    is_gap = np.ones(len(gap_first), np.bool_)
     # Where a run touches an end of the range of positions the arithmetic above wrapped around.
-    keep[0] = right[0][0] != 0
-    keep[-1] = right[1][-1] != ~np.uint64(0)
-    return intersect(left, (gap_first[keep], gap_last[keep]))
+    is_gap[0] = right[0][0] != 0
+    is_gap[-1] = right[1][-1] != ~np.uint64(0)
+    return intersect_runs(left, (gap_first[is_gap], gap_last[is_gap]))
 
 
-def count(runs: Runs) -> int:
+def count_positions(runs: Runs) -> int:
     """Number of positions in normal runs."""
     return int((runs[1] - runs[0]).sum(dtype=np.uint64)) + len(runs[0])
 
 
-def clusters(runs: Runs, at_most: int) -> list[tuple[int, int]]:
+def covering_ranges(runs: Runs, at_most: int) -> list[tuple[int, int]]:
     """At most ``at_most`` ranges that cover normal runs, cut at their widest gaps."""
     first, last = runs
     if len(first) == 0:

@@ -19,9 +19,9 @@ from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.contract.block import BlockId
 from lineage_core.errors import ContractError
 
-_WHOLE = 1 << 64
+_MODULUS = 1 << 64
 _TEXT = re.compile(r"([0-9]{1,19}) ([0-9]{1,19}) ([0-9a-f]{16})")
-_CONSUMES = 0x9E3779B97F4A7C15
+_CONSUMER_FACTOR = 0x9E3779B97F4A7C15
 """Odd: what a block counts for as a consumer, so that it is not taken for itself as a producer."""
 
 
@@ -53,20 +53,23 @@ class Seal:
         Raises:
             ContractError: it did not.
         """
-        read = _TEXT.fullmatch(text)
-        if read is None:
+        match = _TEXT.fullmatch(text)
+        if match is None:
             raise ContractError(
                 f"{text!r:.80} is not a seal (like 12 7 00ff00ff00ff00ff)", where=space
             )
-        producers, consumers, digest = read.groups()
+        producers, consumers, digest = match.groups()
         return cls(space, int(producers), int(consumers), int(digest, 16))
 
 
 def seal_of(space: str, producers: Iterable[BlockId], consumers: Iterable[BlockId]) -> Seal:
     """The seal over some blocks, each named once a side."""
-    out, into = [_mark(block) for block in producers], [_mark(block) for block in consumers]
-    digest = (sum(out) + _CONSUMES * sum(into)) % _WHOLE
-    return Seal(space, len(out), len(into), digest)
+    producer_hashes, consumer_hashes = (
+        [_hash_of(block) for block in producers],
+        [_hash_of(block) for block in consumers],
+    )
+    digest = (sum(producer_hashes) + _CONSUMER_FACTOR * sum(consumer_hashes)) % _MODULUS
+    return Seal(space, len(producer_hashes), len(consumer_hashes), digest)
 
 
 @lru_cache(maxsize=1 << 16)  # asked for every space of every block
@@ -76,5 +79,5 @@ def is_sealed(space: str) -> bool:
 
 
 @lru_cache(maxsize=1 << 16)
-def _mark(block: BlockId) -> int:
+def _hash_of(block: BlockId) -> int:
     return int.from_bytes(blake2b(str(block).encode(), digest_size=8).digest())

@@ -9,24 +9,24 @@ import numpy as np
 
 from lineage_core.contract.block import I64, FlowBlock, Relation, Section
 from lineage_core.contract.message import Commit
-from lineage_core.contract.runs import normal
+from lineage_core.contract.runs import normalise
 
 
-class Kept(NamedTuple):
+class RowLimit(NamedTuple):
     """The first ``rows`` items of a sink's ``space`` reached the user."""
 
     space: str
     rows: int
 
 
-def kept_of(commit: Commit) -> Kept | None:
+def row_limit_of(commit: Commit) -> RowLimit | None:
     """What the blocks of a commit's file are to be cut to; None: nothing is cut."""
     if commit.keep is None:
         return None
-    return Kept(f"{commit.node}#{commit.partition}", commit.keep)
+    return RowLimit(f"{commit.node}#{commit.partition}", commit.keep)
 
 
-def cut_block(block: FlowBlock, space: str, keep: int) -> FlowBlock:
+def cut_block(block: FlowBlock, space: str, row_limit: int) -> FlowBlock:
     """The block with just the outputs of ``space`` at positions below ``keep``.
 
     Outputs in other spaces stay. A block of which nothing is left has no rows: it still counts as
@@ -38,20 +38,24 @@ def cut_block(block: FlowBlock, space: str, keep: int) -> FlowBlock:
     for section in block.out:
         if section.space == space:
             within[section.row_first : section.row_stop] = True
-    beyond = within & (out_last >= keep)
+    beyond = within & (out_last >= row_limit)
     if not beyond.any():
         return block
-    gone = within & (block.out_first >= keep)
-    if gone.all():
+    is_dropped = within & (block.out_first >= row_limit)
+    if is_dropped.all():
         return _without_rows(block)
     if block.relation is Relation.ALL:
-        block = _inputs_in_one_row(block, int(np.flatnonzero(~gone)[0]))
-    over = np.where(beyond & ~gone, out_last - np.uint64(max(keep - 1, 0)), np.uint64(0))
-    block = dataclasses.replace(block, out_last=None if block.out_last is None else out_last - over)
+        block = _inputs_in_one_row(block, int(np.flatnonzero(~is_dropped)[0]))
+    excess = np.where(
+        beyond & ~is_dropped, out_last - np.uint64(max(row_limit - 1, 0)), np.uint64(0)
+    )
+    block = dataclasses.replace(
+        block, out_last=None if block.out_last is None else out_last - excess
+    )
     if block.relation is Relation.IDENTITY and block.in_last is not None:
         # One run a row, as long as the output run.
-        block = dataclasses.replace(block, in_last=block.in_last - over)
-    return _rows(block, np.flatnonzero(~gone))
+        block = dataclasses.replace(block, in_last=block.in_last - excess)
+    return _rows(block, np.flatnonzero(~is_dropped))
 
 
 def _without_rows(block: FlowBlock) -> FlowBlock:
@@ -71,7 +75,9 @@ def _without_rows(block: FlowBlock) -> FlowBlock:
 
 def _inputs_in_one_row(block: FlowBlock, row: int) -> FlowBlock:
     """The same ``all`` block, every input in ``row``: the others may then be taken away."""
-    first, last = normal(block.in_first, block.in_first if block.in_last is None else block.in_last)
+    first, last = normalise(
+        block.in_first, block.in_first if block.in_last is None else block.in_last
+    )
     in_ptr = np.zeros(block.rows + 1, np.int64)
     in_ptr[row + 1 :] = len(first)
     return dataclasses.replace(block, in_first=first, in_last=last, in_ptr=in_ptr)
@@ -84,9 +90,9 @@ def _rows(block: FlowBlock, rows: I64) -> FlowBlock:
         runs = rows
     else:
         counts = np.diff(in_ptr)[rows]
-        kept = np.zeros(block.rows, np.bool_)
-        kept[rows] = True
-        runs = np.flatnonzero(np.repeat(kept, np.diff(in_ptr)))
+        is_selected = np.zeros(block.rows, np.bool_)
+        is_selected[rows] = True
+        runs = np.flatnonzero(np.repeat(is_selected, np.diff(in_ptr)))
         in_ptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
     sections = []
     for section in block.out:

@@ -28,7 +28,16 @@ ABANDONED_AFTER_S = 60.0
 """An application without an end that was silent for so long is taken for dead."""
 REASONS_SHOWN = 5
 """Examples that one reason names before it only counts."""
-JUDGED = ("begin", "heartbeat", "end", "register", "job", "commit", "unknown", "dead_letter")
+VERDICT_MESSAGE_TYPES = (
+    "begin",
+    "heartbeat",
+    "end",
+    "register",
+    "job",
+    "commit",
+    "unknown",
+    "dead_letter",
+)
 """Types of the messages that a verdict looks at: all others may be left out."""
 
 
@@ -125,9 +134,9 @@ class Verdict:
 
     def answered(self, refusals: Iterable[Refusal], unchecked: int = 0) -> Verdict:
         """The verdict with what was found out about the outputs."""
-        found = tuple(refusals)
-        answerable = False if found else None if unchecked else True
-        return replace(self, answerable=answerable, refusals=found, unchecked=unchecked)
+        all_refusals = tuple(refusals)
+        answerable = False if all_refusals else None if unchecked else True
+        return replace(self, answerable=answerable, refusals=all_refusals, unchecked=unchecked)
 
     def to_json(self) -> dict[str, Any]:
         """As ``lineage verify --json`` prints it."""
@@ -135,7 +144,7 @@ class Verdict:
             "complete": self.complete,
             "received": self.complete,
             "answerable": self.answerable,
-            "refusals": [asdict(one) for one in self.refusals],
+            "refusals": [asdict(refusal) for refusal in self.refusals],
             "unchecked": self.unchecked,
             "status": self.status,
             "final": self.final,
@@ -163,44 +172,44 @@ class Verdict:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Verdict:
+    def from_json(cls, fields: Mapping[str, Any]) -> Verdict:
         """Read what :meth:`to_json` gave.
 
         Raises:
             KeyError: something is missing.
         """
-        tasks, blocks = told["tasks"], told["blocks"]
+        tasks, blocks = fields["tasks"], fields["blocks"]
         # A service of the version before says nothing of recipes: it keeps none.
-        recipes = told.get("recipes", {"expected": 0, "received": 0})
+        recipes = fields.get("recipes", {"expected": 0, "received": 0})
         return cls(
-            complete=told["complete"],
-            status=told["status"],
+            complete=fields["complete"],
+            status=fields["status"],
             tasks_expected=tasks["expected"],
             tasks_committed=tasks["committed"],
             blocks_expected=blocks["expected"],
             blocks_received=blocks["received"],
             blocks_linked=blocks["linked"],
-            flows=told["flows"],
-            unmatched=told["unmatched"],
-            collisions=told["collisions"],
-            dead_letters=told["dead_letters"],
-            unknown=tuple(told["unknown"]),
-            superset={node: tuple(reasons) for node, reasons in told["superset"].items()},
+            flows=fields["flows"],
+            unmatched=fields["unmatched"],
+            collisions=fields["collisions"],
+            dead_letters=fields["dead_letters"],
+            unknown=tuple(fields["unknown"]),
+            superset={node: tuple(reasons) for node, reasons in fields["superset"].items()},
             limited={
                 node: (counts["seen"], counts["captured"])
-                for node, counts in told["limited"].items()
+                for node, counts in fields["limited"].items()
             },
-            reasons=tuple(told["reasons"]),
-            final=told["final"],
+            reasons=tuple(fields["reasons"]),
+            final=fields["final"],
             blocks_written=blocks["written"],
             stubs=blocks["stubs"],
             recipes_expected=recipes["expected"],
             recipes_received=recipes["received"],
             # Nor whether rows can be traced.
-            answerable=told.get("answerable"),
-            refusals=tuple(Refusal(**one) for one in told.get("refusals", ())),
-            unchecked=told.get("unchecked", 0),
-            earlier=tuple(told.get("earlier", ())),
+            answerable=fields.get("answerable"),
+            refusals=tuple(Refusal(**refusal) for refusal in fields.get("refusals", ())),
+            unchecked=fields.get("unchecked", 0),
+            earlier=tuple(fields.get("earlier", ())),
         )
 
 
@@ -214,16 +223,16 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
     silent_s = now - facts.seen_at if counts.silent_s is None else counts.silent_s
     promised = facts.blocks_promised + counts.claimed_blocks
     reasons = [
-        *facts.of_the_end(silent_s),
-        *facts.of_capture(counts),
-        *facts.of_actions(),
-        *facts.of_tasks(counts),
-        *facts.of_commits(),
-        *_of_store(counts, promised),
-        *facts.of_spools(promised - counts.received),
-        *facts.of_dead_letters(),
-        *facts.of_totals(),
-        *facts.of_recipes(counts),
+        *facts.end_problems(silent_s),
+        *facts.capture_problems(counts),
+        *facts.action_problems(),
+        *facts.task_problems(counts),
+        *facts.commit_problems(),
+        *_store_problems(counts, promised),
+        *facts.spool_problems(promised - counts.received),
+        *facts.dead_letter_problems(),
+        *facts.total_problems(),
+        *facts.recipe_problems(counts),
     ]
     unknown = tuple(dict.fromkeys(map(_unknown_text, facts.unknown)))
     reasons += [f"unknown part: {text}" for text in unknown]
@@ -269,7 +278,7 @@ class _Facts:
         self.dead_letters: dict[str, str] = {}
         resolved: set[str] = set()
         for message in messages:
-            self._take(message)
+            self._add(message)
             if isinstance(message, DeadLetter):
                 self.dead_letters[message.place] = message.reason
                 resolved.update([message.place] if message.resolved else [])
@@ -284,10 +293,10 @@ class _Facts:
         self.committed_partitions = {(node, partition) for node, partition, _ in self.commits}
         self.blocks_promised = sum(commit.blocks for commit in self.commits.values())
         self.frames = {name: node for name, node in self.nodes.items() if node.kind == "frame"}
-        sent = 0 if self.end is None else self.end.totals.recipes
-        self.recipes_promised = max(len(self.frames), sent)
+        announced_recipes = 0 if self.end is None else self.end.totals.recipes
+        self.recipes_promised = max(len(self.frames), announced_recipes)
 
-    def _take(self, message: Message) -> None:
+    def _add(self, message: Message) -> None:
         match message:
             case Begin():
                 self.begin = message
@@ -316,14 +325,14 @@ class _Facts:
         """Whether nothing is on its way any more. ``promised``: blocks."""
         if self.end is None:
             return self.status(silent_s) == "abandoned"
-        told = len(self.commits) >= self.end.totals.tasks
+        all_arrived = len(self.commits) >= self.end.totals.tasks
         # What waits in a spool waits for a person.
         spooled = sum(commit.spooled for commit in self.commits.values())
-        told = told and len(counts.recipes) >= self.end.totals.recipes
-        told = told and len(self.nodes) >= self.end.totals.nodes
-        return told and counts.received + spooled >= promised and counts.stubs <= spooled
+        all_arrived = all_arrived and len(counts.recipes) >= self.end.totals.recipes
+        all_arrived = all_arrived and len(self.nodes) >= self.end.totals.nodes
+        return all_arrived and counts.received + spooled >= promised and counts.stubs <= spooled
 
-    def of_spools(self, missing: int) -> Iterable[str]:
+    def spool_problems(self, missing: int) -> Iterable[str]:
         """Where missing blocks wait. Said while any are missing: nobody tells which have come."""
         places: dict[str, int] = {}
         reasons: dict[str, str] = {}
@@ -336,7 +345,7 @@ class _Facts:
             why = f" ({reasons[folder]})" if reasons[folder] else ""
             yield f"{min(blocks, missing)} blocks wait in the spool at {folder}{why}: lineage send"
 
-    def of_the_end(self, silent_s: float) -> Iterable[str]:
+    def end_problems(self, silent_s: float) -> Iterable[str]:
         if self.begin is None:
             yield "the beginning of the application was never received"
         match self.status(silent_s):
@@ -347,7 +356,7 @@ class _Facts:
                     f"the application never ended: nothing was heard of it for {int(silent_s)} s"
                 )
 
-    def of_capture(self, counts: StoreCounts) -> Iterable[str]:
+    def capture_problems(self, counts: StoreCounts) -> Iterable[str]:
         if self.recipes_promised or counts.recipes:
             return
         sinks = {node.node for node in self.nodes.values() if node.kind == "sink"}
@@ -357,24 +366,24 @@ class _Facts:
         if not sinks or not (self.commits or over_nothing):
             yield "nothing was captured"
 
-    def of_actions(self) -> Iterable[str]:
+    def action_problems(self) -> Iterable[str]:
         """Sinks whose action never came back: their partitions are not known to be all there."""
         returned = {job.sink for job in self.jobs}
         # An action that failed says so itself, and why.
         failed = {(unknown.what, unknown.call_site) for unknown in self.unknown}
         for node in self.nodes.values():
-            told = (node.op, node.call_site) in failed
-            if node.kind == "sink" and node.node not in returned and not told:
+            is_reported = (node.op, node.call_site) in failed
+            if node.kind == "sink" and node.node not in returned and not is_reported:
                 place = f" at {node.call_site}" if node.call_site else ""
                 yield f"{node.op}{place} did not finish: its lineage may be partial"
 
-    def of_tasks(self, counts: StoreCounts) -> Iterable[str]:
+    def task_problems(self, counts: StoreCounts) -> Iterable[str]:
         missing = sorted(self.expected - self.committed_partitions - counts.claimed)
         if missing:
-            named = _some(f"{node}#{partition}" for node, partition in missing)
-            yield f"{len(missing)} of {len(self.expected)} tasks sent no lineage: {named}"
+            examples = _examples(f"{node}#{partition}" for node, partition in missing)
+            yield f"{len(missing)} of {len(self.expected)} tasks sent no lineage: {examples}"
 
-    def of_commits(self) -> Iterable[str]:
+    def commit_problems(self) -> Iterable[str]:
         for commit in self.commits.values():
             task = f"task {commit.node}#{commit.partition}.{commit.attempt}"
             if commit.failed:
@@ -382,7 +391,7 @@ class _Facts:
             if commit.undelivered:
                 yield f"{task}: {commit.undelivered} blocks could not be delivered"
 
-    def of_totals(self) -> Iterable[str]:
+    def total_problems(self) -> Iterable[str]:
         if self.end is None:
             return
         totals, tasks = self.end.totals, len(self.commits)
@@ -397,48 +406,56 @@ class _Facts:
         if totals.tasks == tasks and totals.blocks > self.blocks_promised:
             yield f"{totals.blocks} blocks were sent, {self.blocks_promised} are accounted for"
 
-    def of_recipes(self, counts: StoreCounts) -> Iterable[str]:
+    def recipe_problems(self, counts: StoreCounts) -> Iterable[str]:
         missing = self.recipes_promised - len(counts.recipes)
         if missing > 0:
             # Of those whose registration got lost, too, no name is known.
-            lost = [node for name, node in self.frames.items() if name not in counts.recipes]
-            named = _some(f"{node.op} at {node.call_site or node.node}" for node in lost)
-            which = f": {named}" if named else ""
-            yield f"{missing} of {self.recipes_promised} recipes are missing{which}"
+            missing_nodes = [
+                node for name, node in self.frames.items() if name not in counts.recipes
+            ]
+            examples = _examples(
+                f"{node.op} at {node.call_site or node.node}" for node in missing_nodes
+            )
+            detail = f": {examples}" if examples else ""
+            yield f"{missing} of {self.recipes_promised} recipes are missing{detail}"
 
-    def of_dead_letters(self) -> Iterable[str]:
+    def dead_letter_problems(self) -> Iterable[str]:
         if self.dead_letters:
             count = len(self.dead_letters)
-            named = _some(f"{place}: {reason}" for place, reason in self.dead_letters.items())
-            yield f"{count} dead letters (`lineage dlq list`): {named}"
+            examples = _examples(
+                f"{place}: {reason}" for place, reason in self.dead_letters.items()
+            )
+            yield f"{count} dead letters (`lineage dlq list`): {examples}"
 
     def superset(self, counts: StoreCounts) -> dict[str, tuple[str, ...]]:
-        found: dict[str, dict[str, None]] = {}
+        reasons_by_node: dict[str, dict[str, None]] = {}
         for node in self.nodes.values():
             if not node.exact:
-                found.setdefault(node.node, {})[node.reason] = None
+                reasons_by_node.setdefault(node.node, {})[node.reason] = None
         for commit in self.commits.values():
             for reason in commit.superset_reasons:
-                found.setdefault(commit.node, {})[reason] = None
+                reasons_by_node.setdefault(commit.node, {})[reason] = None
         for name, reasons in counts.inexact.items():
             for reason in reasons:
                 if reason == LIMITED_REASON:
                     continue
-                found.setdefault(name, {})[reason] = None
+                reasons_by_node.setdefault(name, {})[reason] = None
         # What an unknown node does may be more or less: that is no superset, see ``unknown``.
         unknown = {node.node for node in self.nodes.values() if node.kind == "unknown"}
-        return {node: tuple(found[node]) for node in found if node not in unknown}
+        return {
+            node: tuple(reasons_by_node[node]) for node in reasons_by_node if node not in unknown
+        }
 
     def limited(self) -> dict[str, tuple[int, int]]:
-        found: dict[str, tuple[int, int]] = {}
+        counts_by_node: dict[str, tuple[int, int]] = {}
         for commit in self.commits.values():
             for part in commit.limited:
-                seen, captured = found.get(part.node, (0, 0))
-                found[part.node] = (seen + part.seen, captured + part.captured)
-        return found
+                seen, captured = counts_by_node.get(part.node, (0, 0))
+                counts_by_node[part.node] = (seen + part.seen, captured + part.captured)
+        return counts_by_node
 
 
-def _of_store(counts: StoreCounts, expected: int) -> Iterable[str]:
+def _store_problems(counts: StoreCounts, expected: int) -> Iterable[str]:
     if counts.received < expected:
         yield f"{expected - counts.received} of {expected} blocks are missing"
     if counts.unlinked:
@@ -462,7 +479,7 @@ def _unknown_text(unknown: Unknown) -> str:
     return f"{unknown.what}{place}" + (f": {unknown.reason}" if unknown.reason else "")
 
 
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = len(listed) - REASONS_SHOWN
-    return ", ".join(listed[:REASONS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _examples(names: Iterable[str]) -> str:
+    all_names = list(names)
+    more = len(all_names) - REASONS_SHOWN
+    return ", ".join(all_names[:REASONS_SHOWN]) + (f" and {more} more" if more > 0 else "")

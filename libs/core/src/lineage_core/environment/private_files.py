@@ -14,10 +14,10 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-OWN_NAME = ".lineage"
+PRIVATE_NAME = ".lineage"
 """The folder of the embedded default: of its user alone, also where it lies in a folder of a group."""
-PRIVATE = 0o700
-OF_GROUP = 0o2770
+PRIVATE_MODE = 0o700
+GROUP_MODE = 0o2770
 _SHARING = stat.S_ISGID | stat.S_IWGRP
 _log = logging.getLogger("lineage.files")
 
@@ -26,7 +26,7 @@ class ForeignOwnerError(PermissionError):
     """A file or folder that another user owns, who could read or change what is kept there."""
 
 
-def private_folder(folder: Path, *, ours: bool = False) -> Path:
+def ensure_private_folder(folder: Path, *, ours: bool = False) -> Path:
     """Make a folder (and those above that are missing) for this user alone, or take one that is there.
 
     ``ours``: nothing but ours is kept there, so its mode is made tight where it is not. ``.lineage`` always is.
@@ -35,16 +35,16 @@ def private_folder(folder: Path, *, ours: bool = False) -> Path:
         ForeignOwnerError: another user owns it.
         OSError: it can't be made.
     """
-    for missing in reversed(_missing(folder)):
+    for missing in reversed(_missing_folders(folder)):
         # Another thread or process may be quicker: then it is looked at as any other that is there.
         with suppress(FileExistsError):
-            new_private_folder(missing)
+            create_private_folder(missing)
     status = folder.stat()
     _check_owner(folder, status)
-    if ours or folder.name == OWN_NAME:
+    if ours or folder.name == PRIVATE_NAME:
         _tighten(folder, status, _mode_below(folder.parent, folder.name))
-    elif folder.parent.name == OWN_NAME:
-        private_folder(folder.parent)
+    elif folder.parent.name == PRIVATE_NAME:
+        ensure_private_folder(folder.parent)
     return folder
 
 
@@ -54,13 +54,13 @@ def private_opener(path: str, flags: int) -> int:
     Raises:
         OSError: it can't be opened.
     """
-    wanted = _mode_below(Path(path).parent) & 0o666
-    descriptor = os.open(path, flags | os.O_CLOEXEC, wanted)
-    _set_mode(descriptor, wanted)
+    mode = _mode_below(Path(path).parent) & 0o666
+    descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
+    _set_mode(descriptor, mode)
     return descriptor
 
 
-def own_file(path: Path) -> None:
+def ensure_private_file(path: Path) -> None:
     """Make an empty file for this user alone; of one that is there, look whose it is.
 
     Raises:
@@ -72,7 +72,7 @@ def own_file(path: Path) -> None:
     _check_owner(path, path.stat())
 
 
-def close_to_others(path: Path) -> None:
+def restrict_mode(path: Path) -> None:
     """Make the mode of a file that is ours tight, where it is not."""
     with suppress(FileNotFoundError):
         status = path.stat()
@@ -80,7 +80,7 @@ def close_to_others(path: Path) -> None:
             _tighten(path, status, _mode_below(path.parent) & 0o666)
 
 
-def _missing(folder: Path) -> list[Path]:
+def _missing_folders(folder: Path) -> list[Path]:
     missing: list[Path] = []
     while not folder.exists():
         missing.append(folder)
@@ -88,31 +88,31 @@ def _missing(folder: Path) -> list[Path]:
     return missing
 
 
-def new_private_folder(folder: Path) -> None:
+def create_private_folder(folder: Path) -> None:
     """Make one folder for this user alone.
 
     Raises:
         FileExistsError: it is there.
         OSError: it can't be made.
     """
-    folder.mkdir(mode=PRIVATE)
-    wanted = _mode_below(folder.parent, folder.name)
+    folder.mkdir(mode=PRIVATE_MODE)
+    mode = _mode_below(folder.parent, folder.name)
     # Made for this user alone first: it is never wider than it ends up to be, whatever the umask.
-    if stat.S_IMODE(folder.stat().st_mode) != wanted:
-        folder.chmod(wanted)
+    if stat.S_IMODE(folder.stat().st_mode) != mode:
+        folder.chmod(mode)
 
 
 def _mode_below(parent: Path, name: str = "") -> int:
     """The mode of a folder in ``parent``; of a file the same, without the bits of folders."""
-    if name == OWN_NAME:
-        return PRIVATE
-    return OF_GROUP if is_shared(parent.stat()) else PRIVATE
+    if name == PRIVATE_NAME:
+        return PRIVATE_MODE
+    return GROUP_MODE if is_shared(parent.stat()) else PRIVATE_MODE
 
 
 def is_shared(status: os.stat_result) -> bool:
     """Whether a folder is given to a group on purpose, of which this process is."""
-    wanted = status.st_mode & _SHARING == _SHARING
-    return wanted and status.st_gid in {os.getegid(), *os.getgroups()}
+    is_group_folder = status.st_mode & _SHARING == _SHARING
+    return is_group_folder and status.st_gid in {os.getegid(), *os.getgroups()}
 
 
 def _check_owner(path: Path, status: os.stat_result) -> None:
@@ -120,7 +120,7 @@ def _check_owner(path: Path, status: os.stat_result) -> None:
     if status.st_uid in (os.geteuid(), 0) or os.geteuid() == 0:
         return
     shared = status if stat.S_ISDIR(status.st_mode) else path.parent.stat()
-    if path.name != OWN_NAME and is_shared(shared):
+    if path.name != PRIVATE_NAME and is_shared(shared):
         return
     raise ForeignOwnerError(
         f"{path} belongs to another user (uid {status.st_uid}), who could read or change what is kept there: "
@@ -128,20 +128,20 @@ def _check_owner(path: Path, status: os.stat_result) -> None:
     )
 
 
-def _tighten(path: Path, status: os.stat_result, wanted: int) -> None:
+def _tighten(path: Path, status: os.stat_result, mode_max: int) -> None:
     mode = stat.S_IMODE(status.st_mode)
     # The setgid bit gives no rights, and may come from the folder above.
-    if status.st_uid != os.geteuid() or not mode & ~(wanted | stat.S_ISGID):
+    if status.st_uid != os.geteuid() or not mode & ~(mode_max | stat.S_ISGID):
         return
     # A file system that is read-only, or knows no modes, can't be helped.
     with suppress(OSError):
-        path.chmod(mode & (wanted | stat.S_ISGID))
+        path.chmod(mode & (mode_max | stat.S_ISGID))
         _log.warning("%s was open to other users (mode %o): it is closed to them now", path, mode)
 
 
-def _set_mode(descriptor: int, wanted: int) -> None:
+def _set_mode(descriptor: int, mode: int) -> None:
     status = os.fstat(descriptor)
     is_ours = status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode)
-    if is_ours and stat.S_IMODE(status.st_mode) != wanted:
+    if is_ours and stat.S_IMODE(status.st_mode) != mode:
         with suppress(OSError):
-            os.fchmod(descriptor, wanted)
+            os.fchmod(descriptor, mode)

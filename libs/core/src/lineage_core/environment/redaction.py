@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
-HIDDEN = "***"
+REDACTED = "***"
 _SECRET_WORD = re.compile(
     r".*(password|passwd|passphrase|secret|apikey|accesskey|secretkey|privatekey)s?"
     r"|(db|user|my|root|admin)?pass|passcode|psw|pwd|token|auth|authorization|bearer|credentials?|cookie"
@@ -93,7 +93,7 @@ _KNOWN = re.compile(
 )
 
 
-def redacted(arguments: Sequence[str], more: Collection[str] = ()) -> tuple[str, ...]:
+def redact_arguments(arguments: Sequence[str], more: Collection[str] = ()) -> tuple[str, ...]:
     """The arguments of a program with ``***`` in place of secrets.
 
     Hidden are values of options whose name says so (``--password=X``, ``--token X``, ``spark.my.secret=X``, also within
@@ -104,54 +104,56 @@ def redacted(arguments: Sequence[str], more: Collection[str] = ()) -> tuple[str,
         arguments: as in ``sys.argv``.
         more: further words that make the value of an option a secret where its name holds them, in lower case.
     """
-    return tuple(_all(arguments, frozenset(more)))
+    return tuple(_redact_all(arguments, frozenset(more)))
 
 
-def _all(arguments: Sequence[str], more: frozenset[str]) -> Iterator[str]:
+def _redact_all(arguments: Sequence[str], more: frozenset[str]) -> Iterator[str]:
     has_user = any(map(_USER.fullmatch, arguments))
-    before = ""
+    previous = ""
     for argument in arguments:
-        yield _value(argument, before, more, has_user=has_user)
-        before = argument
+        yield _redact_argument(argument, previous, more, has_user=has_user)
+        previous = argument
 
 
-def _value(argument: str, before: str, more: frozenset[str], *, has_user: bool) -> str:
+def _redact_argument(argument: str, previous: str, more: frozenset[str], *, has_user: bool) -> str:
     """An argument behind another one."""
-    flag = _FLAG.fullmatch(before)
+    flag = _FLAG.fullmatch(previous)
     if flag is not None and not argument.startswith("--") and not _PLAIN_VALUE.fullmatch(argument):
         if _is_secret(flag[1], more):
-            return HIDDEN
-        if before == "-p" and has_user and not _PORT.fullmatch(argument):
-            return HIDDEN
-        login = _USER_AND_PASSWORD.fullmatch(argument) if before in ("-u", "--user") else None
+            return REDACTED
+        if previous == "-p" and has_user and not _PORT.fullmatch(argument):
+            return REDACTED
+        login = _USER_AND_PASSWORD.fullmatch(argument) if previous in ("-u", "--user") else None
         if login is not None:
-            return f"{login[1]}:{HIDDEN}"
+            return f"{login[1]}:{REDACTED}"
     short = None if _LONG_OPTION.fullmatch(argument) else _SHORT.fullmatch(argument)
     if short is not None and not (_PORT if has_user else _USUAL_SHORT).fullmatch(short[1]):
-        return f"-p{HIDDEN}"
-    return _one(argument, more)
+        return f"-p{REDACTED}"
+    return _redact_text(argument, more)
 
 
-def _one(argument: str, more: frozenset[str]) -> str:
+def _redact_text(argument: str, more: frozenset[str]) -> str:
     begin = 0
     # As --conf=spark.my.password=X: whatever the secret holds, all of the rest belongs to it.
     while (option := _OPTION.match(argument, begin)) is not None:
         begin = option.end()
         if _is_secret(option[1], more) and not _PLAIN_VALUE.fullmatch(argument, begin):
-            return argument[:begin] + HIDDEN
-    text = "".join(_without_named(_without_paired(argument, more), more))
-    text = _LOGIN.sub(rf"\1:{HIDDEN}@", _ENCODED_LOGIN.sub(rf"\1{HIDDEN}\2", text))
-    text = _ORACLE.sub(rf"\1/{HIDDEN}@", text)
-    text = _SIGNATURE.sub(rf"\1{HIDDEN}", _BARE_LOGIN.sub(rf"\1:{HIDDEN}@", text))
-    return _BASE64_40.sub(_unless_usual, _KNOWN.sub(HIDDEN, text))
+            return argument[:begin] + REDACTED
+    text = "".join(_redact_named(_redact_paired(argument, more), more))
+    text = _LOGIN.sub(rf"\1:{REDACTED}@", _ENCODED_LOGIN.sub(rf"\1{REDACTED}\2", text))
+    text = _ORACLE.sub(rf"\1/{REDACTED}@", text)
+    text = _SIGNATURE.sub(rf"\1{REDACTED}", _BARE_LOGIN.sub(rf"\1:{REDACTED}@", text))
+    return _BASE64_40.sub(_redact_random, _KNOWN.sub(REDACTED, text))
 
 
-def _unless_usual(given: re.Match[str]) -> str:
+def _redact_random(match: re.Match[str]) -> str:
     """What may be a secret key of AWS, which has no form but that it is random: not a path, a name or a SHA-1."""
-    kinds = ["a" if one.islower() else "A" if one.isupper() else "1" for one in given[0]]
-    changes = sum(one != other for one, other in pairwise(kinds))
+    kinds = ["a" if char.islower() else "A" if char.isupper() else "1" for char in match[0]]
+    changes = sum(kind != next_kind for kind, next_kind in pairwise(kinds))
     is_random = set(kinds) == set("aA1") and kinds.count("1") >= _OTHERS_MIN
-    return HIDDEN if is_random and changes >= _CHANGES_MIN and not _is_name(given[0]) else given[0]
+    return (
+        REDACTED if is_random and changes >= _CHANGES_MIN and not _is_name(match[0]) else match[0]
+    )
 
 
 def _is_name(text: str) -> bool:
@@ -161,21 +163,21 @@ def _is_name(text: str) -> bool:
     return text.isalnum() and signs >= _NAME_SIGNS_MIN and all(map(_SPOKEN.fullmatch, words))
 
 
-def _without_named(text: str, more: frozenset[str]) -> Iterator[str]:
+def _redact_named(text: str, more: frozenset[str]) -> Iterator[str]:
     at = 0
-    while (named := _NAMED.search(text, at)) is not None:
-        yield text[at : named.end()]
-        at = named.end()
-        end = _value_end(text, at) if _is_secret(named[1], more) else at
+    while (name_match := _NAMED.search(text, at)) is not None:
+        yield text[at : name_match.end()]
+        at = name_match.end()
+        end = _value_end(text, at) if _is_secret(name_match[1], more) else at
         if not _PLAIN_VALUE.fullmatch(text, at, end):
-            yield HIDDEN
+            yield REDACTED
             at = end
     yield text[at:]
 
 
-def _without_paired(text: str, more: frozenset[str]) -> str:
+def _redact_paired(text: str, more: frozenset[str]) -> str:
     """Without values of objects that say their name beside them, before or behind."""
-    kept, at = list[str](), 0
+    parts, at = list[str](), 0
     for pair in _PAIR.finditer(text):
         if pair.start() < at or not _is_secret(pair[1], more):
             continue
@@ -184,21 +186,21 @@ def _without_paired(text: str, more: frozenset[str]) -> str:
             continue
         end = _value_end(text, begin)
         if not _PLAIN_VALUE.fullmatch(text, begin, end):
-            kept += text[at:begin], HIDDEN
+            parts += text[at:begin], REDACTED
             at = end
-    return "".join(kept) + text[at:]
+    return "".join(parts) + text[at:]
 
 
 def _paired_value(text: str, pair: re.Match[str]) -> int:
     """Where the value of a name begins; -1: nowhere near, within the same brackets."""
     stop = text.find("}", pair.end(), pair.end() + _PAIR_SIGNS_MAX)
     stop = min(pair.end() + _PAIR_SIGNS_MAX, len(text)) if stop < 0 else stop
-    behind = _PAIR_VALUE.search(text, pair.end(), stop)
-    if behind is not None:
-        return behind.end()
+    value_after = _PAIR_VALUE.search(text, pair.end(), stop)
+    if value_after is not None:
+        return value_after.end()
     start = max(text.rfind("{", 0, pair.start()) + 1, pair.start() - _PAIR_SIGNS_MAX)
-    before = _PAIR_VALUE.search(text, start, pair.start())
-    return -1 if before is None else before.end()
+    value_before = _PAIR_VALUE.search(text, start, pair.start())
+    return -1 if value_before is None else value_before.end()
 
 
 def _value_end(text: str, at: int) -> int:
@@ -221,13 +223,13 @@ def _quoted_end(text: str, opening: re.Match[str]) -> int:
     slash, quote = ("%5c", opening[2]) if "%" in opening[2] else ("\\", opening[2])
     level = len(opening[1]) if slash == "\\" else opening[1].lower().count("5c")
     at = opening.end()
-    while (found := text.find(quote, at)) >= 0:
-        begin = found
+    while (quote_at := text.find(quote, at)) >= 0:
+        begin = quote_at
         while begin > opening.end() and text[begin - len(slash) : begin].lower() == slash:
             begin -= len(slash)
-        if (found - begin) // len(slash) % (2 * (level + 1)) == level:
-            return found + len(quote)
-        at = found + len(quote)
+        if (quote_at - begin) // len(slash) % (2 * (level + 1)) == level:
+            return quote_at + len(quote)
+        at = quote_at + len(quote)
     return -1
 
 

@@ -24,7 +24,9 @@ def read_secret(path: str) -> str:
         raise SecretFileError(f"can't read the secret in {path}: {problem}") from problem
 
 
-def secret_of(environment: Mapping[str, str], name: str, failed: Callable[[str], Exception]) -> str:
+def secret_from_environment(
+    environment: Mapping[str, str], name: str, failed: Callable[[str], Exception]
+) -> str:
     """The content of the file that ``NAME_FILE`` names, without its line end, else the value of ``NAME``; empty: neither.
 
     Raises:

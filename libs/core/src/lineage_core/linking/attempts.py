@@ -14,8 +14,8 @@ from lineage_core.contract.region import Region
 
 AttemptsRead = Region | None
 """Numbers of attempts; None: it is not known, and may be any."""
-SEVERAL = "was read differently by attempts at one task"
-UNREAD = "several attempts at one task put out keys, and it is not known which were read"
+READ_DIFFERENTLY = "was read differently by attempts at one task"
+READ_UNKNOWN = "several attempts at one task put out keys, and it is not known which were read"
 
 
 def was_read(attempts: AttemptsRead, attempt: int) -> bool:
@@ -23,10 +23,10 @@ def was_read(attempts: AttemptsRead, attempt: int) -> bool:
     return attempts is None or bool(attempts.contains(np.array([attempt], np.uint64))[0])
 
 
-def which_read(attempts: AttemptsRead, of: Iterable[int]) -> list[bool]:
+def were_read(attempts: AttemptsRead, candidates: Iterable[int]) -> list[bool]:
     """The same of several attempts, in their order."""
-    numbers = np.fromiter(of, np.uint64)
+    numbers = np.fromiter(candidates, np.uint64)
     if attempts is None:
         return [True] * len(numbers)
-    read: list[bool] = attempts.contains(numbers).tolist()
-    return read
+    is_read: list[bool] = attempts.contains(numbers).tolist()
+    return is_read

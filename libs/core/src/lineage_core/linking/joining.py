@@ -20,12 +20,12 @@ from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.runs import (
     EMPTY,
     Runs,
-    count,
-    each_once,
-    intersect,
-    normal,
+    count_positions,
+    intersect_runs,
+    normalise,
+    sorted_unique,
     spread,
-    subtract,
+    subtract_runs,
 )
 from lineage_core.linking.attempts import AttemptsRead, was_read
 
@@ -81,7 +81,7 @@ class Side:
             return ends
         return self.first, self.last
 
-    def spelled_out(self) -> Side:
+    def one_run_per_row(self) -> Side:
         """The same without ``dense``: one run a row."""
         if not self.dense:
             return self
@@ -107,11 +107,13 @@ class JoinEntry:
     @property
     def nbytes(self) -> int:
         """Bytes that the entry keeps in memory."""
-        own = 0 if self.inputs is None else self.inputs.nbytes
-        return 512 + own + sum(side.nbytes for side in self.outputs.values())
+        input_bytes = 0 if self.inputs is None else self.inputs.nbytes
+        return 512 + input_bytes + sum(side.nbytes for side in self.outputs.values())
 
 
-def entry_of(block: FlowBlock, is_source: Callable[[str], bool] = lambda node: False) -> JoinEntry:
+def join_entry_of(
+    block: FlowBlock, is_source: Callable[[str], bool] = lambda node: False
+) -> JoinEntry:
     """The join columns of a block. ``is_source(node)``: nobody produces into that node's spaces.
 
     Raises:
@@ -124,13 +126,13 @@ def entry_of(block: FlowBlock, is_source: Callable[[str], bool] = lambda node: F
             parts.setdefault(section.space, []).append(section)
     for space, sections in parts.items():
         outputs[space] = _outputs(block, sections)
-    inputs = None if is_of_source(block.in_space, is_source) else _inputs(block)
+    inputs = None if is_source_space(block.in_space, is_source) else _inputs(block)
     if inputs is not None and block.attempts_read is not None:
         inputs = replace(inputs, attempts=block.attempts_read)
     return JoinEntry(block.block_id, block.in_space, inputs, outputs)
 
 
-def is_of_source(space: str, is_source: Callable[[str], bool]) -> bool:
+def is_source_space(space: str, is_source: Callable[[str], bool]) -> bool:
     """Whether items of a space come from outside: rows of a source, by their place or by their name."""
     parsed = parse_space(space)
     return parsed.kind in (SpaceKind.PARTITION, SpaceKind.KEYS) and is_source(parsed.name)
@@ -143,10 +145,12 @@ def may_be_root(space: str) -> bool:
     must have produced them all.
     """
     parsed = parse_space(space)
-    return parsed.kind is SpaceKind.OPAQUE or _plain(parsed)
+    return parsed.kind is SpaceKind.OPAQUE or _has_no_incarnation(parsed)
 
 
-def join(producer: BlockId, outputs: Side, consumer: BlockId, inputs: Side) -> EdgeBatch | None:
+def join_sides(
+    producer: BlockId, outputs: Side, consumer: BlockId, inputs: Side
+) -> EdgeBatch | None:
     """All pairs of rows that share a position of the one space that both sides are of.
 
     None when there are none, also because another attempt at the producer's task was read.
@@ -158,7 +162,7 @@ def join(producer: BlockId, outputs: Side, consumer: BlockId, inputs: Side) -> E
     if outputs.dense:
         pairs = _shared_positions(outputs, inputs)
         return EdgeBatch(producer, consumer, pairs) if pairs else None
-    return _spelled_out(producer, consumer, outputs, inputs.spelled_out())
+    return _join_runs(producer, consumer, outputs, inputs.one_run_per_row())
 
 
 class Coverage:
@@ -170,14 +174,14 @@ class Coverage:
 
     def __init__(self, inputs: Side) -> None:
         self._inputs = inputs
-        self._matched = _rows_of_one_position(inputs)
+        self._matched = _unmarked_rows(inputs)
         self._row_low = np.uint32(inputs.row_low if inputs.dense else inputs.row.min())
-        self._left: Runs | None = None
+        self._unmatched_runs: Runs | None = None
         self._parts: list[Runs] = []
         self._size = 0
 
     def add(self, outputs: Side, edge: EdgeBatch | None) -> None:
-        """A producer, and what :func:`join` found of it."""
+        """A producer, and what :func:`join_sides` found of it."""
         if edge is None:
             return
         if self._matched is None or edge.rows_consumer is None:
@@ -196,48 +200,52 @@ class Coverage:
         self._parts.append(runs)
         self._size += len(runs[0])
         if self._size >= _GATHER_RUNS:
-            self._take_off()
+            self._subtract_producers()
 
     def unmatched(self) -> int:
         """Number of positions that no producer has."""
-        if self._matched is not None and not self._parts and self._left is None:
+        if self._matched is not None and not self._parts and self._unmatched_runs is None:
             return len(self._matched) - int(np.count_nonzero(self._matched))
-        self._take_off()
-        left = self._left
-        assert left is not None
-        if self._matched is not None and len(left[0]):
-            side = self._inputs.spelled_out()
+        self._subtract_producers()
+        remaining = self._unmatched_runs
+        assert remaining is not None
+        if self._matched is not None and len(remaining[0]):
+            side = self._inputs.one_run_per_row()
             missed = ~self._matched[side.row - self._row_low]
-            left = intersect(left, normal(side.first[missed], side.first[missed]))
-        return count(left)
+            remaining = intersect_runs(remaining, normalise(side.first[missed], side.first[missed]))
+        return count_positions(remaining)
 
-    def _take_off(self) -> None:
-        left = normal(*self._inputs.positions()) if self._left is None else self._left
+    def _subtract_producers(self) -> None:
+        remaining = (
+            normalise(*self._inputs.positions())
+            if self._unmatched_runs is None
+            else self._unmatched_runs
+        )
         if self._parts:
             first = np.concatenate([part[0] for part in self._parts])
             last = np.concatenate([part[1] for part in self._parts])
-            left = subtract(left, normal(first, last))
-        self._left, self._parts, self._size = left, [], 0
+            remaining = subtract_runs(remaining, normalise(first, last))
+        self._unmatched_runs, self._parts, self._size = remaining, [], 0
 
 
-def _rows_of_one_position(side: Side) -> npt.NDArray[np.bool_] | None:
+def _unmarked_rows(side: Side) -> npt.NDArray[np.bool_] | None:
     """A place for each row, all False; None: some row has several positions, or some position rows."""
     if side.dense:
         return np.zeros(side.high - side.low + 1, np.bool_)
     if not side.distinct:
         return None
-    found = np.zeros(len(side.row), np.bool_)
-    at = side.row - side.row.min()
-    if int(at.max()) >= len(found):
+    marked = np.zeros(len(side.row), np.bool_)
+    row_index = side.row - side.row.min()
+    if int(row_index.max()) >= len(marked):
         return None
-    found[at] = True
-    if not found.all():
+    marked[row_index] = True
+    if not marked.all():
         return None
-    found[:] = False
-    return found
+    marked[:] = False
+    return marked
 
 
-def _plain(space: Space) -> bool:
+def _has_no_incarnation(space: Space) -> bool:
     return space.kind is SpaceKind.PARTITION and space.incarnation is None
 
 
@@ -250,7 +258,7 @@ def _outputs(block: FlowBlock, parts: Sequence[Section]) -> Side:
         [np.arange(part.row_first, part.row_stop, dtype=np.uint32) for part in parts]
     )
     # Two sections of one space are one run of rows only when nothing stands between them.
-    return _side(first, last, row, in_turn=int(row[-1]) - int(row[0]) + 1 == len(row))
+    return _side(first, last, row, consecutive=int(row[-1]) - int(row[0]) + 1 == len(row))
 
 
 def _inputs(block: FlowBlock) -> Side | None:
@@ -259,47 +267,53 @@ def _inputs(block: FlowBlock) -> Side | None:
         return None
     last = first if block.in_last is None else block.in_last
     if block.in_ptr is None:
-        return _side(first, last, np.arange(block.rows, dtype=np.uint32), in_turn=True)
+        return _side(first, last, np.arange(block.rows, dtype=np.uint32), consecutive=True)
     counts = np.diff(block.in_ptr)
     row = np.repeat(np.arange(block.rows, dtype=np.uint32), counts)
-    return _side(first, last, row, in_turn=bool((counts == 1).all()))
+    return _side(first, last, row, consecutive=bool((counts == 1).all()))
 
 
-def _side(first: U64, last: U64, row: U32, *, in_turn: bool) -> Side:
-    """``in_turn``: rows count up by one."""
+def _side(first: U64, last: U64, row: U32, *, consecutive: bool) -> Side:
+    """``consecutive``: rows count up by one."""
     if last is not first and bool((last == first).all()):
         last = first
-    low, points = int(first[0]), last is first
+    low, single_positions = int(first[0]), last is first
     rising = bool((first[1:] > first[:-1]).all())
-    if points and in_turn and rising and int(first[-1]) - low == len(first) - 1:
-        nothing = EMPTY[0]
-        return Side(nothing, nothing, row[:0], low, int(first[-1]), int(row[0]), distinct=True)
+    if single_positions and consecutive and rising and int(first[-1]) - low == len(first) - 1:
+        no_positions = EMPTY[0]
+        return Side(
+            no_positions, no_positions, row[:0], low, int(first[-1]), int(row[0]), distinct=True
+        )
     if not rising:
         # Rows of one position may come in any order; what depends on it sorts them itself.
         order = np.argsort(first)
         first, row = first[order], row[order]
-        last = first if points else last[order]
+        last = first if single_positions else last[order]
         rising = bool((first[1:] > first[:-1]).all())
-    return Side(first, last, row, int(first[0]), int(last.max()), distinct=points and rising)
+    return Side(
+        first, last, row, int(first[0]), int(last.max()), distinct=single_positions and rising
+    )
 
 
-def _shared_positions(dense: Side, other: Side) -> int:
+def _shared_positions(dense: Side, runs: Side) -> int:
     """Pairs of a row and a position: each position of ``dense`` is one row."""
-    low, high = max(dense.low, other.low), min(dense.high, other.high)
+    low, high = max(dense.low, runs.low), min(dense.high, runs.high)
     if low > high:
         return 0
-    if other.dense:
+    if runs.dense:
         return high - low + 1
-    stop = int(np.searchsorted(other.first, np.uint64(high), side="right"))
-    if other.last is other.first:
-        return stop - int(np.searchsorted(other.first, np.uint64(low), side="left"))
-    first = np.maximum(other.first[:stop], np.uint64(low))
-    last = np.minimum(other.last[:stop], np.uint64(high))
-    some = last >= first
-    return int((last[some] - first[some]).sum(dtype=np.uint64)) + int(np.count_nonzero(some))
+    stop = int(np.searchsorted(runs.first, np.uint64(high), side="right"))
+    if runs.last is runs.first:
+        return stop - int(np.searchsorted(runs.first, np.uint64(low), side="left"))
+    first = np.maximum(runs.first[:stop], np.uint64(low))
+    last = np.minimum(runs.last[:stop], np.uint64(high))
+    overlapping = last >= first
+    return int((last[overlapping] - first[overlapping]).sum(dtype=np.uint64)) + int(
+        np.count_nonzero(overlapping)
+    )
 
 
-def _spelled_out(
+def _join_runs(
     producer: BlockId, consumer: BlockId, outputs: Side, inputs: Side
 ) -> EdgeBatch | None:
     points = outputs.last is outputs.first and inputs.last is inputs.first
@@ -323,15 +337,17 @@ def _spelled_out(
 
 def _equal_points(outputs: Side, inputs: Side) -> U64:
     """:meth:`_Matches.keys` where no pair can be found twice: half the searches, on fewer keys."""
-    few, many = sorted((outputs, inputs), key=lambda side: len(side.first))
-    if not many.distinct:
-        few, many = many, few
-    at = np.searchsorted(many.first, few.first)
-    at[at == len(many.first)] = 0
-    hit = many.first[at] == few.first
-    few_rows, many_rows = few.row[hit], many.row[at[hit]]
-    found = _keys(few_rows, many_rows) if few is inputs else _keys(many_rows, few_rows)
-    return np.sort(found)
+    smaller, larger = sorted((outputs, inputs), key=lambda side: len(side.first))
+    if not larger.distinct:
+        smaller, larger = larger, smaller
+    at = np.searchsorted(larger.first, smaller.first)
+    at[at == len(larger.first)] = 0
+    matched = larger.first[at] == smaller.first
+    smaller_rows, larger_rows = smaller.row[matched], larger.row[at[matched]]
+    pairs = (
+        _keys(smaller_rows, larger_rows) if smaller is inputs else _keys(larger_rows, smaller_rows)
+    )
+    return np.sort(pairs)
 
 
 class _Matches:
@@ -360,15 +376,15 @@ class _Matches:
         """``row of input << 32 | row of output``, sorted, each pair once (uint64)."""
         low, high = self.starts_in_input
         owner, step = spread(high - low)
-        found = [_keys(self.inputs.row[owner], self.outputs.row[low[owner] + step])]
+        parts = [_keys(self.inputs.row[owner], self.outputs.row[low[owner] + step])]
         if self.starts_in_output is not None:
             low, high = self.starts_in_output
             owner, step = spread(high - low)
-            found.append(_keys(self.inputs.row[low[owner] + step], self.outputs.row[owner]))
-        if len(found) == 1:
+            parts.append(_keys(self.inputs.row[low[owner] + step], self.outputs.row[owner]))
+        if len(parts) == 1:
             # A row's runs are disjoint, so one output position meets it once.
-            return np.sort(found[0])
-        return each_once(np.concatenate(found))
+            return np.sort(parts[0])
+        return sorted_unique(np.concatenate(parts))
 
     def distinct(self) -> int:
         """Number of pairs of rows (see ``COUNTED_MAX``), without holding them all."""
@@ -378,11 +394,11 @@ class _Matches:
         pairs, row_stop = 0, int(self.inputs.row.max()) + 1
         step = max(1, row_stop * PAIRS_MAX // self.total)
         for row in range(0, row_stop, step):
-            mine = (self.inputs.row >= row) & (self.inputs.row < row + step)
+            in_range = (self.inputs.row >= row) & (self.inputs.row < row + step)
             part = Side(
-                self.inputs.first[mine],
-                self.inputs.last[mine],
-                self.inputs.row[mine],
+                self.inputs.first[in_range],
+                self.inputs.last[in_range],
+                self.inputs.row[in_range],
                 self.inputs.low,
                 self.inputs.high,
             )

@@ -17,7 +17,7 @@ from lineage_core.contract.address import OPAQUE_SPACE, SpaceKind, parse_space
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.sealing import Seal, is_sealed, seal_of
-from lineage_core.linking.joining import Coverage, JoinEntry, Side, join
+from lineage_core.linking.joining import Coverage, JoinEntry, Side, join_sides
 
 
 class TaskId(NamedTuple):
@@ -38,7 +38,7 @@ Members: TypeAlias = tuple[Collection[BlockId], Collection[BlockId]]
 class LinkState(Protocol):
     """What linking remembers. Every method may be repeated without effect.
 
-    Where a state is not in one transaction with what becomes of :class:`Linked`, a block counts as
+    Where a state is not in one transaction with what becomes of :class:`LinkResult`, a block counts as
     visible only once its edges are safe; until then an event that comes again is done again.
     """
 
@@ -93,7 +93,7 @@ class LinkState(Protocol):
 
 
 @dataclass(slots=True)
-class Linked:
+class LinkResult:
     """What an event brought about."""
 
     visible: list[BlockId] = field(default_factory=list)
@@ -106,42 +106,42 @@ class Linked:
 class Linker:
     """The state machine over a :class:`LinkState`.
 
-    After a batch of events :meth:`settle` brings the counts of unmatched positions up to date; it belongs in
+    After a batch of events :meth:`recount_unmatched` brings the counts of unmatched positions up to date; it belongs in
     the same transaction. :meth:`seal` comes once all that was linked is safe.
     """
 
     def __init__(self, state: LinkState) -> None:
         self._state = state
-        self._unsettled: dict[BlockId, tuple[str, Side]] = {}
-        self._unsealed: dict[str, None] = {}
+        self._to_recount: dict[BlockId, tuple[str, Side]] = {}
+        self._spaces_to_seal: dict[str, None] = {}
 
-    def receive(self, task: TaskId, entry: JoinEntry) -> Linked:
+    def receive(self, task: TaskId, entry: JoinEntry) -> LinkResult:
         """A block of ``task`` arrived. It waits until the task is committed or the block claimed."""
-        linked = Linked()
+        linked = LinkResult()
         if self._state.is_visible(entry.block_id):
-            self._show([entry], linked)
+            self._make_visible([entry], linked)
             return linked
         # Waiting first: a commit or claim that comes between the two lines finds the block.
         self._state.wait(task, entry)
         if self._state.is_committed(task) or any(map(self._state.is_claimed, entry.outputs)):
-            self._show([entry], linked)
+            self._make_visible([entry], linked)
         return linked
 
-    def commit(self, task: TaskId) -> Linked:
+    def commit(self, task: TaskId) -> LinkResult:
         """``task`` is committed: its blocks, present and future, are visible."""
-        linked = Linked()
+        linked = LinkResult()
         self._state.commit(task)
-        self._show(self._state.waiting_of(task), linked)
+        self._make_visible(self._state.waiting_of(task), linked)
         return linked
 
-    def settle(self) -> None:
+    def recount_unmatched(self) -> None:
         """Count again what is unmatched of the blocks that producers came for since the last call."""
-        for block_id, (space, inputs) in self._unsettled.items():
+        for block_id, (space, inputs) in self._to_recount.items():
             coverage = Coverage(inputs)
             for producer, outputs in self._state.producers(space, inputs.low, inputs.high):
                 coverage.add_producer(producer, outputs)
             self._state.set_unmatched(block_id, coverage.unmatched())
-        self._unsettled.clear()
+        self._to_recount.clear()
 
     def seal(self) -> list[Seal]:
         """Seal the spaces of all blocks that came since the last call.
@@ -153,22 +153,22 @@ class Linker:
             Seals of the spaces all of whose blocks are visible, and that are read. Of other spaces the
             process that makes the last of their blocks visible makes the seal.
         """
-        spaces = list(self._unsealed)
+        spaces = list(self._spaces_to_seal)
         members = zip(spaces, self._state.members(spaces), strict=True)
         seals = [seal_of(space, *blocks) for space, blocks in members if blocks is not None]
-        self._unsealed.clear()
+        self._spaces_to_seal.clear()
         return seals
 
-    def _show(self, entries: Collection[JoinEntry], linked: Linked) -> None:
+    def _make_visible(self, entries: Collection[JoinEntry], linked: LinkResult) -> None:
         """Make blocks visible, and those that they claim.
 
         What follows from a block that is visible is done again where it changes nothing: whoever made it
         so may have been killed before it got there.
         """
-        stack = list(entries)
+        pending = list(entries)
         shown: set[BlockId] = set()
-        while stack:
-            entry = stack.pop()
+        while pending:
+            entry = pending.pop()
             if entry.block_id in shown:
                 continue
             shown.add(entry.block_id)
@@ -176,23 +176,23 @@ class Linker:
                 self._state.add(entry)
                 linked.visible.append(entry.block_id)
                 linked.edges.extend(self._edges_of(entry))
-            self._unsealed |= dict.fromkeys(_spaces_to_seal(entry))
+            self._spaces_to_seal |= dict.fromkeys(_spaces_to_seal(entry))
             if claimable(entry.in_space):
                 if not self._state.is_claimed(entry.in_space):
                     self._state.claim(entry.in_space)
                     linked.claims.append(entry.in_space)
-                stack.extend(self._state.waiting_into(entry.in_space))
+                pending.extend(self._state.waiting_into(entry.in_space))
 
     def _edges_of(self, entry: JoinEntry) -> Iterator[EdgeBatch]:
         """Edges of a block that was just added, to and from all that are visible."""
         for space, outputs in entry.outputs.items():
             for consumer, inputs in self._state.consumers(space, outputs.low, outputs.high):
-                edge = join(entry.block_id, outputs, consumer, inputs)
+                edge = join_sides(entry.block_id, outputs, consumer, inputs)
                 if edge is not None:
                     yield edge
                 # Once all is matched it stays so, and later producers cost nothing.
                 if space != OPAQUE_SPACE and self._state.unmatched(consumer):
-                    self._unsettled[consumer] = space, inputs
+                    self._to_recount[consumer] = space, inputs
         if entry.inputs is not None:
             yield from self._edges_into(entry.block_id, entry.in_space, entry.inputs)
 
@@ -205,7 +205,7 @@ class Linker:
             if producer == consumer:
                 coverage.add_producer(producer, outputs)
                 continue
-            edge = join(producer, outputs, consumer, inputs)
+            edge = join_sides(producer, outputs, consumer, inputs)
             coverage.add(outputs, edge)
             if edge is not None:
                 edges.append(edge)

@@ -1,6 +1,6 @@
 """Recipes: what a DataFrame or SQL job did, as a document from which a trace can be computed any day.
 
-A recipe is noted when the job runs and costs it nothing: the optimised plan (`recipe_plan`), the sources as
+A recipe is recorded when the job runs and costs it next to nothing: the optimised plan (`lineage_core.recipe.plan`), the sources as
 they were, the output, and the settings that change what the same plan means. It holds no rows but for those of
 small local tables, and no program but for Python functions where the job asks for it. ``docs/reference/recipes.md`` states the form.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from lineage_core.errors import RecipeError, VersionError
-from lineage_core.plain import APART, PlainError, from_plain, to_plain
+from lineage_core.plain import NOT_IN_DOCUMENT, PlainError, from_plain, to_plain
 from lineage_core.recipe.plan import (
     EXPRESSIONS,
     NODES,
@@ -26,14 +26,14 @@ from lineage_core.recipe.plan import (
     PythonRows,
     Subquery,
     expressions_of,
-    fits,
-    inputs_of,
-    within,
+    has_matching_columns,
+    input_nodes_of,
+    subexpressions_of,
 )
 
-VERSION = 2
+RECIPE_VERSION = 2
 """Version of the document as it is written. 2 added Python functions: ``python``, ``python rows``, ``functions``."""
-READABLE = (1, VERSION)
+READABLE_VERSIONS = (1, RECIPE_VERSION)
 """Versions that readers accept."""
 TO_RDD = "DataFrame.rdd"
 """The action whose rows become records of an RDD."""
@@ -48,7 +48,7 @@ JDBC = "jdbc"
 """Format of sources that are tables, or queries, of a database."""
 TABLE_NAME = re.compile(r"""(?:\w|"[^"]+"|`[^`]+`|\[[^]]+\]|\.)+""")
 """A table's name in a database, not a query in its place."""
-LINES = frozenset({"csv", "json", "text", HIVE_TEXT})
+TEXT_FORMATS = frozenset({"csv", "json", "text", HIVE_TEXT})
 """Formats whose files are text."""
 ROW_NAME = "lineage_row"
 """The last column of a recipe of rows that became records of an RDD: a hash of the row, which names the record."""
@@ -65,7 +65,7 @@ class File:
     size: int
     mtime: int
     rows: int | None = None
-    checksum: str = field(default="", metadata={APART: True})
+    checksum: str = field(default="", metadata={NOT_IN_DOCUMENT: True})
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Recipe:
     """``plan``: inputs before their users; the last node's rows are the output. ``settings``: Spark's.
 
     ``functions``: code of Python functions, where the job had a key to sign it with; ``signature`` is over all
-    else in the recipe (`recipe_functions`).
+    else in the recipe (`lineage_core.recipe.functions`).
     """
 
     spark: str
@@ -165,7 +165,7 @@ class Recipe:
     site: str = ""
     functions: tuple[Function, ...] = ()
     signature: str = ""
-    version: int = VERSION
+    version: int = RECIPE_VERSION
 
     @property
     def columns(self) -> tuple[Attribute, ...]:
@@ -183,15 +183,15 @@ class Recipe:
 
     def opaque(self) -> list[str]:
         """What the recipe can't say, in words; a trace may have to stop there."""
-        words = [f"{n.name}: {n.why}" for n in self.plan if isinstance(n, OpaqueNode | PythonRows)]
+        texts = [f"{n.name}: {n.why}" for n in self.plan if isinstance(n, OpaqueNode | PythonRows)]
         for node in self.plan:
             for expression in expressions_of(node):
-                words += [
-                    f"{one.name}: {one.why}"
-                    for one in within(expression)
-                    if isinstance(one, OpaqueExpression)
+                texts += [
+                    f"{part.name}: {part.why}"
+                    for part in subexpressions_of(expression)
+                    if isinstance(part, OpaqueExpression)
                 ]
-        return list(dict.fromkeys(words))
+        return list(dict.fromkeys(texts))
 
     def to_json(self) -> str:
         """The recipe as text: one line of JSON, the same for equal recipes."""
@@ -211,7 +211,7 @@ class Recipe:
             raise RecipeError(f"no JSON: {problem}") from problem
         if not isinstance(raw, dict):
             raise RecipeError("a recipe is an object")
-        if raw.get("version", VERSION) not in READABLE:
+        if raw.get("version", RECIPE_VERSION) not in READABLE_VERSIONS:
             raise VersionError(
                 f"recipes of version {raw['version']!r} are not known", where="version"
             )
@@ -231,24 +231,34 @@ class Recipe:
         """
         if not self.plan:
             raise RecipeError("the plan has no node", where="plan")
-        for place, node in enumerate(self.plan):
-            named = [*inputs_of(node)]
+        for index, node in enumerate(self.plan):
+            input_nodes = [*input_nodes_of(node)]
             for expression in expressions_of(node):
-                read = [one.node for one in within(expression) if isinstance(one, Subquery)]
-                named += read
-                if any(0 <= one < place and not self.plan[one].columns for one in read):
-                    raise RecipeError("a subquery has no column", where=f"plan[{place}]")
-            if any(not 0 <= one < place for one in named):
-                raise RecipeError("a node must stand after those it names", where=f"plan[{place}]")
-            if not fits(self.plan, node):
-                raise RecipeError("another number of columns than values", where=f"plan[{place}]")
-            called = [one for expression in expressions_of(node) for one in within(expression)]
-            codes = [one.code for one in called if isinstance(one, PythonCall)]
-            if any(not 0 <= one < len(self.functions) for one in codes):
-                raise RecipeError("there is no such function", where=f"plan[{place}]")
+                subquery_nodes = [
+                    entry.node
+                    for entry in subexpressions_of(expression)
+                    if isinstance(entry, Subquery)
+                ]
+                input_nodes += subquery_nodes
+                if any(
+                    0 <= entry < index and not self.plan[entry].columns for entry in subquery_nodes
+                ):
+                    raise RecipeError("a subquery has no column", where=f"plan[{index}]")
+            if any(not 0 <= entry < index for entry in input_nodes):
+                raise RecipeError("a node must stand after those it names", where=f"plan[{index}]")
+            if not has_matching_columns(self.plan, node):
+                raise RecipeError("another number of columns than values", where=f"plan[{index}]")
+            expressions = [
+                entry
+                for expression in expressions_of(node)
+                for entry in subexpressions_of(expression)
+            ]
+            code_indexes = [entry.code for entry in expressions if isinstance(entry, PythonCall)]
+            if any(not 0 <= entry < len(self.functions) for entry in code_indexes):
+                raise RecipeError("there is no such function", where=f"plan[{index}]")
             source = getattr(node, "source", None)
             if source is not None and not 0 <= source < len(self.sources):
-                raise RecipeError(f"there is no source {source}", where=f"plan[{place}]")
+                raise RecipeError(f"there is no source {source}", where=f"plan[{index}]")
 
 
 _NAMES = {kind: name for names in (NODES, EXPRESSIONS) for name, kind in names.items()}

@@ -14,12 +14,12 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 
-from lineage_core.environment.secrets import secret_of
+from lineage_core.environment.secrets import secret_from_environment
 from lineage_core.errors import FunctionsKeyError
 from lineage_core.recipe.document import Recipe
 
-KEY = "LINEAGE_FUNCTIONS_KEY"
-KEY_FILE = f"{KEY}_FILE"
+FUNCTIONS_KEY = "LINEAGE_FUNCTIONS_KEY"
+FUNCTIONS_KEY_FILE = f"{FUNCTIONS_KEY}_FILE"
 
 KEY_BYTES_MIN = 16
 """A shorter key could be guessed, and whoever has it can have code run."""
@@ -33,13 +33,13 @@ def read_key(environment: Mapping[str, str]) -> bytes | None:
     Raises:
         FunctionsKeyError: its file can't be read, or it is too short.
     """
-    text = secret_of(environment, KEY, FunctionsKeyError)
-    if not text and not environment.get(KEY_FILE):
+    text = secret_from_environment(environment, FUNCTIONS_KEY, FunctionsKeyError)
+    if not text and not environment.get(FUNCTIONS_KEY_FILE):
         return None
-    return checked_key(text)
+    return parse_key(text)
 
 
-def checked_key(text: str) -> bytes:
+def parse_key(text: str) -> bytes:
     """A key that was given as text.
 
     Raises:
@@ -47,22 +47,24 @@ def checked_key(text: str) -> bytes:
     """
     key = text.encode("utf-8", "surrogatepass")
     if len(key) < KEY_BYTES_MIN:
-        raise FunctionsKeyError(f"{KEY}: give at least {KEY_BYTES_MIN} bytes, made by chance")
+        raise FunctionsKeyError(
+            f"{FUNCTIONS_KEY}: give at least {KEY_BYTES_MIN} bytes, made by chance"
+        )
     return key
 
 
-def signed(recipe: Recipe, key: bytes) -> Recipe:
+def sign_recipe(recipe: Recipe, key: bytes) -> Recipe:
     """The recipe with its signature."""
     return dataclasses.replace(recipe, signature=_signature(recipe, key))
 
 
-def is_signed(recipe: Recipe, key: bytes) -> bool:
+def has_valid_signature(recipe: Recipe, key: bytes) -> bool:
     """Whether whoever made the recipe, as it is, had the key."""
-    fits = _signature(recipe, key).encode()
-    return hmac.compare_digest(fits, recipe.signature.encode("utf-8", "surrogatepass"))
+    expected = _signature(recipe, key).encode()
+    return hmac.compare_digest(expected, recipe.signature.encode("utf-8", "surrogatepass"))
 
 
 def _signature(recipe: Recipe, key: bytes) -> str:
     text = dataclasses.replace(recipe, signature="").to_json()
-    said = _PURPOSE + text.encode("utf-8", "surrogatepass")
-    return base64.b64encode(hmac.digest(key, said, hashlib.sha256)).decode()
+    content = _PURPOSE + text.encode("utf-8", "surrogatepass")
+    return base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode()

@@ -24,8 +24,8 @@ INSTALLED = {"site-packages", "dist-packages"}
 SOURCES_MAX = 2_000
 """Source files of one module that are read for its mark."""
 
-GONE = "not there"
-UNREADABLE = "its sources can't be read"
+MISSING_MODULE = "not there"
+UNREADABLE_MODULE = "its sources can't be read"
 """A mark of modules that can't be told from changed ones: it is not equal to what was noted."""
 
 
@@ -35,25 +35,29 @@ def modules_in(command: bytes) -> set[str]:
     return {name for text in texts for name in _first_names(text) if _is_module(name)}
 
 
-def marks(names: Iterable[str]) -> dict[str, str]:
+def fingerprints_of(names: Iterable[str]) -> dict[str, str]:
     """A mark of each module, and of those that they import, as they are now."""
-    found: dict[str, str] = {}
-    todo = set(names)
-    while todo:
-        name = todo.pop()
-        found[name], imported = _mark(name)
-        todo |= {one for one in imported if one not in found and _spec(one) is not None}
-    return found
+    fingerprints: dict[str, str] = {}
+    pending = set(names)
+    while pending:
+        name = pending.pop()
+        fingerprints[name], imported = _fingerprint(name)
+        pending |= {
+            imported_name
+            for imported_name in imported
+            if imported_name not in fingerprints and _spec(imported_name) is not None
+        }
+    return fingerprints
 
 
 def _first_names(text: str) -> list[str]:
     # The opcode GLOBAL has module and name in one text.
     words = text.split(" ") if text.count(" ") == 1 else [text]
-    first = [word.partition(".")[0] for word in words]
-    return [one for one in first if one.isidentifier() and _is_foreign(one)]
+    names = [word.partition(".")[0] for word in words]
+    return [name for name in names if name.isidentifier() and _is_third_party(name)]
 
 
-def _is_foreign(name: str) -> bool:
+def _is_third_party(name: str) -> bool:
     return name not in sys.stdlib_module_names and name not in {"__main__", "pyspark"}
 
 
@@ -62,8 +66,8 @@ def _is_module(name: str) -> bool:
     spec = _spec(name)
     if spec is None or spec.origin is not None:
         return spec is not None
-    folders = [Path(one) for one in spec.submodule_search_locations or ()]
-    return name in sys.modules or any(any(one.glob("*.py")) for one in folders)
+    folders = [Path(location) for location in spec.submodule_search_locations or ()]
+    return name in sys.modules or any(any(location.glob("*.py")) for location in folders)
 
 
 def _spec(name: str) -> ModuleSpec | None:
@@ -73,30 +77,30 @@ def _spec(name: str) -> ModuleSpec | None:
         return None
 
 
-def _mark(name: str) -> tuple[str, frozenset[str]]:
+def _fingerprint(name: str) -> tuple[str, frozenset[str]]:
     spec = _spec(name)
     if spec is None:
-        return GONE, frozenset()
-    folders = [Path(one) for one in spec.submodule_search_locations or ()]
+        return MISSING_MODULE, frozenset()
+    folders = [Path(file_digest) for file_digest in spec.submodule_search_locations or ()]
     roots = folders or [Path(spec.origin or "")]
     if all(INSTALLED & set(root.parts) for root in roots):
         return _versions(name), frozenset()
-    files = [file for root in roots for file in _sources(root)]
+    files = [file for root in roots for file in _source_files(root)]
     if not files or len(files) > SOURCES_MAX:
-        return UNREADABLE, frozenset()
+        return UNREADABLE_MODULE, frozenset()
     digest, imported = hashlib.sha256(), frozenset[str]()
-    for place, file in files:
+    for relative_path, file in files:
         status = file.stat()
-        one, named = _source(file, status.st_mtime_ns, status.st_size)
-        digest.update(f"{place}\0{one}\n".encode())
-        imported |= named
+        file_digest, file_imports = _digest_and_imports(file, status.st_mtime_ns, status.st_size)
+        digest.update(f"{relative_path}\0{file_digest}\n".encode())
+        imported |= file_imports
     return f"sha256:{digest.hexdigest()}", imported
 
 
 def _versions(name: str) -> str:
     owners = _distributions().get(name, [])
-    versions = [f"{one} {importlib.metadata.version(one)}" for one in sorted(set(owners))]
-    return ", ".join(versions) or UNREADABLE
+    versions = [f"{owner} {importlib.metadata.version(owner)}" for owner in sorted(set(owners))]
+    return ", ".join(versions) or UNREADABLE_MODULE
 
 
 @functools.cache
@@ -106,7 +110,7 @@ def _distributions() -> dict[str, list[str]]:
     }
 
 
-def _sources(root: Path) -> list[tuple[str, Path]]:
+def _source_files(root: Path) -> list[tuple[str, Path]]:
     """Files of a module with their places in it; none where it is no file of Python's."""
     if root.is_dir():
         return [(str(file.relative_to(root)), file) for file in sorted(root.rglob("*.py"))]
@@ -114,17 +118,17 @@ def _sources(root: Path) -> list[tuple[str, Path]]:
 
 
 @functools.lru_cache(SOURCES_MAX)
-def _source(file: Path, mtime_ns: int, size: int) -> tuple[str, frozenset[str]]:
+def _digest_and_imports(file: Path, mtime_ns: int, size: int) -> tuple[str, frozenset[str]]:
     """The digest of a source file, and what it imports."""
     text = file.read_bytes()
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return hashlib.sha256(text).hexdigest(), frozenset()
-    named = set[str]()
-    for one in ast.walk(tree):
-        if isinstance(one, ast.Import):
-            named |= {alias.name.partition(".")[0] for alias in one.names}
-        elif isinstance(one, ast.ImportFrom) and one.module and not one.level:
-            named.add(one.module.partition(".")[0])
-    return hashlib.sha256(text).hexdigest(), frozenset(filter(_is_foreign, named))
+    imported_names = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported_names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            imported_names.add(node.module.partition(".")[0])
+    return hashlib.sha256(text).hexdigest(), frozenset(filter(_is_third_party, imported_names))

@@ -66,7 +66,7 @@ class SortKey:
 
 
 @dataclass(frozen=True)
-class Frame:
+class WindowFrame:
     """A window's frame. Bounds count from the current row (negative: before); None is unbounded."""
 
     unit: OneOf["rows", "range"]
@@ -81,7 +81,7 @@ class Over:
     of: Call | OpaqueExpression
     partition: tuple[Expression, ...]
     order: tuple[SortKey, ...]
-    frame: Frame | None
+    frame: WindowFrame | None
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ EXPRESSIONS: dict[str, type] = {
 """The names of expressions in a recipe's text."""
 
 
-def inputs_of(node: Node) -> tuple[int, ...]:
+def input_nodes_of(node: Node) -> tuple[int, ...]:
     """The nodes whose rows ``node`` reads, without those of scalar subqueries."""
     if isinstance(node, Scan | Values | Range):
         return ()
@@ -306,26 +306,26 @@ def inputs_of(node: Node) -> tuple[int, ...]:
     return (node.input,)
 
 
-def fits(plan: Sequence[Node], node: Node) -> bool:
+def has_matching_columns(plan: Sequence[Node], node: Node) -> bool:
     """Whether ``node``, which stands behind its inputs in ``plan``, has as many columns as it says values of."""
-    wide = len(node.columns)
+    width = len(node.columns)
     match node:
         case Scan():
-            return len(node.fields) == wide
+            return len(node.fields) == width
         case Values():
-            return all(len(row) == wide for row in node.rows)
+            return all(len(row) == width for row in node.rows)
         case Range():
-            return wide > 0 and node.step != 0
+            return width > 0 and node.step != 0
         case Project() | Aggregate():
-            return len(node.expressions) == wide
+            return len(node.expressions) == width
         case Window():
-            return len(node.expressions) <= wide
+            return len(node.expressions) <= width
         case Expand():
-            return bool(node.projections) and all(len(row) == wide for row in node.projections)
+            return bool(node.projections) and all(len(row) == width for row in node.projections)
         case Union():
-            return bool(node.inputs) and all(len(plan[n].columns) == wide for n in node.inputs)
+            return bool(node.inputs) and all(len(plan[n].columns) == width for n in node.inputs)
         case Join():
-            return wide > 0 or node.how != "exists"
+            return width > 0 or node.how != "exists"
         case _:
             return True
 
@@ -344,14 +344,14 @@ def expressions_of(node: Node) -> tuple[Expression, ...]:
         case Sort():
             return tuple(key.of for key in node.order)
         case Expand():
-            return tuple(one for projection in node.projections for one in projection)
+            return tuple(expression for projection in node.projections for expression in projection)
         case Generate():
             return (node.function,)
         case _:
             return ()
 
 
-def parts_of(expression: Expression) -> tuple[Expression, ...]:
+def children_of(expression: Expression) -> tuple[Expression, ...]:
     """The expressions right below ``expression``."""
     match expression:
         case Call():
@@ -374,11 +374,11 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
             return ()
 
 
-def within(expression: Expression) -> list[Expression]:
+def subexpressions_of(expression: Expression) -> list[Expression]:
     """``expression`` and everything below it."""
-    found, todo = [], [expression]
+    subexpressions, todo = [], [expression]
     while todo:
-        one = todo.pop()
-        found.append(one)
-        todo.extend(parts_of(one))
-    return found
+        current = todo.pop()
+        subexpressions.append(current)
+        todo.extend(children_of(current))
+    return subexpressions

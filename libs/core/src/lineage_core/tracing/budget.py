@@ -1,12 +1,12 @@
 """What one question may cost, and whether somebody still waits for its answer.
 
-Whoever answers a question holds a :class:`Budget` by :func:`within`; what reads stores and files below it asks
-:func:`current`, and so needs no parameter for it. Threads of one's own begin without one: give them a copy of the context.
+Whoever answers a question holds a :class:`Budget` by :func:`use_budget`; what reads stores and files below it asks
+:func:`current_budget`, and so needs no parameter for it. Threads of one's own begin without one: give them a copy of the context.
 
 BudgetError
 ├── TimeUpError     it takes more seconds than it may
 ├── TooMuchError    it loads more blocks, or more text, than it may
-└── AskerGoneError  whoever asked does not wait any more
+└── ClientGoneError whoever asked does not wait any more
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 from lineage_core.errors import LineageError
 
-NARROWER = "narrow it: fewer rows, one step (steps), or a node nearer by (until)"
+NARROWER_HINT = "narrow it: fewer rows, one step (steps), or a node nearer by (until)"
 MIB = 1 << 20
 
 
@@ -45,6 +46,14 @@ class ClientGoneError(BudgetError):
     """Whoever asked does not wait for the answer any more."""
 
 
+@dataclass(slots=True)
+class _Counter:
+    """How many were used, of ``most`` at most; None: not bounded."""
+
+    most: int | None
+    used: int = 0
+
+
 class Budget:
     """Bounds of one question; None: none. May be shared by threads.
 
@@ -57,30 +66,30 @@ class Budget:
         seconds: float | None = None,
         blocks: int | None = None,
         text_bytes: int | None = None,
-        hint: str = NARROWER,
+        hint: str = NARROWER_HINT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
         self._hint = hint
         self._lock = threading.Lock()
-        self._blocks_max, self._text_bytes_max = blocks, text_bytes
-        self._blocks = self._text_bytes = 0
+        self._blocks, self._text_bytes = _Counter(blocks), _Counter(text_bytes)
         self.gone: Future[None] = Future()
         """Done once whoever asked does not wait any more."""
-        # Asked far more often than ``gone``, which takes a lock to answer.
+        # Read far more often than ``gone``, which takes a lock to answer.
         self._is_gone = False
         self._seconds, self._due = seconds, float("inf")
         if seconds is not None:
-            self.allow(seconds)
+            self.extend(seconds)
 
-    def allow(self, seconds: float, text_bytes: int | None = None) -> None:
+    def extend(self, seconds: float, text_bytes: int | None = None) -> None:
         """Let it take so many seconds from now on, and read so much more text and as many blocks again (None: as before); not bounded, it stays so."""
         if self._seconds is None:
             return
         with self._lock:
             self._seconds, self._due = seconds, self._clock() + seconds
             if text_bytes is not None:
-                self._blocks, self._text_bytes, self._text_bytes_max = 0, 0, text_bytes
+                self._blocks.used = 0
+                self._text_bytes.used, self._text_bytes.most = 0, text_bytes
 
     @property
     def left_s(self) -> float:
@@ -92,7 +101,7 @@ class Budget:
         """Whether nothing more is to be done for the answer."""
         return self._is_gone or self._clock() > self._due
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Nobody waits for the answer any more."""
         with self._lock:
             if not self._is_gone:
@@ -103,70 +112,77 @@ class Budget:
         """Go on, if there is time and somebody waits.
 
         Raises:
-            TimeUpError, AskerGoneError: if not.
+            TimeUpError, ClientGoneError: if not.
         """
         if self._is_gone:
             self.check_client()
         if self._clock() > self._due:
-            raise self.late()
+            raise self.time_up_error()
 
     def check_client(self) -> None:
         """Go on, if somebody waits.
 
         Raises:
-            AskerGoneError: if not.
+            ClientGoneError: if not.
         """
         if self._is_gone:
             raise ClientGoneError("nobody waits for the answer any more")
 
-    def late(self) -> TimeUpError:
+    def time_up_error(self) -> TimeUpError:
         """The error of an answer that takes too long."""
         return TimeUpError(f"the answer takes more than {self._seconds:g} s", self._hint)
 
-    def load(self, blocks: int) -> None:
-        """Blocks are about to be loaded.
+    def count_blocks(self, blocks: int) -> None:
+        """Count blocks that are about to be loaded.
 
         Raises:
             BudgetError: they are more than may be, or as :meth:`check`.
         """
-        self.check()
-        with self._lock:
-            self._blocks += blocks
-            over = self._blocks_max is not None and self._blocks > self._blocks_max
-        if over:
-            raise TooMuchError(
-                f"the answer crosses more than {self._blocks_max:,} blocks", NARROWER
-            )
+        self._count(
+            self._blocks,
+            blocks,
+            lambda most: TooMuchError(
+                f"the answer crosses more than {most:,} blocks", NARROWER_HINT
+            ),
+        )
 
-    def read(self, text_bytes: int) -> None:
-        """Texts of rows were read for the answer.
+    def count_text(self, text_bytes: int) -> None:
+        """Count texts of rows that were read for the answer.
 
         Raises:
             BudgetError: they are more than may be, or as :meth:`check`.
         """
-        self.check()
-        with self._lock:
-            self._text_bytes += text_bytes
-            over = self._text_bytes_max is not None and self._text_bytes > self._text_bytes_max
-        if over:
-            most = (self._text_bytes_max or 0) / MIB
-            raise TooMuchError(
-                f"the rows of the answer have more than {most:,.0f} MiB of text",
+        self._count(
+            self._text_bytes,
+            text_bytes,
+            lambda most: TooMuchError(
+                f"the rows of the answer have more than {most / MIB:,.0f} MiB of text",
                 "ask for fewer items (limit), page by page, or for a file without texts",
-            )
+            ),
+        )
+
+    def _count(
+        self, counter: _Counter, amount: int, too_much: Callable[[int], TooMuchError]
+    ) -> None:
+        self.check()
+        with self._lock:
+            counter.used += amount
+            used, most = counter.used, counter.most
+        if most is not None and used > most:
+            raise too_much(most)
 
 
 _UNBOUNDED = Budget()
 _CURRENT: ContextVar[Budget] = ContextVar("lineage_budget", default=_UNBOUNDED)
 
 
-def current() -> Budget:
+def current_budget() -> Budget:
     """The budget of the question that is being answered; one without bounds where there is none."""
     return _CURRENT.get()
 
 
 @contextmanager
-def within(budget: Budget) -> Iterator[Budget]:
+def use_budget(budget: Budget) -> Iterator[Budget]:
     """Answer a question within a budget."""
     token = _CURRENT.set(budget)
     try:

@@ -11,7 +11,7 @@ from lineage_core.contract.runs import EMPTY, Runs, overlaps, spread, touching
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Crossing:
+class BlockCrossing:
     """What one block says of some wanted positions.
 
     ``rows``: int64, the flows that hold any, in order. ``seen``: the wanted positions among them
@@ -23,52 +23,56 @@ class Crossing:
     reached: dict[str, Runs]
 
 
-def back(block: FlowBlock, space: str, wanted: Runs) -> Crossing:
+def cross_backward(block: FlowBlock, space: str, requested: Runs) -> BlockCrossing:
     """Inputs of the block's outputs that lie in ``wanted`` (normal runs of ``space``)."""
-    rows, out_first, out_last = _outputs_in(block, space, wanted)
+    rows, out_first, out_last = _outputs_in(block, space, requested)
     if len(rows) == 0:
-        return Crossing(rows, EMPTY, {})
+        return BlockCrossing(rows, EMPTY, {})
     match block.relation:
         case Relation.ROWS:
             first = out_first[rows]
             last = first if out_last is out_first else out_last[rows]
-            return Crossing(rows, (first, last), {block.in_space: inputs_of(block, rows)})
+            return BlockCrossing(rows, (first, last), {block.in_space: inputs_of_rows(block, rows)})
         case Relation.IDENTITY:
-            index, first, last = overlaps(out_first[rows], out_last[rows], wanted)
+            index, first, last = overlaps(out_first[rows], out_last[rows], requested)
             shift = (block.in_first - block.out_first)[rows[index]]
-            return Crossing(rows, (first, last), {block.in_space: (first + shift, last + shift)})
+            return BlockCrossing(
+                rows, (first, last), {block.in_space: (first + shift, last + shift)}
+            )
         case Relation.ALL:
             seen = (out_first[rows], out_last[rows])
             everything = np.arange(block.rows, dtype=np.int64)
-            return Crossing(everything, seen, {block.in_space: _all_inputs(block)})
+            return BlockCrossing(everything, seen, {block.in_space: _all_inputs(block)})
 
 
-def forth(block: FlowBlock, wanted: Runs) -> Crossing:
+def cross_forward(block: FlowBlock, requested: Runs) -> BlockCrossing:
     """Outputs of the block's inputs that lie in ``wanted`` (normal runs of its input space)."""
     first, last = _all_inputs(block)
-    hit = np.flatnonzero(touching(first, last, wanted))
-    if len(hit) == 0:
-        return Crossing(hit, EMPTY, {})
-    seen = (first[hit], last[hit])
+    matching_runs = np.flatnonzero(touching(first, last, requested))
+    if len(matching_runs) == 0:
+        return BlockCrossing(matching_runs, EMPTY, {})
+    seen = (first[matching_runs], last[matching_runs])
     match block.relation:
         case Relation.ROWS:
-            rows = hit
+            rows = matching_runs
             if block.in_ptr is not None:
-                rows = np.searchsorted(block.in_ptr, hit, side="right") - 1
+                rows = np.searchsorted(block.in_ptr, matching_runs, side="right") - 1
                 rows = rows[np.concatenate((np.ones(1, np.bool_), rows[1:] != rows[:-1]))]
-            return Crossing(rows, seen, outputs_of(block, rows))
+            return BlockCrossing(rows, seen, outputs_of_rows(block, rows))
         case Relation.IDENTITY:
-            index, in_first, in_last = overlaps(first[hit], last[hit], wanted)
-            rows = hit[index]
+            index, in_first, in_last = overlaps(
+                first[matching_runs], last[matching_runs], requested
+            )
+            rows = matching_runs[index]
             shift = (block.out_first - block.in_first)[rows]
             outs = (in_first + shift, in_last + shift)
-            return Crossing(hit, (in_first, in_last), _by_section(block, rows, outs))
+            return BlockCrossing(matching_runs, (in_first, in_last), _by_section(block, rows, outs))
         case Relation.ALL:
             rows = np.arange(block.rows, dtype=np.int64)
-            return Crossing(rows, seen, outputs_of(block, rows))
+            return BlockCrossing(rows, seen, outputs_of_rows(block, rows))
 
 
-def inputs_of(block: FlowBlock, rows: I64) -> Runs:
+def inputs_of_rows(block: FlowBlock, rows: I64) -> Runs:
     """The input runs of some rows of a block, in order of the rows."""
     at = rows
     if block.in_ptr is not None:
@@ -83,7 +87,7 @@ def inputs_of(block: FlowBlock, rows: I64) -> Runs:
     return first, first if block.in_last is None else block.in_last[at]
 
 
-def outputs_of(block: FlowBlock, rows: I64) -> dict[str, Runs]:
+def outputs_of_rows(block: FlowBlock, rows: I64) -> dict[str, Runs]:
     """The output runs of some sorted rows of a block, by space."""
     first, last = _all_outputs(block)
     some = first[rows]
@@ -98,19 +102,19 @@ def _all_outputs(block: FlowBlock) -> Runs:
     return block.out_first, block.out_first if block.out_last is None else block.out_last
 
 
-def _outputs_in(block: FlowBlock, space: str, wanted: Runs) -> tuple[I64, U64, U64]:
+def _outputs_in(block: FlowBlock, space: str, requested: Runs) -> tuple[I64, U64, U64]:
     """Rows with outputs in ``wanted``, and the output columns of the whole block."""
     first, last = _all_outputs(block)
-    found: list[I64] = []
+    matching_rows: list[I64] = []
     for section in block.out:
         if section.space != space:
             continue
         part = slice(section.row_first, section.row_stop)
         part_first = first[part]
         part_last = part_first if last is first else last[part]
-        hit = touching(part_first, part_last, wanted)
-        found.append(np.flatnonzero(hit) + section.row_first)
-    rows = np.concatenate(found) if found else np.empty(0, np.int64)
+        hit = touching(part_first, part_last, requested)
+        matching_rows.append(np.flatnonzero(hit) + section.row_first)
+    rows = np.concatenate(matching_rows) if matching_rows else np.empty(0, np.int64)
     return rows, first, last
 
 
@@ -124,11 +128,11 @@ def _by_section(block: FlowBlock, rows: I64, outs: Runs) -> dict[str, Runs]:
             last = first if outs[1] is outs[0] else outs[1][low:high]
             parts.setdefault(section.space, []).append((first, last))
     return {
-        space: found[0]
-        if len(found) == 1
+        space: space_parts[0]
+        if len(space_parts) == 1
         else (
-            np.concatenate([part[0] for part in found]),
-            np.concatenate([part[1] for part in found]),
+            np.concatenate([part[0] for part in space_parts]),
+            np.concatenate([part[1] for part in space_parts]),
         )
-        for space, found in parts.items()
+        for space, space_parts in parts.items()
     }

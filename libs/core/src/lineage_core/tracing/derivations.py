@@ -16,20 +16,28 @@ from lineage_core.contract.address import POSITION_MAX, SpaceKind, parse_space
 from lineage_core.contract.block import I64, U64, BlockId, FlowBlock, Relation
 from lineage_core.contract.graph import BlockRef, FlowGraph
 from lineage_core.contract.region import Region
-from lineage_core.contract.runs import Runs, clusters, intersect, overlaps, spread, touching, union
-from lineage_core.linking.attempts import SEVERAL, AttemptsRead, was_read
-from lineage_core.tracing.crossing import inputs_of
-from lineage_core.tracing.reaching import RANGES_MAX, loads
+from lineage_core.contract.runs import (
+    Runs,
+    covering_ranges,
+    intersect_runs,
+    overlaps,
+    spread,
+    touching,
+    union_runs,
+)
+from lineage_core.linking.attempts import READ_DIFFERENTLY, AttemptsRead, was_read
+from lineage_core.tracing.block_lookup import RANGES_MAX, load_batches
+from lineage_core.tracing.crossing import inputs_of_rows
 
 PAIRS_AT_ONCE = 1 << 18
 """Pairs that are written out together, about: 4 MiB of columns."""
 SIDE_AT_ONCE = 1 << 9
 """Items of each side where one flow alone has more pairs than that."""
-EVERYTHING: Runs = (np.zeros(1, np.uint64), np.full(1, ~np.uint64(0)))
+ALL_POSITIONS: Runs = (np.zeros(1, np.uint64), np.full(1, ~np.uint64(0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class Derivations:
     """Item ``outs[i]`` of ``out_space`` was made from item ``ins[i]`` of ``in_space``.
 
     ``ins`` and ``outs``: uint64, of one length. One pair may come more than once, of several blocks
@@ -45,7 +53,9 @@ class Pairs:
     reason: str
 
 
-def pairs_among(graph: FlowGraph, items: Mapping[str, Region] | None = None) -> Iterator[Pairs]:
+def derivations_among(
+    graph: FlowGraph, items: Mapping[str, Region] | None = None
+) -> Iterator[Derivations]:
     """Derivations between items (regions by space; None: of the whole application).
 
     Both ends of each pair are among the items. Given all items that a trace passed, these are just
@@ -55,59 +65,61 @@ def pairs_among(graph: FlowGraph, items: Mapping[str, Region] | None = None) -> 
     Raises:
         AddressError: a space that can't be read.
     """
-    wanted = None
+    requested = None
     if items is not None:
-        wanted = {space: (one.first, one.last) for space, one in items.items() if one}
-    readings = _Readings(graph)
-    for part in loads(_blocks(graph, wanted)):
+        requested = {
+            space: (region.first, region.last) for space, region in items.items() if region
+        }
+    reader_attempts = _ReaderAttempts(graph)
+    for part in load_batches(_blocks(graph, requested)):
         loaded = graph.load(part)
         for block_id in part:
-            for pairs in pairs_of(loaded[block_id], wanted):
-                yield from readings.read(pairs)
+            for derivations in block_derivations(loaded[block_id], requested):
+                yield from reader_attempts.restrict(derivations)
 
 
-class _Readings:
+class _ReaderAttempts:
     """Which attempts' outputs the readers of keys have read."""
 
     def __init__(self, graph: FlowGraph) -> None:
         self._graph = graph
-        self._read: dict[str, set[AttemptsRead]] = {}
+        self._by_space: dict[str, set[AttemptsRead]] = {}
 
-    def read(self, pairs: Pairs) -> Iterator[Pairs]:
+    def restrict(self, pairs: Derivations) -> Iterator[Derivations]:
         """The pairs, unless nobody read what the attempt put out; a superset where some readers did not."""
         if parse_space(pairs.out_space).kind is not SpaceKind.KEYS:
             yield pairs
             return
-        found = self._read.get(pairs.out_space)
-        if found is None:
-            found = self._read[pairs.out_space] = set(self._readers(pairs.out_space))
-        read = [was_read(one, pairs.block_id.attempt) for one in found]
-        if all(read):
+        reader_attempts = self._by_space.get(pairs.out_space)
+        if reader_attempts is None:
+            reader_attempts = self._by_space[pairs.out_space] = set(self._readers(pairs.out_space))
+        is_read = [was_read(attempts, pairs.block_id.attempt) for attempts in reader_attempts]
+        if all(is_read):
             yield pairs
-        elif any(read):
-            yield replace(pairs, exact=False, reason=pairs.reason or SEVERAL)
+        elif any(is_read):
+            yield replace(pairs, exact=False, reason=pairs.reason or READ_DIFFERENTLY)
 
     def _readers(self, space: str) -> Iterator[AttemptsRead]:
-        for part in loads(self._graph.blocks_from(space, 0, POSITION_MAX)):
+        for part in load_batches(self._graph.blocks_from(space, 0, POSITION_MAX)):
             for block in self._graph.load(part).values():
                 yield block.attempts_read
 
 
-def _blocks(graph: FlowGraph, wanted: Mapping[str, Runs] | None) -> Iterable[BlockRef]:
+def _blocks(graph: FlowGraph, requested: Mapping[str, Runs] | None) -> Iterable[BlockRef]:
     """Blocks that may hold pairs, by id."""
-    if wanted is None:
+    if requested is None:
         return (ref for ref in graph.blocks() if ref.in_min <= ref.in_max)
-    stretches = [
+    ranges = [
         (space, first, last)
-        for space, runs in wanted.items()
-        for first, last in clusters(runs, RANGES_MAX)
+        for space, runs in requested.items()
+        for first, last in covering_ranges(runs, RANGES_MAX)
     ]
-    found: dict[BlockId, BlockRef] = {}
-    for refs in graph.blocks_into_each(stretches):
+    refs_by_id: dict[BlockId, BlockRef] = {}
+    for refs in graph.blocks_into_each(ranges):
         for ref in refs:
-            if ref.in_space in wanted and _may_hold(ref, wanted[ref.in_space]):
-                found[ref.block_id] = ref
-    return [found[block_id] for block_id in sorted(found)]
+            if ref.in_space in requested and _may_hold(ref, requested[ref.in_space]):
+                refs_by_id[ref.block_id] = ref
+    return [refs_by_id[block_id] for block_id in sorted(refs_by_id)]
 
 
 def _may_hold(ref: BlockRef, runs: Runs) -> bool:
@@ -117,18 +129,20 @@ def _may_hold(ref: BlockRef, runs: Runs) -> bool:
     return bool(touching(low, high, runs)[0])
 
 
-def pairs_of(block: FlowBlock, wanted: Mapping[str, Runs] | None = None) -> Iterator[Pairs]:
+def block_derivations(
+    block: FlowBlock, requested: Mapping[str, Runs] | None = None
+) -> Iterator[Derivations]:
     """The derivations of one block whose ends are both in ``wanted`` (normal runs by space)."""
-    ins = EVERYTHING if wanted is None else wanted.get(block.in_space)
+    ins = ALL_POSITIONS if requested is None else requested.get(block.in_space)
     if ins is None:
         return
     for section in block.out:
-        outs = EVERYTHING if wanted is None else wanted.get(section.space)
+        outs = ALL_POSITIONS if requested is None else requested.get(section.space)
         if outs is None or section.row_first == section.row_stop:
             continue
         rows = np.arange(section.row_first, section.row_stop, dtype=np.int64)
         for of_ins, of_outs in _PAIRS_OF[block.relation](block, rows, ins, outs):
-            yield Pairs(
+            yield Derivations(
                 block.block_id,
                 block.in_space,
                 section.space,
@@ -153,7 +167,7 @@ def _of_rows(block: FlowBlock, rows: I64, ins: Runs, outs: Runs) -> Iterator[tup
     if block.in_ptr is not None:
         counts = block.in_ptr[rows + 1] - block.in_ptr[rows]
     owner = np.repeat(np.arange(len(rows), dtype=np.int64), counts)
-    at, in_first, in_last = overlaps(*inputs_of(block, rows), ins)
+    at, in_first, in_last = overlaps(*inputs_of_rows(block, rows), ins)
     in_side = _Side(owner[at], in_first, in_last)
     at, out_first, out_last = overlaps(*_outputs_of(block, rows), outs)
     out_side = _Side(at, out_first, out_last)
@@ -163,14 +177,15 @@ def _of_rows(block: FlowBlock, rows: I64, ins: Runs, outs: Runs) -> Iterator[tup
         if pairs[start:stop].sum() > PAIRS_AT_ONCE:
             yield from _product(in_side.region(start), out_side.region(start))
         else:
-            yield _joined(in_side.part(start, stop), out_side.part(start, stop), stop - start)
+            yield _row_products(in_side.part(start, stop), out_side.part(start, stop), stop - start)
 
 
 def _of_all(block: FlowBlock, rows: I64, ins: Runs, outs: Runs) -> Iterator[tuple[U64, U64]]:
     """Every output of the block from every input of it."""
     everything = (block.in_first, block.in_first if block.in_last is None else block.in_last)
     yield from _product(
-        intersect(union([everything]), ins), intersect(union([_outputs_of(block, rows)]), outs)
+        intersect_runs(union_runs([everything]), ins),
+        intersect_runs(union_runs([_outputs_of(block, rows)]), outs),
     )
 
 
@@ -222,18 +237,18 @@ class _Side:
 
 def _groups(pairs: npt.NDArray[np.float64]) -> Iterator[tuple[int, int]]:
     """Neighbouring rows whose pairs are written out together; one with too many is alone."""
-    start, held = 0, 0.0
+    start, group_pairs = 0, 0.0
     for row, count in enumerate(pairs.tolist()):
-        if row > start and held + count > PAIRS_AT_ONCE:
-            if held:
+        if row > start and group_pairs + count > PAIRS_AT_ONCE:
+            if group_pairs:
                 yield start, row
-            start, held = row, 0.0
-        held += count
-    if held:
+            start, group_pairs = row, 0.0
+        group_pairs += count
+    if group_pairs:
         yield start, len(pairs)
 
 
-def _joined(ins: tuple[I64, U64], outs: tuple[I64, U64], rows: int) -> tuple[U64, U64]:
+def _row_products(ins: tuple[I64, U64], outs: tuple[I64, U64], rows: int) -> tuple[U64, U64]:
     """Each output beside each input of its row."""
     (in_owner, in_at), (out_owner, out_at) = ins, outs
     counts = np.bincount(in_owner, minlength=rows).astype(np.int64)

@@ -23,12 +23,12 @@ class Fold:
     def total(self) -> NodeRecord:
         """The first node with the counts of all; exact when all are, ``reason`` names every reason."""
         first = self.first
-        doubtful = [node for node in self.nodes if not node.exact]
-        reasons = dict.fromkeys(node.reason for node in doubtful if node.reason)
+        inexact = [node for node in self.nodes if not node.exact]
+        reasons = dict.fromkeys(node.reason for node in inexact if node.reason)
         parts = {node.partitions for node in self.nodes}
         return replace(
             first,
-            exact=not doubtful,
+            exact=not inexact,
             reason="; ".join(reasons),
             partitions=first.partitions if len(parts) == 1 else None,
             blocks=sum(node.blocks for node in self.nodes),
@@ -37,19 +37,19 @@ class Fold:
         )
 
 
-def folded(nodes: Sequence[NodeRecord]) -> list[Fold]:
+def fold_by_call(nodes: Sequence[NodeRecord]) -> list[Fold]:
     """Nodes of the same call as one fold each, in order of their first nodes.
 
     Nodes that read or write different files stay apart, as do those whose call is not known.
     """
-    found: dict[object, list[NodeRecord]] = {}
+    nodes_by_key: dict[object, list[NodeRecord]] = {}
     for node in nodes:
-        alike = (node.call_path, node.kind, node.op, node.name, node.description, node.path)
-        found.setdefault(alike if node.call_path else node.node, []).append(node)
-    return [Fold(tuple(fold)) for fold in found.values()]
+        call_key = (node.call_path, node.kind, node.op, node.name, node.description, node.path)
+        nodes_by_key.setdefault(call_key if node.call_path else node.node, []).append(node)
+    return [Fold(tuple(fold)) for fold in nodes_by_key.values()]
 
 
-def unfolded(nodes: Sequence[NodeRecord]) -> list[Fold]:
+def fold_each(nodes: Sequence[NodeRecord]) -> list[Fold]:
     """Each node as a fold of its own."""
     return [Fold((node,)) for node in nodes]
 
@@ -60,5 +60,7 @@ def links_between(folds: Sequence[Fold], links: Sequence[LinkRecord]) -> list[Li
     A fold may send to itself, and two to each other: so do the turns of a loop.
     """
     first = {node.node: fold.first.node for fold in folds for node in fold.nodes}
-    known = (link for link in links if link.src in first and link.dest in first)
-    return list(dict.fromkeys(LinkRecord(first[link.src], first[link.dest]) for link in known))
+    inner_links = (link for link in links if link.src in first and link.dest in first)
+    return list(
+        dict.fromkeys(LinkRecord(first[link.src], first[link.dest]) for link in inner_links)
+    )

@@ -16,11 +16,11 @@ class Topology:
         self._above: dict[str, list[str]] = {node: [] for node in self.by_id}
         self._below: dict[str, list[str]] = {node: [] for node in self.by_id}
         # Also from nodes whose registration is lost: what they put out has not begun in the node that they lead to.
-        self._led_to: dict[str, set[str]] = {}
+        self._sources_of: dict[str, set[str]] = {}
         for link in links:
             if link.src != link.dest:
-                self._led_to.setdefault(link.dest, set()).add(link.src)
-        self._led_on = {link.src for link in links if link.src != link.dest}
+                self._sources_of.setdefault(link.dest, set()).add(link.src)
+        self._with_successors = {link.src for link in links if link.src != link.dest}
         for link in links:
             if link.src in self.by_id and link.dest in self.by_id and link.src != link.dest:
                 self._above[link.dest].append(link.src)
@@ -47,16 +47,16 @@ class Topology:
         """Place in topological order; nodes that were never registered come last."""
         return self._ranks.get(node, len(self._ranks))
 
-    def around(self, node: str, *, upstream: bool) -> set[str]:
+    def reachable_from(self, node: str, *, upstream: bool) -> set[str]:
         """The node and all nodes upstream (or downstream) of it."""
         step = self._above if upstream else self._below
-        found, todo = {node}, [node]
-        while todo:
-            for near in step.get(todo.pop(), ()):
-                if near not in found:
-                    found.add(near)
-                    todo.append(near)
-        return found
+        reached, pending = {node}, [node]
+        while pending:
+            for neighbour in step.get(pending.pop(), ()):
+                if neighbour not in reached:
+                    reached.add(neighbour)
+                    pending.append(neighbour)
+        return reached
 
     def is_end(self, node: str, *, upstream: bool) -> bool:
         """Whether items of the node have nothing before (after) them by rights.
@@ -68,56 +68,56 @@ class Topology:
         if record is None:
             return False
         if record.kind == "operator":
-            return not self._leads(node, upstream=upstream)
+            return not self._has_link(node, upstream=upstream)
         return record.kind == ("source" if upstream else "sink")
 
-    def _leads(self, node: str, *, upstream: bool) -> bool:
+    def _has_link(self, node: str, *, upstream: bool) -> bool:
         """Whether a link leads to the node (from it), from (to) a registered node or not, or one that is lost may."""
         if not upstream:
-            return node in self._led_on
-        return node in self._led_to or self._lacks_links(node)
+            return node in self._with_successors
+        return node in self._sources_of or self._has_lost_links(node)
 
-    def _lacks_links(self, node: str) -> bool:
+    def _has_lost_links(self, node: str) -> bool:
         """Whether a link to the node is lost, or may be."""
         record = self.by_id.get(node)
         if record is None:
             return False
-        return record.inputs is None or record.inputs > len(self._led_to.get(node, ()))
+        return record.inputs is None or record.inputs > len(self._sources_of.get(node, ()))
 
     def is_source(self, node: str) -> bool:
         """Whether the node is registered as a source."""
         record = self.by_id.get(node)
         return record is not None and record.kind == "source"
 
-    def end_near(self, node: str, *, upstream: bool) -> tuple[str, bool]:
+    def opaque_end_of(self, node: str, *, upstream: bool) -> tuple[str, bool]:
         """Who owns opaque items that a node took in (put out) and no flow puts out (takes in).
 
         The node, and whether the items end there by rights. Programs instrumented by hand often
         tell flows of the nodes in the middle only: then the items are their neighbours'. Where a
         node has no neighbour, whatever its kind, there is nothing else to come from (go to).
         """
-        if upstream and self._lacks_links(node):
+        if upstream and self._has_lost_links(node):
             return node, False
-        near = list(dict.fromkeys((self._above if upstream else self._below).get(node, ())))
-        ends = [other for other in near if self.is_end(other, upstream=upstream)]
+        neighbours = list(dict.fromkeys((self._above if upstream else self._below).get(node, ())))
+        ends = [neighbour for neighbour in neighbours if self.is_end(neighbour, upstream=upstream)]
         if len(ends) == 1:
             return ends[0], True
-        if upstream and len(near) == 1:
-            return near[0], False
-        is_alone = not self._leads(node, upstream=upstream)
+        if upstream and len(neighbours) == 1:
+            return neighbours[0], False
+        is_alone = not self._has_link(node, upstream=upstream)
         return node, bool(ends) or is_alone or self.is_end(node, upstream=upstream)
 
     def owners_above(self, node: str, owns: Callable[[NodeRecord], bool]) -> list[str]:
         """The nearest nodes upstream of ``node`` that own items."""
-        found: list[str] = []
-        met, todo = {node}, [node]
-        while todo:
-            for above in self._above.get(todo.pop(), ()):
-                if above in met:
+        owners: list[str] = []
+        visited, pending = {node}, [node]
+        while pending:
+            for above in self._above.get(pending.pop(), ()):
+                if above in visited:
                     continue
-                met.add(above)
+                visited.add(above)
                 if owns(self.by_id[above]):
-                    found.append(above)
+                    owners.append(above)
                 else:
-                    todo.append(above)
-        return found
+                    pending.append(above)
+        return owners

@@ -58,7 +58,8 @@ class NodeItems:
             return self
         # Where some have not arrived (yet), or were left out on arrival, all that set out are more.
         return max(
-            (NodeItems(self.node, one) for one in (arrived, moved)), key=lambda one: one.count
+            (NodeItems(self.node, spaces) for spaces in (arrived, moved)),
+            key=lambda items: items.count,
         )
 
 

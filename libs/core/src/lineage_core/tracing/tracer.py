@@ -18,7 +18,7 @@ from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import FlowGraph
 from lineage_core.contract.region import Region
 from lineage_core.contract.runs import Runs
-from lineage_core.tracing.budget import current
+from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.topology import Topology
 from lineage_core.tracing.trace_result import DeadEnd, Direction, NodeItems, TraceError, TraceResult
 from lineage_core.tracing.walk import OPAQUE, Walk
@@ -72,38 +72,38 @@ class Tracer:
             TraceError: ``until`` names no node, or one that does not lie that way.
             BudgetError: it costs more than the question may.
         """
-        begun = {space: (region.first, region.last) for space, region in start.items()}
+        start_runs = {space: (region.first, region.last) for space, region in start.items()}
         goal = None if until == "ends" else until
         if goal is not None:
-            self._check_goal(direction, begun, goal)
-        return Walk(self, direction, goal, exact_only=exact_only).run(begun, steps)
+            self._check_goal(direction, start_runs, goal)
+        return Walk(self, direction, goal, exact_only=exact_only).run(start_runs, steps)
 
-    def load(self, wanted: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
+    def load(self, block_ids: Iterable[BlockId]) -> dict[BlockId, FlowBlock]:
         """Blocks from the cache or the graph.
 
         Raises:
             BudgetError: more than the question may load.
         """
-        wanted = list(wanted)
-        current().load(len(wanted))
+        block_ids = list(block_ids)
+        current_budget().count_blocks(len(block_ids))
         with self._lock:
-            found = {block: self._cache[block] for block in wanted if block in self._cache}
-            for block_id in found:
+            blocks = {block: self._cache[block] for block in block_ids if block in self._cache}
+            for block_id in blocks:
                 self._cache.move_to_end(block_id)
-        missing = [block for block in wanted if block not in found]
-        if missing:
-            loaded = self.graph.load(missing)
-            found.update(loaded)
+        uncached = [block for block in block_ids if block not in blocks]
+        if uncached:
+            loaded = self.graph.load(uncached)
+            blocks.update(loaded)
             with self._lock:
-                self._keep(loaded)
-        return found
+                self._cache_blocks(loaded)
+        return blocks
 
-    def missing(self, wanted: Iterable[BlockId]) -> list[BlockId]:
+    def uncached(self, block_ids: Iterable[BlockId]) -> list[BlockId]:
         """Those of some blocks that are not in the cache."""
         with self._lock:
-            return [block for block in wanted if block not in self._cache]
+            return [block for block in block_ids if block not in self._cache]
 
-    def _keep(self, loaded: Mapping[BlockId, FlowBlock]) -> None:
+    def _cache_blocks(self, loaded: Mapping[BlockId, FlowBlock]) -> None:
         for block_id, block in loaded.items():
             if block_id not in self._cache:
                 self._cache_bytes += _bytes_of(block)
@@ -112,14 +112,14 @@ class Tracer:
             _, dropped = self._cache.popitem(last=False)
             self._cache_bytes -= _bytes_of(dropped)
 
-    def _check_goal(self, direction: Direction, begun: Mapping[str, Runs], goal: str) -> None:
+    def _check_goal(self, direction: Direction, start_runs: Mapping[str, Runs], goal: str) -> None:
         if goal not in self.topology.by_id:
             raise TraceError(f"there is no node {goal} in this application")
-        names = {parse_space(space).name for space in begun} - {OPAQUE}
-        reaching = self.topology.around(goal, upstream=direction is Direction.FORWARD)
+        names = {parse_space(space).name for space in start_runs} - {OPAQUE}
+        reaching = self.topology.reachable_from(goal, upstream=direction is Direction.FORWARD)
         if names and not names & reaching:
-            way = "upstream" if direction is Direction.BACKWARD else "downstream"
-            raise TraceError(f"node {goal} is not {way} of node {', '.join(sorted(names))}")
+            side = "upstream" if direction is Direction.BACKWARD else "downstream"
+            raise TraceError(f"node {goal} is not {side} of node {', '.join(sorted(names))}")
 
 
 def trace(

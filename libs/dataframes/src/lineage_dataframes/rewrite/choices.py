@@ -15,7 +15,7 @@ from lineage_core.recipe.plan import (
     Column,
     Expression,
     OpaqueExpression,
-    parts_of,
+    children_of,
 )
 from lineage_dataframes.rewrite.expressions import columns_in
 from lineage_dataframes.rewrite.known import AGGREGATES
@@ -58,7 +58,7 @@ def _row_choices(node: Aggregate) -> list[OpaqueExpression]:
             assert isinstance(one, OpaqueExpression)
             found.append(one)
         else:
-            todo.extend(parts_of(one))
+            todo.extend(children_of(one))
     return found
 
 
@@ -74,7 +74,7 @@ def _combines_rows(one: Expression, keys: frozenset[int]) -> bool:
         return True
     if isinstance(one, Column):
         return one.id not in keys
-    return any(_combines_rows(part, keys) for part in parts_of(one))
+    return any(_combines_rows(part, keys) for part in children_of(one))
 
 
 def _hides_no_keys(one: Expression) -> bool:
@@ -83,13 +83,13 @@ def _hides_no_keys(one: Expression) -> bool:
         return True
     if isinstance(one, OpaqueExpression) and any(map(_reads_keys, one.args)):
         return False
-    return all(map(_hides_no_keys, parts_of(one)))
+    return all(map(_hides_no_keys, children_of(one)))
 
 
 def _reads_keys(one: Expression) -> bool:
     if _is_choice(one):
         return False
-    return isinstance(one, Column) or any(map(_reads_keys, parts_of(one)))
+    return isinstance(one, Column) or any(map(_reads_keys, children_of(one)))
 
 
 def _value_in_row(one: Expression) -> Expression:

@@ -29,7 +29,7 @@ from lineage_core.recipe.plan import (
     Union,
     Window,
     expressions_of,
-    inputs_of,
+    input_nodes_of,
 )
 from lineage_dataframes.rewrite.built import Leaf
 from lineage_dataframes.rewrite.expressions import matched_by, subqueries_in
@@ -95,7 +95,7 @@ class _Forms:
 
     def _below(self, node: Node) -> dict[int, int]:
         """The columns of the inputs; of several, with the side that each is of."""
-        inputs = inputs_of(node)
+        inputs = input_nodes_of(node)
         if len(inputs) == 1:
             return dict(self.columns[inputs[0]])
         return {
@@ -106,7 +106,7 @@ class _Forms:
 
     def _rows(self, node: Node, below: Mapping[int, int]) -> tuple[int, dict[int, int]]:
         """The rows that a node gives, and the columns that it makes."""
-        inputs = tuple(self.rows[one] for one in inputs_of(node))
+        inputs = tuple(self.rows[one] for one in input_nodes_of(node))
         ids = [one.id for one in node.columns]
         match node:
             case Scan():
@@ -232,4 +232,4 @@ class PendingGroups(Generic[Request]):
         node = self._plan[place]
         read = [n for one in expressions_of(node) for n in subqueries_in(one)]
         found.update((self._alike.first(n, subquery=True), True) for n in read)
-        return [*inputs_of(node), *read]
+        return [*input_nodes_of(node), *read]

@@ -9,7 +9,6 @@ from lineage_core.recipe.plan import (
     Call,
     Column,
     Expression,
-    Frame,
     Join,
     Literal,
     OpaqueExpression,
@@ -17,7 +16,8 @@ from lineage_core.recipe.plan import (
     PythonCall,
     SortKey,
     Subquery,
-    within,
+    WindowFrame,
+    subexpressions_of,
 )
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.spark.literals import quoted_name, recipe_constant
@@ -123,7 +123,7 @@ class SqlWriter:
         nulls = " IGNORE NULLS" if isinstance(over.of, Call) and over.of.ignore_nulls else ""
         return f"{self.of(over.of)}{nulls} OVER ({' '.join(parts)})"
 
-    def _frame(self, frame: Frame) -> str:
+    def _frame(self, frame: WindowFrame) -> str:
         lower = "UNBOUNDED PRECEDING" if frame.lower is None else self._bound(frame.lower)
         upper = "UNBOUNDED FOLLOWING" if frame.upper is None else self._bound(frame.upper)
         return f"{frame.unit.upper()} BETWEEN {lower} AND {upper}"
@@ -139,17 +139,17 @@ class SqlWriter:
 
 def columns_in(expression: Expression) -> set[int]:
     """The numbers of the columns that an expression reads."""
-    return {one.id for one in within(expression) if isinstance(one, Column)}
+    return {one.id for one in subexpressions_of(expression) if isinstance(one, Column)}
 
 
 def subqueries_in(expression: Expression) -> list[int]:
     """The subqueries that an expression reads."""
-    return [one.node for one in within(expression) if isinstance(one, Subquery)]
+    return [one.node for one in subexpressions_of(expression) if isinstance(one, Subquery)]
 
 
 def opaque_in(expression: Expression) -> OpaqueExpression | None:
     """What can't be computed anew in an expression."""
-    found = [one for one in within(expression) if isinstance(one, OpaqueExpression)]
+    found = [one for one in subexpressions_of(expression) if isinstance(one, OpaqueExpression)]
     return found[0] if found else None
 
 

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe.document import Function, Recipe
-from lineage_core.recipe.functions import KEY, checked_key, is_signed, read_key
-from lineage_core.recipe.imported import GONE, marks
+from lineage_core.recipe.functions import FUNCTIONS_KEY, has_valid_signature, parse_key, read_key
+from lineage_core.recipe.imported import MISSING_MODULE, fingerprints_of
 from lineage_core.recipe.plan import OpaqueExpression, PythonCall
 from lineage_dataframes.errors import NotComputedError, RefusedError
 from lineage_dataframes.rewrite.expressions import function_name
@@ -73,7 +73,7 @@ def runnable_in(
     """
     if not recipe.functions:
         return Runnable(recipe)
-    held = read_key(os.environ) if key is None else checked_key(key) if key else None
+    held = read_key(os.environ) if key is None else parse_key(key) if key else None
     refused = _recipe_refusal(recipe, held, spark, is_connected=is_connected)
     whys = {
         place: refused or _function_refusal(function)
@@ -111,10 +111,10 @@ def register(session: SparkSession, recipe: Recipe) -> None:
 
 def _recipe_refusal(recipe: Recipe, key: bytes | None, spark: str, *, is_connected: bool) -> str:
     if key is None:
-        return f"no key was given ({KEY})"
+        return f"no key was given ({FUNCTIONS_KEY})"
     if not recipe.signature:
         return "it is not signed"
-    if not is_signed(recipe, key):
+    if not has_valid_signature(recipe, key):
         return "its signature does not fit the key"
     if is_connected:
         return "sessions of Spark Connect run none of a recipe"
@@ -127,9 +127,9 @@ def _function_refusal(function: Function) -> str:
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     if function.python != python:
         return f"it was run by Python {function.python}, and this is {python}"
-    now = marks(function.modules)
+    now = fingerprints_of(function.modules)
     for name, mark in function.modules.items():
-        if now.get(name) == GONE:
+        if now.get(name) == MISSING_MODULE:
             return f"it imports {name}, which is not found: set PYTHONPATH as the job had it"
         if now.get(name) != mark:
             return f"it imports {name}, which is not what it was when the job ran"

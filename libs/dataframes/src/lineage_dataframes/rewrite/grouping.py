@@ -20,7 +20,7 @@ from lineage_core.recipe.plan import (
     Sort,
     Window,
     expressions_of,
-    within,
+    subexpressions_of,
 )
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.building import Builder
@@ -168,7 +168,7 @@ def _expressions_by_column(node: Project | Aggregate) -> dict[int, Expression]:
 def _is_of_one_row(expression: Expression) -> bool:
     return all(
         isinstance(one, Column | Literal) or (isinstance(one, Call) and one.fn in ROW_FUNCTIONS)
-        for one in within(expression)
+        for one in subexpressions_of(expression)
     )
 
 

@@ -17,7 +17,7 @@ from lineage_core.recipe.plan import (
     Literal,
     Over,
     Window,
-    inputs_of,
+    input_nodes_of,
 )
 from lineage_dataframes.rewrite.built import NamedQuery
 from lineage_dataframes.rewrite.expressions import SqlWriter, conjuncts
@@ -70,7 +70,7 @@ def _is_row_number(one: Expression) -> bool:
 
 def greatest_number(recipe: Recipe, place: int, columns: Sequence[int]) -> int | None:
     """The greatest number that a filter right above the window lets through; None where there is none."""
-    readers = [node for node in recipe.plan if place in inputs_of(node)]
+    readers = [node for node in recipe.plan if place in input_nodes_of(node)]
     if len(readers) != 1 or not isinstance(readers[0], Filter):
         return None
     found = [_upper_bound(one, columns) for one in conjuncts(readers[0].condition)]

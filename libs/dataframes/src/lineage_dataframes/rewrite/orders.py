@@ -26,7 +26,7 @@ from lineage_core.recipe.plan import (
     Subquery,
     Union,
     Window,
-    within,
+    subexpressions_of,
 )
 from lineage_dataframes.rewrite.expressions import SqlWriter, columns_in
 from lineage_dataframes.spark.literals import FLOATING_TYPES, RELATIVE_TOLERANCE
@@ -84,7 +84,7 @@ def _computed_columns(
 def _depends_on_row_order(
     expression: Expression, recipe: Recipe, types: dict[int, str], found: set[int]
 ) -> bool:
-    for one in within(expression):
+    for one in subexpressions_of(expression):
         if isinstance(one, Column) and one.id in found:
             return True
         if isinstance(one, Subquery) and recipe.plan[one.node].columns[0].id in found:
@@ -100,7 +100,7 @@ def _adds_doubles(call: Call, types: dict[int, str]) -> bool:
         (isinstance(one, Column) and types.get(one.id) in FLOATING_TYPES)
         or (isinstance(one, Literal) and one.type in FLOATING_TYPES)
         or (isinstance(one, Call) and one.fn == "/")
-        for one in within(call)
+        for one in subexpressions_of(call)
     )
 
 

@@ -5,7 +5,7 @@ A recipe that reads as one may still be forged: what could not be written, or wi
 
 from __future__ import annotations
 
-from lineage_core.recipe.plan import Call, Literal, Node, expressions_of, within
+from lineage_core.recipe.plan import Call, Literal, Node, expressions_of, subexpressions_of
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.expressions import INFIX
 from lineage_dataframes.rewrite.known import AGGREGATES
@@ -30,7 +30,7 @@ def check_calls(node: Node) -> None:
         RefusedError: one has not.
     """
     for expression in expressions_of(node):
-        for one in within(expression):
+        for one in subexpressions_of(expression):
             if isinstance(one, Call):
                 _check_call(one)
 

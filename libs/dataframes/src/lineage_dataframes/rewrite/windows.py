@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lineage_core.recipe.plan import Call, Over, Window, within
+from lineage_core.recipe.plan import Call, Over, Window, subexpressions_of
 from lineage_dataframes.rewrite.expressions import SqlWriter
 
 WHOLE_PARTITION = {"ntile", "percent_rank", "cume_dist"}
@@ -11,7 +11,7 @@ WHOLE_PARTITION = {"ntile", "percent_rank", "cume_dist"}
 
 def window_functions(node: Window) -> list[Over]:
     """The window functions of a node; all have one partition and order."""
-    return [o for one in node.expressions for o in within(one) if isinstance(o, Over)]
+    return [o for one in node.expressions for o in subexpressions_of(one) if isinstance(o, Over)]
 
 
 def _function_name(over: Over) -> str:

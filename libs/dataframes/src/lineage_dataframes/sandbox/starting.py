@@ -23,7 +23,7 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext
 
-from lineage_core.environment.private_files import private_folder
+from lineage_core.environment.private_files import ensure_private_folder
 from lineage_core.recipe.document import DELTA, ICEBERG, JDBC, Source
 from lineage_dataframes.errors import NoSparkError, NotComputedError
 from lineage_dataframes.sandbox import daemon, kernel, withheld
@@ -183,7 +183,7 @@ def launch(sandbox: Sandbox, settings: Mapping[str, str]) -> None:
 def _where_programs_run() -> str | None:
     """A folder for programs: None for that of temporary files, from where many machines run none."""
     if os.statvfs(tempfile.gettempdir()).f_flag & os.ST_NOEXEC:
-        return str(private_folder(cache_folder() / "java", ours=True))
+        return str(ensure_private_folder(cache_folder() / "java", ours=True))
     return None
 
 

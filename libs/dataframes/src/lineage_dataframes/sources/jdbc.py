@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lineage_core.environment.secrets import secret_of
+from lineage_core.environment.secrets import secret_from_environment
 from lineage_core.recipe.document import JDBC, TABLE_NAME, Recipe, Source
 from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import ChangedSourceError, RefusedError
@@ -61,7 +61,7 @@ class Login:
             raise RefusedError(
                 f"rows of a database are traced where {URL} names it ({USER}, {PASSWORD}_FILE)"
             )
-        password = secret_of(environment, PASSWORD, RefusedError)
+        password = secret_from_environment(environment, PASSWORD, RefusedError)
         return cls(url, environment.get(USER, ""), password)
 
     def options(self) -> dict[str, str]:

@@ -16,8 +16,8 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_core.recipe.document import LINES, Source
-from lineage_core.tracing.budget import current
+from lineage_core.recipe.document import TEXT_FORMATS, Source
+from lineage_core.tracing.budget import current_budget
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.sources.changed import local_path
 from lineage_query.rows.line_index import NEWLINE, RETURN, ends_in
@@ -136,7 +136,7 @@ class TextFile:
         begun, rest = 0, b""
         with opened(str(self.path)) as stream:
             while block := _read_block(stream):
-                current().check()
+                current_budget().check()
                 if len(rest) > LINE_BYTES_MAX:
                     raise RefusedError(
                         f"{self.path} has a line of more than {LINE_BYTES_MAX >> 20} MiB"
@@ -206,7 +206,7 @@ def has_lines(source: Source) -> bool:
     """Whether each row of the source's files is one line."""
     options = {key.lower(): value for key, value in source.options.items()}
     return (
-        source.format in LINES
+        source.format in TEXT_FORMATS
         and options.get("multiline", "false").lower() != "true"
         and options.get("wholetext", "false").lower() != "true"
         and options.get("linesep", "\n") == "\n"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_core.contract.runs import each_once
+from lineage_core.contract.runs import sorted_unique
 
 
 @dataclass(frozen=True)
@@ -53,4 +53,4 @@ class WitnessCollector:
 
     def rows(self) -> dict[tuple[int | None, str], NDArray[np.uint64]]:
         """Each row once, in order."""
-        return {key: each_once(np.concatenate(parts)) for key, parts in self.parts.items()}
+        return {key: sorted_unique(np.concatenate(parts)) for key, parts in self.parts.items()}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyspark
 
-from lineage_core.environment.private_files import private_folder
+from lineage_core.environment.private_files import ensure_private_folder
 from lineage_dataframes.sandbox.policy import java_home
 from lineage_store.url import cache_folder
 
@@ -62,7 +62,7 @@ def _java_options(*, archived: bool, confined: Path | None) -> str:
             # It is code: nobody else may have written it, not even who shares the cache.
             ours = _is_ours(file) and _is_ours(file.parent)
             return f"-XX:SharedArchiveFile={file} -Xlog:disable" if ours else ""
-        if archived and _is_ours(private_folder(file.parent, ours=True)):
+        if archived and _is_ours(ensure_private_folder(file.parent, ours=True)):
             _remove_stale_drafts(file.parent)
             return f"-XX:ArchiveClassesAtExit={_draft_file(file, confined)} -Xlog:disable"
     return ""

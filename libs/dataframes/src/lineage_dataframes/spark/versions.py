@@ -7,7 +7,7 @@ mode on and off. The few that differ are refused. What else differs between them
 from __future__ import annotations
 
 from lineage_core.recipe.document import Recipe
-from lineage_core.recipe.plan import Call, expressions_of, within
+from lineage_core.recipe.plan import Call, expressions_of, subexpressions_of
 from lineage_dataframes.errors import RefusedError
 
 COMPARED_VERSIONS = {"3.5", "4.1"}
@@ -36,7 +36,7 @@ def check_spark(recipe: Recipe, version: str) -> None:
         one.fn
         for node in recipe.plan
         for each in expressions_of(node)
-        for one in within(each)
+        for one in subexpressions_of(each)
         if isinstance(one, Call)
     }
     if called & DIFFERING_FUNCTIONS:

@@ -23,7 +23,7 @@ from lineage_core.recipe.plan import (
     Scan,
     Values,
     expressions_of,
-    within,
+    subexpressions_of,
 )
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.rewrite.known import CALLED
@@ -127,7 +127,7 @@ def _metadata(options: Mapping[str, str]) -> list[str]:
 def _expressions(recipe: Recipe) -> Iterator[Expression]:
     for node in recipe.plan:
         for expression in expressions_of(node):
-            yield from within(expression)
+            yield from subexpressions_of(expression)
         if isinstance(node, Values):
             yield from (literal for row in node.rows for literal in row)
 

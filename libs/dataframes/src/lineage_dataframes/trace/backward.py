@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
-from lineage_core.contract.runs import each_once
+from lineage_core.contract.runs import sorted_unique
 from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import ChangedSourceError, RefusedError, RowError, TiedError
@@ -383,11 +383,11 @@ class _Tracer:
         node = self.recipe.plan[leaf.of]
         ordinals = table[leaf.columns[1]].to_numpy().astype(np.uint64)
         if not isinstance(node, Scan):
-            self.found.add(None, f"plan:{leaf.of}", each_once(ordinals))
+            self.found.add(None, f"plan:{leaf.of}", sorted_unique(ordinals))
             return
         paths, places = self.files.named(node.source, table[leaf.columns[0]])
         for place, path in enumerate(paths):
-            self.found.add(node.source, path, each_once(ordinals[places == place]))
+            self.found.add(node.source, path, sorted_unique(ordinals[places == place]))
 
     def _stage(self, leaf: Leaf, table: pa.Table, waiting: PendingGroups[pa.Table]) -> int:
         """Trace the groups of one node by the next query; how many rows they have."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
-from lineage_core.contract.address import kept_space
+from lineage_core.contract.address import row_file_space
 from lineage_core.contract.region import Region
 from lineage_core.recipe.document import Recipe, Source
 from lineage_core.tracing.trace_result import Direction
@@ -248,7 +248,7 @@ class Crossing(DataFrameAnswers):
     def _kept_regions(self) -> dict[str, Region]:
         """Of the rows that are found those that were records, by space."""
         return {
-            kept_space(path): Region.from_positions(ordinals)
+            row_file_space(path): Region.from_positions(ordinals)
             for node, (_, of) in self._found.items()
             if self._is_kept(node)
             for path, (_, ordinals) in of.items()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lineage_core.contract.runs import each_once
+from lineage_core.contract.runs import sorted_unique
 from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import RefusedError
@@ -77,7 +77,7 @@ class Stage:
             rows = table.cast(found.schema)
             some = distinct(rows.filter(pc.is_valid(rows[columns[0]])))
             found = distinct(pa.concat_tables([found, some]))
-        hashes = each_once(_unsigned(found[columns[0]]))
+        hashes = sorted_unique(_unsigned(found[columns[0]]))
         if len(hashes) != found.num_rows:
             raise RefusedError("two groups have keys of the same 64-bit hash")
         return hashes
@@ -111,7 +111,7 @@ class Stage:
         used_files, used_codes = self._places(used, there, file)
         made_at, used_at = _unsigned(there[out]), _unsigned(there[row])
         which = made_codes * len(used_files) + used_codes
-        for one in each_once(which).tolist():
+        for one in sorted_unique(which).tolist():
             mine = which == one
             made_file, used_file = divmod(one, len(used_files))
             yield Pairs(

@@ -28,7 +28,7 @@ from lineage_core.recipe.plan import (
     Node,
     PythonRows,
     Window,
-    inputs_of,
+    input_nodes_of,
 )
 from lineage_dataframes.errors import NotComputedError, RefusedError, TiedError
 from lineage_dataframes.rewrite.building import Builder
@@ -369,12 +369,12 @@ class Relations:
 
     def _computed(self, node: Node) -> bool:
         """Whether rows below are made of several others, so that doubles may differ from run to run."""
-        todo = list(inputs_of(node))
+        todo = list(input_nodes_of(node))
         while todo:
             below = self._recipe.plan[todo.pop()]
             if isinstance(below, Aggregate | Window):
                 return True
-            todo.extend(inputs_of(below))
+            todo.extend(input_nodes_of(below))
         return False
 
     def _matches(self, number: int, builder: Builder, node: Join, above: Sequence[Above]) -> Stage:

@@ -19,7 +19,7 @@ from lineage_core.recipe.plan import (
     PythonCall,
     Scan,
     Subquery,
-    within,
+    subexpressions_of,
 )
 from lineage_dataframes.errors import NotComputedError, RefusedError, TiedError
 from lineage_dataframes.rewrite.building import Builder
@@ -128,7 +128,8 @@ def check_chosen(session: SparkSession, recipe: Recipe, node: Filter) -> None:
 def _is_plain(condition: Expression) -> bool:
     """Whether a condition is of the row's own columns, and no code; a database applies no other."""
     return not any(
-        isinstance(one, Subquery | OpaqueExpression | PythonCall) for one in within(condition)
+        isinstance(one, Subquery | OpaqueExpression | PythonCall)
+        for one in subexpressions_of(condition)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lineage_core.tracing.derivations import pairs_among
+from lineage_core.tracing.derivations import derivations_among
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Composer, Item
 from lineage_query.exports.errors import ExportTooLargeError
@@ -74,7 +74,7 @@ def derived(traced: Trace, composer: Composer, options: Options, what: str) -> D
 
 
 def _derivations(traced: Trace) -> Iterator[Derivation]:
-    for pairs in pairs_among(traced.graph, traced.taking_part()):
+    for pairs in derivations_among(traced.graph, traced.taking_part()):
         for used, made in zip(pairs.ins.tolist(), pairs.outs.tolist(), strict=True):
             yield Derivation(
                 (pairs.out_space, made),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import IO
 
-from lineage_core.tracing.folding import folded
+from lineage_core.tracing.folding import fold_by_call
 from lineage_query.exports.options import Options
 from lineage_query.exports.tables import whole_text
 from lineage_query.flowchart import mermaid_text
@@ -15,7 +15,7 @@ from lineage_query.trace import Trace
 def write_mermaid(traced: Trace, stream: IO[bytes], options: Options) -> Mapping[str, None]:
     """Write the nodes that a trace passed; what says nothing of items are nodes that keep none."""
     nodes, links = traced.nodes()
-    folds = folded(nodes)
+    folds = fold_by_call(nodes)
     counts = traced.counts()
     notes = {
         fold.first.node: _items(sum(counts.get(node.node, 0) for node in fold.nodes))

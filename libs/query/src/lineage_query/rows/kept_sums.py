@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lineage_core.contract.row_sums import BLOCK_ROWS
-from lineage_core.environment.private_files import private_folder
+from lineage_core.environment.private_files import ensure_private_folder
 from lineage_store.paths import FileState
 
 KEPT_MAX = 1 << 12
@@ -191,7 +191,7 @@ def save_columns(file: Path, columns: Mapping[str, Any]) -> None:
     Raises:
         OSError: they can't be written.
     """
-    private_folder(file.parent, ours=True)
+    ensure_private_folder(file.parent, ours=True)
     handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as opened:

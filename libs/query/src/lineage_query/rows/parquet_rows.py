@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lineage_core.contract.block import U64
-from lineage_core.tracing.budget import current
+from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.cut_texts import TEXT_BYTES_MAX, cut_text
 from lineage_query.rows.typed_values import UnsureError, array_of, arrow_type
 
@@ -44,7 +44,7 @@ def texts_of(file: IO[bytes], rows: U64) -> list[str | None]:
         for batch in _batches(opened, group, places):
             for begin in range(0, len(batch), TEXT_ROWS):
                 found = [_text(row) for row in batch.slice(begin, TEXT_ROWS).to_pylist()]
-                current().read(sum(map(len, found)))
+                current_budget().count_text(sum(map(len, found)))
                 texts += found
     return texts + [None] * (len(rows) - len(texts))
 
@@ -103,7 +103,7 @@ def _batches(
     size = min(max(BATCH_BYTES // row_bytes, 1), BATCH_ROWS_MAX)
     begin = 0
     for batch in file.iter_batches(size, row_groups=[group], columns=columns):
-        current().check()
+        current_budget().check()
         stop = begin + len(batch)
         low, high = np.searchsorted(places, np.array([begin, stop], np.uint64)).tolist()
         if low < high:

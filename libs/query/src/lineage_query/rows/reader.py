@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lineage_core.contract.block import I64, U64
 from lineage_core.contract.row_sums import BLOCK_ROWS, sum_of
-from lineage_core.tracing.budget import current
+from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.cut_texts import TEXT_BYTES_MAX, cut_text
 from lineage_query.rows.kept_sums import (
     SAVE_BYTES_MIN,
@@ -529,7 +529,7 @@ def _texts(
             spans = _Spans(first[part], last[part], low[part], high[part])
             pieces = _pieces(source, index, spans, rows_mode=rows_mode)
             texts += [_text(_without_end(piece, rows_mode=rows_mode)) for piece in pieces]
-    current().read(sum(len(text) for text in texts if text is not None))
+    current_budget().count_text(sum(len(text) for text in texts if text is not None))
     return texts
 
 

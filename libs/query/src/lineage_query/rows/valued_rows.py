@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from lineage_core.contract.block import U64
-from lineage_core.recipe.document import LINES, File, Output, Source
-from lineage_core.tracing.budget import current
+from lineage_core.recipe.document import TEXT_FORMATS, File, Output, Source
+from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.parquet_rows import BATCH_ROWS_MAX, open_parquet
 from lineage_query.rows.reader import ForbiddenRowsError, RowReader
 from lineage_query.rows.typed_values import Held, UnsureError, Wanted, wanted
@@ -134,7 +134,7 @@ def _check_options(files: Files) -> None:
     local = all(split_scheme(file.path)[0] == "file" for file in files.files)
     if not local or files.settings.get("spark.sql.parquet.binaryAsString", "false") != "false":
         raise UnsureError
-    if files.format in LINES and sum(file.size for file in files.files) > TEXT_BYTES_MAX:
+    if files.format in TEXT_FORMATS and sum(file.size for file in files.files) > TEXT_BYTES_MAX:
         raise UnsureError
 
 
@@ -157,7 +157,7 @@ def _in_file(reader: RowReader, files: Files, file: File, terms: Mapping[str, Wa
     for name in terms.keys() & folders.keys():
         if not _has_folder(folders[name], terms[name]):
             return np.empty(0, np.uint64)
-    with closing(reader.opened(path, packed=files.format not in LINES)) as opened:
+    with closing(reader.opened(path, packed=files.format not in TEXT_FORMATS)) as opened:
         if files.format == "parquet":
             return _in_parquet(opened.stream, within)
         if files.format == "orc":
@@ -219,7 +219,7 @@ def _in_parquet(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
     for batch in open_parquet(file, coerce_int96_timestamp_unit="us").iter_batches(
         BATCH_ROWS_MAX, columns=list(terms)
     ):
-        current().check()
+        current_budget().check()
         masks = [_in_column(term, batch.column(name)) for name, term in terms.items()]
         found.append(_all_rows(masks, len(batch)) + np.uint64(begin))
         begin += len(batch)
@@ -256,7 +256,7 @@ def _in_orc(file: IO[bytes], terms: Mapping[str, Wanted]) -> U64:
     if not set(terms) <= set(opened.schema.names) or any("." in name for name in terms):
         raise UnsureError
     for stripe in range(opened.nstripes):
-        current().check()
+        current_budget().check()
         batch = opened.read_stripe(stripe, columns=list(terms))
         masks = [term.in_arrow(batch.column(name)) for name, term in terms.items()]
         found.append(_all_rows(masks, batch.num_rows) + np.uint64(begin))

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 import neo4j
 from neo4j import exceptions
 
-from lineage_core.environment.secrets import secret_of
-from lineage_core.tracing.budget import current
+from lineage_core.environment.secrets import secret_from_environment
+from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError, StoreUnavailableError
 
 DEFAULT_DATABASE = "neo4j"
@@ -78,7 +78,7 @@ def read_address(url: str, environment: Mapping[str, str] = os.environ) -> Addre
         f"{parts.scheme}://{parts.netloc}",
         options.get("database", [DEFAULT_DATABASE])[-1],
         environment.get("LINEAGE_NEO4J_USER", ""),
-        secret_of(environment, "LINEAGE_NEO4J_PASSWORD", StoreError),
+        secret_from_environment(environment, "LINEAGE_NEO4J_PASSWORD", StoreError),
         ca_file,
     )
 
@@ -134,7 +134,7 @@ class Connection:
         def work(transaction: neo4j.ManagedTransaction) -> list[list[Any]]:
             return transaction.run(query, values).values()
 
-        budget = current()
+        budget = current_budget()
         budget.check()
         if math.isfinite(budget.left_s):
             work = neo4j.unit_of_work(timeout=max(budget.left_s, TIMEOUT_S_MIN))(work)

@@ -15,9 +15,9 @@ from lineage_core.contract.graph import (
     EdgeBatch,
     LinkRecord,
     NodeRecord,
+    PositionRange,
     SinkFileRecord,
     SplitRecord,
-    Stretch,
 )
 from lineage_core.contract.message import Message
 from lineage_core.contract.sealing import Seal, seal_of
@@ -233,11 +233,11 @@ class Neo4jGraph:
     def blocks_from(self, space: str, first: int, last: int) -> Sequence[BlockRef]:
         return self.blocks_from_each([(space, first, last)])[0]
 
-    def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
-        return self._refs_of(_INTO, stretches)
+    def blocks_into_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
+        return self._refs_of(_INTO, ranges)
 
-    def blocks_from_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
-        return self._refs_of(_FROM, stretches)
+    def blocks_from_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
+        return self._refs_of(_FROM, ranges)
 
     def blocks(self) -> Iterator[BlockRef]:
         ids = [row[0] for row in self._connection.read(_ALL, prefix=prefix(self._app))]
@@ -310,14 +310,16 @@ class Neo4jGraph:
             for producer, consumer, pairs, data in rows
         ]
 
-    def _refs_of(self, query: LiteralString, stretches: Sequence[Stretch]) -> list[list[BlockRef]]:
-        found: list[list[BlockRef]] = [[] for _ in stretches]
+    def _refs_of(
+        self, query: LiteralString, ranges: Sequence[PositionRange]
+    ) -> list[list[BlockRef]]:
+        found: list[list[BlockRef]] = [[] for _ in ranges]
         asked = [
             {"at": at, "space": space, "first": first - BIAS, "last": last - BIAS}
-            for at, (space, first, last) in enumerate(stretches)
+            for at, (space, first, last) in enumerate(ranges)
         ]
         if asked:
-            rows = self._connection.read(query + _REF, app=self._app, stretches=asked)
+            rows = self._connection.read(query + _REF, app=self._app, ranges=asked)
             for at, *columns in rows:
                 found[at].append(_ref(columns))
         for refs in found:

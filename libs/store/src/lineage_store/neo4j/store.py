@@ -9,7 +9,7 @@ from typing import Final, LiteralString, TypeVar
 import neo4j
 
 from lineage_core.codec.edge_message import Links, packed_edge, stored_block
-from lineage_core.codec.packing import prepare
+from lineage_core.codec.packing import pack_for_store
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import Message
@@ -179,7 +179,9 @@ class Neo4jStore:
         for block in blocks:
             block_id = block.block_id
             own = TaskId(block_id.node, block_id.partition, block_id.attempt)
-            stored.append(stored_block(app, (tasks or {}).get(block_id, own), prepare(block)))
+            stored.append(
+                stored_block(app, (tasks or {}).get(block_id, own), pack_for_store(block))
+            )
         links = Links(
             app,
             [one.block_id for one in stored],

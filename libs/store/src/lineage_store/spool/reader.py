@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import IO
 
 from lineage_core.codec.csv_codec import decode_csv
-from lineage_core.codec.packing import PackedBlock, prepare
-from lineage_core.codec.record_batch import RecordBatch, decompress, read_record_batches
+from lineage_core.codec.packing import PackedBlock, pack_for_store
+from lineage_core.codec.record_batch import RecordBatch, decompress_payload, read_record_batches
 from lineage_core.contract.block_header import BlockHeader
 from lineage_core.contract.message import MESSAGE_BYTES_MAX, Message, parse_message
-from lineage_core.contract.trimming import Kept, cut_block
+from lineage_core.contract.trimming import RowLimit, cut_block
 from lineage_core.errors import BlockError, ContractError, TruncatedRecordBatchError
 from lineage_store.paths import open_file
 
@@ -147,19 +147,19 @@ def decode(
     frame: RecordBatch,
     app: str,
     is_source: Callable[[str], bool],
-    kept: Kept | None = None,
+    kept: RowLimit | None = None,
 ) -> PackedBlock | Damage:
     """Decode, cut and pack one frame's block; runs in a thread."""
     try:
         header = BlockHeader.from_json(frame.header)
         if header.app != app:
             raise BlockError(f"of application {header.app!r:.80}, not {app}", where="app")
-        block = decode_csv(decompress(frame.payload), header)
+        block = decode_csv(decompress_payload(frame.payload), header)
         associations: int | None = header.associations
         if kept is not None:
             cut = cut_block(block, kept.space, kept.rows)
             if cut is not block:
                 block, associations = cut, None
-        return prepare(block, is_source, associations)
+        return pack_for_store(block, is_source, associations)
     except ContractError as error:
         return Damage(f"frame at byte {frame.offset}: {error}")

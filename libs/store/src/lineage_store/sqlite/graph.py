@@ -18,14 +18,14 @@ from lineage_core.contract.graph import (
     EdgeBatch,
     LinkRecord,
     NodeRecord,
+    PositionRange,
     SinkFileRecord,
     SplitRecord,
-    Stretch,
 )
 from lineage_core.contract.message import Message
 from lineage_core.contract.sealing import Seal
 from lineage_core.contract.verdict import StoreCounts
-from lineage_core.tracing.budget import current
+from lineage_core.tracing.budget import current_budget
 from lineage_store import records
 from lineage_store.errors import StoreError
 from lineage_store.recipes import parse_body, recipe_in
@@ -109,11 +109,11 @@ class SqliteGraph:
         )
         return recipe_in(rows[0][0]) if rows else None
 
-    def blocks_into_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
-        return [self.blocks_into(*stretch) for stretch in stretches]
+    def blocks_into_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
+        return [self.blocks_into(*stretch) for stretch in ranges]
 
-    def blocks_from_each(self, stretches: Sequence[Stretch]) -> Sequence[Sequence[BlockRef]]:
-        return [self.blocks_from(*stretch) for stretch in stretches]
+    def blocks_from_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
+        return [self.blocks_from(*stretch) for stretch in ranges]
 
     def blocks(self) -> Iterator[BlockRef]:
         where = "block JOIN space ON space.id = block.in_space WHERE block.app = ?"
@@ -296,10 +296,10 @@ class SqliteGraph:
         return {partition: tuple(sorted(by_row.items())) for partition, by_row in found.items()}
 
     def _all(self, query: str, *values: object) -> list[Any]:
-        current().check()
+        current_budget().check()
         try:
             with self._lock:
                 return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            current().check()
+            current_budget().check()
             raise StoreError(f"can't read the lineage store: {error}") from error

@@ -21,7 +21,7 @@ from typing import IO, Any, TypeAlias
 from lineage_core.codec.packing import PackedBlock
 from lineage_core.codec.record_batch import RecordBatch
 from lineage_core.contract.message import Commit
-from lineage_core.contract.trimming import Kept, kept_of
+from lineage_core.contract.trimming import RowLimit, row_limit_of
 from lineage_core.linking.linker import TaskId
 from lineage_store.paths import open_file
 from lineage_store.spool import reader as spool
@@ -184,14 +184,14 @@ class _Ingest:
     def _file(self, task: TaskId, commit: Commit | None, path: Path | None) -> Iterator[_Step]:
         yield _FileStart(task, commit, path)
         # Of a claimed task's file no sink's block is stored: nobody reads the space of a sink.
-        kept = None if commit is None else kept_of(commit)
+        kept = None if commit is None else row_limit_of(commit)
         size = -1 if path is None else _size(path)
         if path is not None and size >= 0:
             for frame in spool.record_batches_of(path):
                 yield frame if isinstance(frame, Damage) else self._decoding(frame, kept)
         yield _FileStop(size)
 
-    def _decoding(self, frame: RecordBatch, kept: Kept | None) -> tuple[int, Future[_Outcome]]:
+    def _decoding(self, frame: RecordBatch, kept: RowLimit | None) -> tuple[int, Future[_Outcome]]:
         is_source = self._loader.sources.__contains__
         decoding = _submit(self._pool, spool.decode, frame, self._app, is_source, kept)
         return frame.stop - frame.offset, decoding
@@ -225,7 +225,7 @@ class _Ingest:
             while not over:
                 with self._store.transaction():
                     over = self._store_some(queue)
-                    self._loader.settle()
+                    self._loader.recount_unmatched()
                 self._delete(self._durable)
                 self._durable.clear()
                 if self._progress is not None:

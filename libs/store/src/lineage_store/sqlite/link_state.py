@@ -13,7 +13,7 @@ from lineage_core.codec.packing import PackedBlock
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.region import Region
 from lineage_core.contract.sealing import seal_of
-from lineage_core.linking.joining import JoinEntry, Side, entry_of
+from lineage_core.linking.joining import JoinEntry, Side, join_entry_of
 from lineage_core.linking.linker import Members, TaskId
 from lineage_store.signed import BIAS
 from lineage_store.sqlite.sealed_spaces import is_read, members_of
@@ -170,7 +170,7 @@ class SqliteLinkState:
         data = self._db.execute(
             "SELECT data FROM block_columns WHERE block = ?", (row_id,)
         ).fetchone()[0]
-        self._spread(row_id, entry_of(unpack_block(data), self._is_source))
+        self._spread(row_id, join_entry_of(unpack_block(data), self._is_source))
 
     def _spread(self, row_id: int, entry: JoinEntry) -> None:
         sides = [(space, _PRODUCER, side) for space, side in entry.outputs.items()]

@@ -12,7 +12,7 @@ from lineage_core.contract.address import Space, parse_space
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.block_header import BlockHeader
 from lineage_core.contract.message import Commit, End, Message, Register, parse_message
-from lineage_core.linking.linker import Linked, Linker, TaskId
+from lineage_core.linking.linker import Linker, LinkResult, TaskId
 from lineage_store.spool.reader import DRIVER_FILE, Damage, Line
 from lineage_store.sqlite.link_state import SqliteLinkState
 from lineage_store.sqlite.writing import TaskRow, Writer
@@ -207,9 +207,9 @@ class Loader:
             )
         return file.path if done and size >= 0 else None
 
-    def settle(self) -> None:
+    def recount_unmatched(self) -> None:
         """Bring counts and seals up to date: the last act in a transaction."""
-        self._linker.settle()
+        self._linker.recount_unmatched()
         self._writer.seals(self._linker.seal())
         self._state.settled()
         self._db.execute(
@@ -219,7 +219,7 @@ class Loader:
 
     # -- within ------------------------------------------------------------------------------
 
-    def _store(self, linked: Linked, packed: PackedBlock) -> None:
+    def _store(self, linked: LinkResult, packed: PackedBlock) -> None:
         self._writer.edges(linked.edges)
         self._report.edges += sum(edge.pairs for edge in linked.edges)
         if linked.visible:

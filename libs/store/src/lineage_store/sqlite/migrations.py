@@ -16,10 +16,10 @@ from pathlib import Path
 
 from lineage_core.contract.message import parse_message
 from lineage_core.environment.private_files import (
-    OWN_NAME,
-    close_to_others,
-    own_file,
-    private_folder,
+    PRIVATE_NAME,
+    ensure_private_file,
+    ensure_private_folder,
+    restrict_mode,
 )
 from lineage_store.errors import StoreError
 from lineage_store.file_keys import keys_in
@@ -208,9 +208,9 @@ def connect(path: Path) -> sqlite3.Connection:
         StoreError: the file can't be opened, is no lineage store, or is of a newer version.
     """
     try:
-        if path.parent.name == OWN_NAME or not path.parent.exists():
-            private_folder(path.parent)
-        own_file(path)
+        if path.parent.name == PRIVATE_NAME or not path.parent.exists():
+            ensure_private_folder(path.parent)
+        ensure_private_file(path)
         connection = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
@@ -220,7 +220,7 @@ def connect(path: Path) -> sqlite3.Connection:
         _check(connection, path)  # before anything in a file that may be someone else's is changed
         # SQLite gives what it makes beside a database the mode of the database.
         for suffix in ("", "-wal", "-shm"):
-            close_to_others(path.with_name(path.name + suffix))
+            restrict_mode(path.with_name(path.name + suffix))
         _set_up(connection)
         migrate(connection, path)
     except sqlite3.Error as error:

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lineage_core.codec.packing import prepare
+from lineage_core.codec.packing import pack_for_store
 from lineage_core.contract.block import BlockId, FlowBlock
 from lineage_core.contract.graph import EdgeBatch
 from lineage_core.contract.message import Commit, Message
 from lineage_core.contract.sealing import Seal
 from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_core.linking.linker import TaskId
-from lineage_core.tracing.budget import current
+from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
 from lineage_store.port import ApplicationRecord
 from lineage_store.recipes import names_in
@@ -54,7 +54,7 @@ class SqliteStore:
 
     def _is_over(self) -> bool:
         """Whether a statement is to be given up. What is written is written to its end."""
-        return not self._db.in_transaction and current().is_over
+        return not self._db.in_transaction and current_budget().is_over
 
     def now(self) -> float:
         """The store's clock."""
@@ -82,7 +82,7 @@ class SqliteStore:
                 block_id = block.block_id
                 own = TaskId(block_id.node, block_id.partition, block_id.attempt)
                 task = (tasks or {}).get(block_id, own)
-                writer.visible_block(task, prepare(block))
+                writer.visible_block(task, pack_for_store(block))
                 touched.add(task)
             writer.edges(edges)
             for block_id, positions in (unmatched or {}).items():
@@ -201,12 +201,12 @@ class SqliteStore:
                 raise StoreError(f"can't write the lineage store {self.path}: {error}") from error
 
     def _query(self, query: str, *values: str | int) -> list[Any]:
-        current().check()
+        current_budget().check()
         try:
             with self._lock:
                 return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            current().check()
+            current_budget().check()
             raise StoreError(f"can't read the lineage store {self.path}: {error}") from error
 
     def _give_back(self) -> None:

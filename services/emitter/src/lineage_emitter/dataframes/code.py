@@ -11,7 +11,7 @@ from typing import Any
 from lineage_core.errors import FunctionsKeyError
 from lineage_core.recipe.document import Function
 from lineage_core.recipe.functions import read_key
-from lineage_core.recipe.imported import UNREADABLE, marks, modules_in
+from lineage_core.recipe.imported import UNREADABLE_MODULE, fingerprints_of, modules_in
 from lineage_emitter.dataframes.plan_text import Tree
 from lineage_emitter.pyspark_parts import PythonEvalType
 
@@ -75,8 +75,8 @@ class Functions:
         return self._add(tree, command)
 
     def _add(self, tree: Tree, command: bytes) -> int | str:
-        modules = marks(modules_in(command))
-        strange = sorted(name for name, mark in modules.items() if mark == UNREADABLE)
+        modules = fingerprints_of(modules_in(command))
+        strange = sorted(name for name, mark in modules.items() if mark == UNREADABLE_MODULE)
         if strange:
             return f"{PLAIN} that imports {strange[0]}, whose sources can't be read"
         made = Function(

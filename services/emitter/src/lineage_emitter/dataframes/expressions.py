@@ -14,13 +14,13 @@ from lineage_core.recipe.plan import (
     Call,
     Column,
     Expression,
-    Frame,
     Literal,
     OpaqueExpression,
     Over,
     PythonCall,
     SortKey,
     Subquery,
+    WindowFrame,
 )
 from lineage_emitter.dataframes.code import PLAIN, Functions
 from lineage_emitter.dataframes.functions import (
@@ -330,12 +330,12 @@ class Expressions:
         args = () if ranks else self.all(list(function.children))
         return Call(name, args, ignore_nulls=bool(function.fields.get("ignoreNulls")))
 
-    def _frame(self, tree: Tree) -> Frame | None:
+    def _frame(self, tree: Tree) -> WindowFrame | None:
         if tree.kind != "SpecifiedWindowFrame":
             return None
         lower, upper = (self._bound(one) for one in tree.children)
         rows = "RowFrame" in str(tree.fields["frameType"])
-        return Frame("rows" if rows else "range", lower, upper)
+        return WindowFrame("rows" if rows else "range", lower, upper)
 
     def _bound(self, tree: Tree) -> Expression | None:
         if tree.kind.startswith("Unbounded"):

@@ -12,7 +12,7 @@ from lineage_core.recipe.plan import (
     PythonRows,
     Sort,
     Window,
-    inputs_of,
+    input_nodes_of,
 )
 
 LATER = {"", TO_RDD, "DataFrame.toLocalIterator", "DataFrame.foreachPartition"}
@@ -27,7 +27,7 @@ def read_partially(plan: Sequence[Node], place: int, output: Output) -> bool:
     """
     if output.limit is not None or output.action in LATER:
         return True
-    users = [at for at, node in enumerate(plan) if place in inputs_of(node)]
+    users = [at for at, node in enumerate(plan) if place in input_nodes_of(node)]
     return any(
         _stops(plan[at]) or (not _reads_all(plan[at]) and read_partially(plan, at, output))
         for at in users

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lineage_core.recipe.document import Output, Recipe
-from lineage_core.recipe.functions import signed
+from lineage_core.recipe.functions import sign_recipe
 from lineage_core.recipe.plan import Attribute, OpaqueNode, Scan
 from lineage_emitter.dataframes import catalog, delta, iceberg, kept
 from lineage_emitter.dataframes.code import Functions
@@ -153,7 +153,11 @@ def _recipe_of_plan(
         site=site,
         functions=tuple(functions.noted),
     )
-    return recipe if functions.key is None or not functions.noted else signed(recipe, functions.key)
+    return (
+        recipe
+        if functions.key is None or not functions.noted
+        else sign_recipe(recipe, functions.key)
+    )
 
 
 def _settings(

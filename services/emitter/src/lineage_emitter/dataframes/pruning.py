@@ -23,8 +23,8 @@ from lineage_core.recipe.plan import (
     Subquery,
     Window,
     expressions_of,
-    inputs_of,
-    within,
+    input_nodes_of,
+    subexpressions_of,
 )
 
 PASSED_ON = Filter | Sort | Limit | Sample | Join | Window | Generate
@@ -50,12 +50,12 @@ def _wanted(plan: Sequence[Node]) -> list[set[int]]:
     whole(len(plan) - 1)
     for place in reversed(range(len(plan))):
         node = plan[place]
-        read = [one for each in expressions_of(node) for one in within(each)]
+        read = [one for each in expressions_of(node) for one in subexpressions_of(each)]
         columns = {one.id for one in read if isinstance(one, Column)}
         for one in read:
             if isinstance(one, Subquery):
                 whole(one.node)
-        for below in inputs_of(node):
+        for below in input_nodes_of(node):
             if isinstance(node, PASSED_ON):
                 wanted[below] |= (columns | wanted[place]) & _ids(plan[below].columns)
             elif expressions_of(node):
@@ -71,7 +71,7 @@ def _with_columns(node: Node, wanted: set[int], before: Sequence[Node]) -> Node:
         columns = tuple(node.columns[n] for n in kept)
         return replace(node, columns=columns, fields=tuple(node.fields[n] for n in kept))
     if isinstance(node, PASSED_ON):
-        there = {one for below in inputs_of(node) for one in _ids(before[below].columns)}
+        there = {one for below in input_nodes_of(node) for one in _ids(before[below].columns)}
         passed = there | _made(node)
         return replace(node, columns=tuple(one for one in node.columns if one.id in passed))
     return node

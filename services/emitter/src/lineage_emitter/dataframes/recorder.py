@@ -24,7 +24,7 @@ from lineage_core.contract.message import (
     Split,
     Splits,
 )
-from lineage_core.recipe.document import LINES
+from lineage_core.recipe.document import TEXT_FORMATS
 from lineage_core.recipe.plan import OpaqueNode
 from lineage_emitter import scope
 from lineage_emitter.dataframes.checksums import Checksums
@@ -264,7 +264,7 @@ def _opaque(recipe: Recipe) -> tuple[str, bool]:
 
 def _written(app: str, node: str, output: Output, checksums: Checksums) -> Message:
     """The files of an output; those of text are told apart, as their rows are lines."""
-    kind = SinkFiles if output.format in LINES else RecordFiles
+    kind = SinkFiles if output.format in TEXT_FORMATS else RecordFiles
     files = tuple(
         SinkFile(
             partition=number,
@@ -281,7 +281,7 @@ def _written(app: str, node: str, output: Output, checksums: Checksums) -> Messa
 
 def _read(app: str, node: str, source: Source, checksums: Checksums) -> Message:
     """The files of a source, each as one split."""
-    if source.format in LINES:
+    if source.format in TEXT_FORMATS:
         return Splits(app=app, node=node, splits=tuple(_splits(Split, source, checksums)))
     splits = tuple(_splits(RecordSplit, source, checksums))
     return RecordSplits(app=app, node=node, whole=False, splits=splits)

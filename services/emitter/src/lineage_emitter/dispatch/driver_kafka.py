@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_core.contract.message import Commit, Message, dump_message
-from lineage_core.environment.private_files import private_folder
+from lineage_core.environment.private_files import ensure_private_folder
 from lineage_emitter.dispatch.addresses import Addresses, ask_kafka
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
 from lineage_emitter.dispatch.sending import Sender, locked, send_lines
@@ -190,7 +190,7 @@ class DriverKafka:
             self._append(values)
 
     def _append(self, values: list[bytes]) -> None:
-        private_folder(self.folder)
+        ensure_private_folder(self.folder)
         # Opened anew each time: `lineage send` may have delivered and removed it meanwhile.
         with locked(self._path) as stream:
             stream.write(b"".join(value + b"\n" for value in values))

@@ -11,8 +11,8 @@ from typing import IO
 
 from lineage_core.contract.message import Message, dump_message
 from lineage_core.environment.private_files import (
-    new_private_folder,
-    private_folder,
+    create_private_folder,
+    ensure_private_folder,
     private_opener,
 )
 
@@ -25,11 +25,11 @@ def claim(root: Path, app: str) -> str:
     Raises:
         OSError: the folder can't be made.
     """
-    private_folder(root)
+    ensure_private_folder(root)
     for number in itertools.count(1):
         name = app if number == 1 else f"{app}-{number}"
         with contextlib.suppress(FileExistsError):
-            new_private_folder(root / name)
+            create_private_folder(root / name)
             return name
     raise AssertionError("numbers never end")
 
@@ -51,7 +51,7 @@ class DriverSpool:
         Raises:
             OSError: the folder can't be written.
         """
-        private_folder(self.blocks_dir)
+        ensure_private_folder(self.blocks_dir)
         path = self.folder / "driver.jsonl"
         self._file = open(path, "a", encoding="utf-8", opener=private_opener)  # noqa: SIM115
 

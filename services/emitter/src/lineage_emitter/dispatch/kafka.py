@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lineage_core.environment.private_files import private_folder
+from lineage_core.environment.private_files import ensure_private_folder
 from lineage_emitter.dispatch.block_packer import BlockPacker
 from lineage_emitter.dispatch.outbox import Outbox, is_too_large, outbox_of
 from lineage_emitter.dispatch.spool import BlockFile, claim_run, run_name
@@ -191,7 +191,7 @@ class TaskKafka(BlockPacker):
 
     def _spool(self, frame: bytes) -> None:
         if self._file is None:
-            private_folder(Path(self._path).parent)
+            ensure_private_folder(Path(self._path).parent)
             self._file = BlockFile(self._path)
         self.spooled += 1
         if self._file.append(frame):
@@ -213,7 +213,7 @@ def reserve_run(app: str, name: str) -> int:
     # Spark's own scratch folder: all workers of an executor share it, and Spark removes it.
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
     folder = os.path.join(local, f"lineage-runs-{app}")
-    private_folder(Path(folder), ours=True)
+    ensure_private_folder(Path(folder), ours=True)
 
     def reserve(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))

@@ -44,8 +44,8 @@ def step_to(
         return None
     meant = _meant(look, session, which) & _way(look, starts, back=back)
     exact = _numbered(which, nodes) or [node for node in nodes if node in meant]
-    behind = [n for n in nodes if meant & look.topology.around(n, upstream=back)]
-    before = [n for n in nodes if meant & look.topology.around(n, upstream=not back)]
+    behind = [n for n in nodes if meant & look.topology.reachable_from(n, upstream=back)]
+    before = [n for n in nodes if meant & look.topology.reachable_from(n, upstream=not back)]
     found = exact or behind or before
     if not found:
         texts = "; ".join(look.text(node) for node in nodes)
@@ -107,7 +107,7 @@ def _way(look: LineageView, starts: Iterable[str], *, back: bool) -> set[str]:
     """All nodes on the way from some, these included."""
     found: set[str] = set()
     for start in starts:
-        found |= look.topology.around(start, upstream=back)
+        found |= look.topology.reachable_from(start, upstream=back)
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from lineage_core.contract.graph import LinkRecord, NodeRecord
-from lineage_core.tracing.folding import Fold, folded, links_between
+from lineage_core.tracing.folding import Fold, fold_by_call, links_between
 from lineage_core.tracing.topology import Topology
 from lineage_query.names import Names
 
@@ -44,7 +44,7 @@ class ProgramGraph:
         marked: Collection[str] = (),
     ) -> ProgramGraph:
         """The graph of some records; links to other nodes are left out."""
-        folds = folded(tuple(nodes))
+        folds = fold_by_call(tuple(nodes))
         between = links_between(folds, tuple(links))
         marked_folds = {
             fold.first.node for fold in folds if any(node.node in marked for node in fold.nodes)

@@ -183,8 +183,8 @@ class Navigator:
                     f"{self.look.text(node)} comes from {self.look.text(parse_space(space).name)}, "
                     "which numbers its rows anew each time: where they went can't be told"
                 )
-        above = self.topology.around(through, upstream=True)
-        below = self.topology.around(through, upstream=False) - {through}
+        above = self.topology.reachable_from(through, upstream=True)
+        below = self.topology.reachable_from(through, upstream=False) - {through}
         if step:
             reached = self._step_through(before, above, below, moved)
         else:

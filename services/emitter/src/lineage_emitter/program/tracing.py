@@ -367,7 +367,7 @@ class TracedItems:
             starts = [_captured_node(self._origin)]
         above: set[str] = set()
         for node in starts:
-            above |= look.topology.around(node, upstream=True)
+            above |= look.topology.reachable_from(node, upstream=True)
         return frozenset(node for node in above if look.topology.is_source(node))
 
     def _by_source(self, look: LineageView) -> Rows:

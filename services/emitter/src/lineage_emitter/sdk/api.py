@@ -40,7 +40,7 @@ from lineage_core.contract.message import (
     Totals,
     Unknown,
 )
-from lineage_core.environment.redaction import redacted
+from lineage_core.environment.redaction import redact_arguments
 from lineage_core.errors import AddressError
 from lineage_emitter.dispatch.linking import BackgroundLinker
 from lineage_emitter.dispatch.opening import open_driver
@@ -102,7 +102,7 @@ class LineageApi:
             spark_version=spark_version,
             user=_user(),
             cwd=os.getcwd(),
-            argv=redacted(sys.argv, _words(self.settings.secret_words)),
+            argv=redact_arguments(sys.argv, _words(self.settings.secret_words)),
             earlier=_earlier(self.app, self.settings),
         )
         self.ending: End | None = None

@@ -174,14 +174,14 @@ def _items(
             addresses[row] = f"{OPAQUE_SPACE}#0"
         for row in regions:
             addresses[row] = f"{texts[row].rpartition('#')[0]}#0"
-    column = arrow.texts_of(addresses)
+    column = arrow.text_column(addresses)
     assert column is not None
     spaces, numbers = arrow.split_last(column, "#")
-    positions = arrow.parsed(numbers)
+    positions = arrow.to_integers(numbers)
     if opaque:
         positions = positions.copy()
         positions[opaque] = text_positions([texts[row] for row in opaque])
-    return *arrow.codes_of(spaces), positions
+    return *arrow.encode_dictionary(spaces), positions
 
 
 class _Columns:

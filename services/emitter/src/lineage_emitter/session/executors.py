@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 
-from lineage_core.environment.private_files import private_folder
+from lineage_core.environment.private_files import ensure_private_folder
 from lineage_emitter import scope
 from lineage_emitter.failures import error_type
 
@@ -85,7 +85,7 @@ def check_executors(sc: SparkContext, folder: Path) -> ExecutorFacts:
         OSError: the driver itself can't write to the folder.
     """
     token = f"probe-{uuid.uuid4().hex}"
-    private_folder(folder)
+    ensure_private_folder(folder)
     (folder / token).touch()
     try:
         tasks = max(2, sc.defaultParallelism)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lineage_core.contract.positions import key_position, positions_of
-from lineage_core.contract.runs import normal
+from lineage_core.contract.runs import normalise
 from lineage_emitter.code.key_parts import parts_of
 from lineage_emitter.errors import CaptureFailedError
 
@@ -89,7 +89,7 @@ class EqualKeys:
         regions = []
         for key, position in zip(keys, own.tolist(), strict=True):
             positions = np.array(sorted(self._positions.get(key, set()) | {position}), np.uint64)
-            regions.append(normal(positions, positions))
+            regions.append(normalise(positions, positions))
         counts = np.array([len(first) for first, _ in regions], np.int64)
         return (
             counts,

@@ -54,8 +54,8 @@ class Lines:
         if numbering is not None:
             numbering.sums = sums
         while True:
-            hold = sums.held.append
-            for ordinal in range(sums.rows, sums.rows + sums.wanted):
+            hold = sums.pending.append
+            for ordinal in range(sums.rows, sums.rows + sums.pending_max):
                 if len(head := read(4)) != 4:
                     break
                 (length,) = unpack(head)
@@ -64,13 +64,13 @@ class Lines:
                     hold(line)
                 elif length == SpecialLengths.NULL:
                     line = None
-                    sums.hold_null()
+                    sums.add_null()
                 else:
                     break
                 cell[0] = ordinal
                 yield line.decode("utf-8") if use_unicode and line is not None else line
             else:
-                sums.add_held()
+                sums.add_pending()
                 continue
             break
         if numbering is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from lineage_core.contract.block import FlowBlock, Relation, Section
 from lineage_core.contract.block_check import FLOWS_PER_BLOCK, RUNS_PER_BLOCK
 from lineage_core.contract.limits import LIMITED_REASON
-from lineage_core.contract.runs import each_once
+from lineage_core.contract.runs import sorted_unique
 from lineage_emitter.worker.segment import EXCLUDED, NOTHING_READ
 
 if TYPE_CHECKING:
@@ -432,7 +432,7 @@ class AllRecorder:
         """Emit what is buffered as one flow a space."""
         if not self.buffer:
             return
-        ordinals: U64 = each_once(np.array(self.buffer, dtype=np.uint64))
+        ordinals: U64 = sorted_unique(np.array(self.buffer, dtype=np.uint64))
         del self.buffer[:]
         outs = np.array([self.position], dtype=np.uint64)
         if self.numbering.unlimited is not None:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lineage_core.contract.address import SpaceKind, kept_name, parse_space
-from lineage_core.environment.private_files import private_folder, private_opener
+from lineage_core.contract.address import SpaceKind, parse_space, row_file_name
+from lineage_core.environment.private_files import ensure_private_folder, private_opener
 from lineage_emitter.errors import RowsNotStoredError
 from lineage_emitter.failures import in_words
 from lineage_emitter.worker import segment as segments
@@ -66,7 +66,7 @@ class RunRows:
 
     def __init__(self, space: str, storage: RowStorage) -> None:
         self._space = parse_space(space)
-        self._file = RowFile(kept_name(space), storage)
+        self._file = RowFile(row_file_name(space), storage)
         self._digest = hashlib.blake2b(digest_size=16)
 
     def store(self, records: Iterable[Any]) -> Iterator[Any]:
@@ -182,7 +182,7 @@ class RowFile:
 
         table = table_of(buffered, self._storage.struct)
         if self._writer is None:
-            private_folder(Path(self._storage.folder))
+            ensure_private_folder(Path(self._storage.folder))
             # Arrow opens what is there and leaves its mode as it is.
             os.close(private_opener(self._unfinished, os.O_CREAT | os.O_TRUNC | os.O_WRONLY))
             self._writer = pq.ParquetWriter(self._unfinished, table.schema, compression="zstd")

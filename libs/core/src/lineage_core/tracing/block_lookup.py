@@ -11,7 +11,7 @@ from lineage_core.contract.address import Space, SpaceKind, parse_space
 from lineage_core.contract.block import I64, BlockId
 from lineage_core.contract.block_check import RUNS_PER_BLOCK
 from lineage_core.contract.graph import BlockRef, FlowGraph
-from lineage_core.contract.runs import Runs, clusters, each_once, touching
+from lineage_core.contract.runs import Runs, covering_ranges, sorted_unique, touching
 
 LOAD_BYTES = 32 << 20
 """Columns unpacked together: bounds the memory of a trace that crosses thousands of blocks."""
@@ -21,17 +21,17 @@ RANGES_MAX = 16
 """Ranges asked for per space: row ordinals come in few clusters, hashes gain nothing by more."""
 FEW_BLOCKS = 4
 """So many blocks are loaded rather than narrowed down by reading edges."""
-FEW_KEPT = 32
+FEW_CACHED = 32
 """So many are crossed rather than narrowed down, where no more than `FEW_BLOCKS` of them have to be loaded."""
 
 
-def blocks_at(
+def reached_blocks(
     graph: FlowGraph,
-    wanted: Mapping[str, Runs],
-    askers: Mapping[str, Mapping[BlockId, list[I64]]],
+    requested: Mapping[str, Runs],
+    requesters: Mapping[str, Mapping[BlockId, list[I64]]],
     *,
     backward: bool,
-    missing: Callable[[Iterable[BlockId]], Sequence[BlockId]],
+    uncached: Callable[[Iterable[BlockId]], Sequence[BlockId]],
 ) -> dict[str, list[BlockRef]]:
     """Blocks that may hold wanted positions, by space; narrowed down by edges where that pays.
 
@@ -39,73 +39,73 @@ def blocks_at(
     block rows that led there, if any. ``missing``: which of some blocks are not in memory. Asks the graph three times at most, whatever the number of
     spaces.
     """
-    found = _in_reach(graph, wanted, backward=backward)
+    refs_by_space = _in_reach(graph, requested, backward=backward)
     many = {
-        space: askers[space]
-        for space, refs in found.items()
-        if _is_hashed(space) and askers[space] and _are_many(refs, missing)
+        space: requesters[space]
+        for space, refs in refs_by_space.items()
+        if _is_hashed(space) and requesters[space] and _are_many(refs, uncached)
     }
     sealed = graph.sealed(many) if many else ()
     narrowed = {space: many[space] for space in sealed}
-    linked = _linked(graph, narrowed, backward=backward) if narrowed else {}
+    linked = _linked_blocks(graph, narrowed, backward=backward) if narrowed else {}
     return {
         space: [ref for ref in refs if space not in linked or ref.block_id in linked[space]]
-        for space, refs in found.items()
+        for space, refs in refs_by_space.items()
     }
 
 
 def _are_many(
-    refs: Sequence[BlockRef], missing: Callable[[Iterable[BlockId]], Sequence[BlockId]]
+    refs: Sequence[BlockRef], uncached: Callable[[Iterable[BlockId]], Sequence[BlockId]]
 ) -> bool:
     """Whether reading edges costs less than crossing all of some blocks."""
     if len(refs) <= FEW_BLOCKS:
         return False
-    return len(refs) > FEW_KEPT or len(missing(ref.block_id for ref in refs)) > FEW_BLOCKS
+    return len(refs) > FEW_CACHED or len(uncached(ref.block_id for ref in refs)) > FEW_BLOCKS
 
 
 def _in_reach(
-    graph: FlowGraph, wanted: Mapping[str, Runs], *, backward: bool
+    graph: FlowGraph, requested: Mapping[str, Runs], *, backward: bool
 ) -> dict[str, list[BlockRef]]:
     """Blocks whose range fits, by space."""
-    stretches = [
+    ranges = [
         (space, first, last)
-        for space, runs in wanted.items()
-        for first, last in clusters(runs, 1 if _is_hashed(space) else RANGES_MAX)
+        for space, runs in requested.items()
+        for first, last in covering_ranges(runs, 1 if _is_hashed(space) else RANGES_MAX)
     ]
     ask = graph.blocks_into_each if backward else graph.blocks_from_each
-    found: dict[str, dict[BlockId, BlockRef]] = {space: {} for space in wanted}
-    for (space, _, _), refs in zip(stretches, ask(stretches), strict=True):
+    refs_by_space: dict[str, dict[BlockId, BlockRef]] = {space: {} for space in requested}
+    for (space, _, _), refs in zip(ranges, ask(ranges), strict=True):
         for ref in refs:
-            if backward or _in_range(ref.in_min, ref.in_max, wanted[space]):
-                found[space][ref.block_id] = ref
-    return {space: list(refs.values()) for space, refs in found.items()}
+            if backward or _in_range(ref.in_min, ref.in_max, requested[space]):
+                refs_by_space[space][ref.block_id] = ref
+    return {space: list(refs.values()) for space, refs in refs_by_space.items()}
 
 
-def _linked(
-    graph: FlowGraph, askers: Mapping[str, Mapping[BlockId, list[I64]]], *, backward: bool
+def _linked_blocks(
+    graph: FlowGraph, requesters: Mapping[str, Mapping[BlockId, list[I64]]], *, backward: bool
 ) -> dict[str, set[BlockId]]:
     """Blocks that share an edge with the rows that asked for a space, by space."""
     rows = {
-        space: {block: each_once(np.concatenate(parts)) for block, parts in by_block.items()}
-        for space, by_block in askers.items()
+        space: {block: sorted_unique(np.concatenate(parts)) for block, parts in by_block.items()}
+        for space, by_block in requesters.items()
     }
-    linked: dict[str, set[BlockId]] = {space: set() for space in askers}
-    everyone = dict.fromkeys(block for by_block in askers.values() for block in by_block)
-    for batch in (graph.edges_into if backward else graph.edges_from)(everyone):
-        here, there = batch.producer, batch.consumer
+    linked: dict[str, set[BlockId]] = {space: set() for space in requesters}
+    all_requesters = dict.fromkeys(block for by_block in requesters.values() for block in by_block)
+    for batch in (graph.edges_into if backward else graph.edges_from)(all_requesters):
+        requester, neighbour = batch.producer, batch.consumer
         columns = batch.rows_producer
         if backward:
-            here, there = there, here
+            requester, neighbour = neighbour, requester
             columns = batch.rows_consumer
         for space, by_block in rows.items():
-            if here not in by_block or there in linked[space]:
+            if requester not in by_block or neighbour in linked[space]:
                 continue
-            if columns is None or bool(np.isin(by_block[here], columns).any()):
-                linked[space].add(there)
+            if columns is None or bool(np.isin(by_block[requester], columns).any()):
+                linked[space].add(neighbour)
     return linked
 
 
-def loads(refs: Iterable[BlockRef]) -> Iterator[list[BlockId]]:
+def load_batches(refs: Iterable[BlockRef]) -> Iterator[list[BlockId]]:
     """Blocks, so many at a time as may be in memory together."""
     part: list[BlockId] = []
     size = 0
@@ -121,14 +121,14 @@ def loads(refs: Iterable[BlockRef]) -> Iterator[list[BlockId]]:
 
 
 @lru_cache(maxsize=1 << 16)
-def space_of(text: str) -> Space:
+def cached_space(text: str) -> Space:
     """A space, read once."""
     return parse_space(text)
 
 
 def _is_hashed(space: str) -> bool:
     """Whether the positions of a space come in no order."""
-    return space_of(space).kind in (SpaceKind.KEYS, SpaceKind.OPAQUE)
+    return cached_space(space).kind in (SpaceKind.KEYS, SpaceKind.OPAQUE)
 
 
 def _in_range(first: int, last: int, runs: Runs) -> bool:

@@ -8,9 +8,10 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
-def wrong_settings(error: ValidationError) -> str:
+def setting_problems(error: ValidationError) -> str:
     """What is wrong with settings that ``LINEAGE_*`` gave, without their values: one may be a secret."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(
-        f"LINEAGE_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in found
+        f"LINEAGE_{'_'.join(map(str, problem['loc'])).upper()}: {problem['msg']}"
+        for problem in problems
     )
