@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from lineage_arrays import (
     UntracedError,
 )
 from lineage_core.contract.region import Region
+from tests.unit.arrays.test_numpy_functions import CHOOSING, PLAIN, Case
 
 pytestmark = pytest.mark.unit
 
@@ -262,6 +263,42 @@ def test_what_is_not_followed_is_refused(image: TracedArray, call: Callable[[Any
         call(image)
     assert refusal.value.way_out
     assert np.array_equal(image.value, before)
+
+
+def test_numbers_are_not_written_to(recording: Recording, image: TracedArray) -> None:
+    """As NumPy gives a number for a sum or a cell: x += 1 makes another one, and whoever has the old one keeps it."""
+    plain = IMAGE.copy()
+    for make in (
+        lambda x: x.sum(), lambda x: x[1, 2], lambda x: x[0, 1] * 2, np.max, lambda x: np.dot(x[0], x[0]),
+    ):  # fmt: skip
+        number, wanted = make(image), make(plain)
+        held, held_wanted = number, wanted
+        number += 1
+        wanted += 1
+        assert (number.value, held.value) == (wanted, held_wanted)
+        assert recording.back(number).cells["image"] == recording.back(held).cells["image"]
+        with pytest.raises(TypeError):
+            held[()] = 1
+    for array in (
+        lambda x: x[1, 2, ...],
+        lambda x: x.sum(keepdims=True).reshape(()),
+        lambda x: np.copy(x[0, 0]),
+    ):
+        number, wanted = cast(TracedArray, array(image)), array(plain)
+        held, held_wanted = number, wanted
+        number += 1
+        wanted += 1
+        assert (number.value, held.value) == (wanted, held_wanted)
+    assert np.array_equal(image.value, plain)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in (*PLAIN, *CHOOSING) if () in case.shapes or len(case.shapes) == 1]
+)
+def test_numbers_are_numbers_where_numpy_gives_some(recording: Recording, case: Case) -> None:
+    arrays = case.arrays()
+    result = case.call(*(recording.source(f"a{n}", one) for n, one in enumerate(arrays)))
+    assert result.is_number == (not isinstance(case.call(*arrays), np.ndarray))
 
 
 def test_arrays_without_cells_and_of_one_cell(recording: Recording) -> None:

@@ -47,6 +47,10 @@ class Call:
         """What NumPy itself computes."""
         return self.function(*plain(self.args), **plain(self.kwargs))
 
+    def array(self) -> AnyArray:
+        """What NumPy itself computes, of one array."""
+        return as_array(self.run())
+
     def argument(self, at: int, name: str, default: Any = None) -> Any:
         """An argument that may be given by place or by name."""
         return self.args[at] if at < len(self.args) else self.kwargs.get(name, default)
@@ -88,6 +92,19 @@ def _places(function: Callable[..., Any]) -> dict[str, int]:
 
 
 Handler = Callable[[Call], Result | Results]
+
+
+def as_array(result: Any) -> AnyArray:
+    """A result of NumPy as an array. One that can't be written to, where NumPy gives a number."""
+    value = np.asarray(result)
+    if not isinstance(result, np.ndarray):
+        value.flags.writeable = False
+    return value
+
+
+def is_number(value: AnyArray) -> bool:
+    """Whether an array stands for a number that NumPy gave: nobody writes to it, and no view looks at it."""
+    return value.ndim == 0 and value.base is None and not value.flags.writeable
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lineage_arrays import sharing
-from lineage_arrays.calls import Call, Result, Results, name_of, operands, plain
+from lineage_arrays.calls import (
+    Call,
+    Result,
+    Results,
+    as_array,
+    is_number,
+    name_of,
+    operands,
+    plain,
+)
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.functions.table import HANDLERS, LEAKING, WITHOUT_VALUES
 from lineage_arrays.functions.universal import universal
@@ -28,7 +37,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     Values that leave as plain numbers (``float(x)``, ``np.asarray(x)``, ``if x:``) are noted.
     """
 
-    __slots__ = ()
+    __slots__ = ("is_number",)
 
     def __init__(
         self, flow: Workflow, value: AnyArray, made_by: str, inputs: list[Input], **how: Any
@@ -39,6 +48,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
                 f"{type(value).__name__} of {value.dtype}",
                 "plain arrays whose cells are values are traced: masked.filled() and its mask apart, no objects",
             )
+        self.is_number = is_number(value)
         value = value.view()
         value.flags.writeable = False
         super().__init__(flow, flow.add(made_by, value, inputs, **how), value)
@@ -77,6 +87,9 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
                 "out= of a plain array", "assign the result to a traced array: out[...] = ..."
             )
         target = out[0]
+        if target.is_number:
+            # As of any number, x += 1 makes another one.
+            return wrapped(flow, call, universal(ufunc, method, args, kwargs))
         fresh = np.empty_like(target.value)
         # Casts as NumPy casts into the array itself, and refuses what NumPy refuses.
         ufunc(*plain(args), out=fresh, **plain(kwargs))
@@ -107,6 +120,8 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         self, new: AnyArray, inputs: list[Input], operator_name: str, constants: bool
     ) -> None:
         """Take new values, and let every array over the same memory see them."""
+        if self.is_number:
+            raise TypeError("a number can't be written to")
         sharing.check_hidden(self)
         old = self.value
         peers = list(sharing.others(self))
@@ -154,7 +169,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     # Reading.
 
     def __getitem__(self, index: Any) -> TracedArray:
-        value = np.asarray(self.value[plain(index)])
+        value = as_array(self.value[plain(index)])
         call = Call(operator.getitem, (index,), {})
         inputs = read(self, index, value)
         check_followed(call, inputs)

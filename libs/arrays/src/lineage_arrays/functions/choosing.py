@@ -43,7 +43,7 @@ def sorting(call: Call) -> Result | Results:
     values = operand.value
     if values.dtype.names is not None:
         raise call.refuse("structured cells", "np.argsort of one field, then x[order]")
-    value = np.asarray(call.run())
+    value = call.array()
     # The permutation itself is the result of argsort: equal cells stand as NumPy put them.
     order = value if call.function is np.argsort else None
     if axis is None:
@@ -98,7 +98,7 @@ def distinct(call: Call) -> Result | Results:
         raise call.refuse(
             "further results, or an axis", "np.unique(x) alone; counts are np.bincount's"
         )
-    value = np.asarray(call.run())
+    value = call.array()
     values = operand.value
 
     def index() -> AnyArray:
@@ -115,7 +115,7 @@ def distinct(call: Call) -> Result | Results:
 def counting(call: Call) -> Result | Results:
     """``bincount``: all cells that have the number, and their weights."""
     operand, weights = call.argument(0, "x"), call.argument(1, "weights")
-    value = np.asarray(call.run())
+    value = call.array()
     numbers = operand.value if isinstance(operand, Operand) else np.array(operand)
     inputs = []
     for one, chooses in ((operand, True), (weights, False)):
@@ -142,7 +142,7 @@ def taking(call: Call) -> Result | Results:
     if not along and len(call.args) > 3:
         raise call.refuse("out= and mode= are not traced", "index: x[indices]")
     no_operands(call, axis)
-    value = np.asarray(call.run())
+    value = call.array()
     numbers = indices.value if isinstance(indices, Operand) else frozen(indices)
     inputs = []
     if isinstance(array, Operand):
@@ -190,7 +190,7 @@ def extracting(call: Call) -> Result | Results:
     condition, array = call.args[:2]
     if len(call.args) > 2 or any(value is not None for value in call.kwargs.values()):
         raise call.refuse("an axis, or out=", "x[:, mask] on the axis")
-    value = np.asarray(call.run())
+    value = call.array()
     mask = condition.value if isinstance(condition, Operand) else np.array(condition)
 
     def index() -> AnyArray:

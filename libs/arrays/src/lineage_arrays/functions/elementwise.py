@@ -21,7 +21,7 @@ def by_cell(count: int, names: tuple[str, ...], superset: str = "") -> Handler:
         arrays = [*call.args[:count], *(call.kwargs[name] for name in names if name in call.kwargs)]
         rest = {key: value for key, value in call.kwargs.items() if key not in names}
         no_operands(call, call.args[count:], rest)
-        value = np.asarray(call.run())
+        value = call.array()
         return Result(
             value,
             [
@@ -42,7 +42,7 @@ def where(call: Call) -> Result | Results:
     if call.kwargs or len(call.args) != 3:
         raise call.refuse("one argument", "np.nonzero(condition) says the same and is traced")
     condition, left, right = call.args
-    value = np.asarray(call.run())
+    value = call.array()
     inputs = []
     if isinstance(condition, Operand):
         inputs.append(Input(condition, cell_by_cell(condition.value.shape, value.shape)))
@@ -72,7 +72,7 @@ def lookup(first: str, superset: str = "") -> Handler:
     def handler(call: Call) -> Result | Results:
         values = call.argument(0, first)
         others = [*call.args[1:], *(value for key, value in call.kwargs.items() if key != first)]
-        value = np.asarray(call.run())
+        value = call.array()
         inputs = []
         if isinstance(values, Operand):
             inputs.append(Input(values, cell_by_cell(values.value.shape, value.shape)))
@@ -90,7 +90,7 @@ def in_sorted(call: Call) -> Result | Results:
     """``searchsorted``: each value, among all cells of the sorted array."""
     array, values = call.argument(0, "a"), call.argument(1, "v")
     no_operands(call, call.args[2:], call.kwargs.get("side"), call.kwargs.get("sorter"))
-    value = np.asarray(call.run())
+    value = call.array()
     inputs = []
     if isinstance(array, Operand):
         inputs.append(Input(array, AllToAll(array.value.shape, value.shape), AMONG_ALL))

@@ -73,7 +73,7 @@ def dot(call: Call) -> Result | Results:
     if call.kwargs.get("out") is not None or len(call.args) > 2:
         raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
     left, right = call.argument(0, "a"), call.argument(1, "b")
-    value = np.asarray(call.run())
+    value = call.array()
     dims = [np.ndim(one.value if isinstance(one, Operand) else one) for one in (left, right)]
     if 0 in dims:
         words = [[f"a{n}" for n in range(dims[0])], [f"b{n}" for n in range(dims[1])]]
@@ -101,7 +101,7 @@ def matrix_product(core: str) -> Handler:
         if set(call.kwargs) - {"axis"} or call.kwargs.get("axis", -1) != -1:
             raise call.refuse("axis= is not traced", "np.moveaxis the operands first")
         left, right = call.args
-        value = np.asarray(call.run())
+        value = call.array()
         dims = [np.ndim(one.value if isinstance(one, Operand) else one) for one in (left, right)]
         return signature(call, core or matmul_core(*dims), (left, right), value)
 
@@ -112,7 +112,7 @@ def outer(call: Call) -> Result | Results:
     """``outer``: of all cells of one operand with all of the other."""
     if call.kwargs.get("out") is not None or len(call.args) > 2:
         raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
-    value = np.asarray(call.run())
+    value = call.array()
 
     def along(axis: int) -> Callable[[Operand], Mapping]:
         def mapping(operand: Operand) -> Mapping:
@@ -133,7 +133,7 @@ def outer(call: Call) -> Result | Results:
 
 def vdot(call: Call) -> Result | Results:
     """``vdot``: one number of all cells."""
-    value = np.asarray(call.run())
+    value = call.array()
     return Result(
         value,
         _inputs(
@@ -144,7 +144,7 @@ def vdot(call: Call) -> Result | Results:
 
 def kronecker(call: Call) -> Result | Results:
     """``kron``: each cell from one of either side."""
-    value = np.asarray(call.run())
+    value = call.array()
     left, right = call.argument(0, "a"), call.argument(1, "b")
     shapes = [np.shape(one.value if isinstance(one, Operand) else one) for one in (left, right)]
 
@@ -168,7 +168,7 @@ def tensordot(call: Call) -> Result | Results:
     left, right = call.argument(0, "a"), call.argument(1, "b")
     axes = call.argument(2, "axes", 2)
     no_operands(call, axes)
-    value = np.asarray(call.run())
+    value = call.array()
     dims = [np.ndim(one.value if isinstance(one, Operand) else one) for one in (left, right)]
     if isinstance(axes, int | np.integer):
         summed = (list(range(dims[0] - int(axes), dims[0])), list(range(int(axes))))
@@ -205,7 +205,7 @@ def einsum(call: Call) -> Result | Results:
     if not arrow:
         letters = words.replace(",", "")
         output = "".join(sorted(one for one in set(letters) if letters.count(one) == 1))
-    value = np.asarray(call.run())
+    value = call.array()
     inputs = []
     for word, one in zip(words.split(","), arrays, strict=True):
         if not isinstance(one, Operand):
@@ -226,7 +226,7 @@ def convolution(call: Call) -> Result | Results:
     correlates = call.function is np.correlate
     left, right = (call.argument(0, "a"), call.argument(1, "v"))
     mode = call.argument(2, "mode", "valid" if correlates else "full")
-    value = np.asarray(call.run())
+    value = call.array()
     sizes = [np.size(one.value if isinstance(one, Operand) else one) for one in (left, right)]
     # The full result begins where the operands touch; the others leave out as much on the left as NumPy does.
     shorter = min(sizes)

@@ -16,6 +16,7 @@ from lineage_arrays.calls import (
     Handler,
     Result,
     Results,
+    as_array,
     frozen,
     no_operands,
     operands,
@@ -84,7 +85,7 @@ def gathered(
     places = _places(values)
     parts = [
         Result(
-            np.asarray(value),
+            as_array(value),
             [
                 Input(
                     operand,

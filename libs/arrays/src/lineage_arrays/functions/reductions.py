@@ -52,7 +52,7 @@ def reduction(at: int = 1) -> Handler:
         no_operands(
             call, call.args[1:], {k: v for k, v in call.kwargs.items() if k not in ("a", "x")}
         )
-        value = np.asarray(call.run())
+        value = call.array()
         return Result(value, [Input(operand, lanes(call, operand, value.shape, at))])
 
     return handler
@@ -74,7 +74,7 @@ def quantiles(call: Call) -> Result | Results:
     operand = only_operand(call, call.argument(0, "a"))
     asked = call.argument(1, "q")
     no_operands(call, asked)
-    value = np.asarray(call.run())
+    value = call.array()
     before = np.ndim(asked)
     inner = lanes(call, operand, value.shape[before:], 2)
     spans = tuple(
@@ -89,7 +89,7 @@ def weighted(call: Call) -> Result | Results:
         raise call.refuse("returned=True is not traced", "sum the weights by itself")
     operand = only_operand(call, call.argument(0, "a"))
     weights = call.argument(2, "weights")
-    value = np.asarray(call.run())
+    value = call.array()
     mapping = lanes(call, operand, value.shape, 1)
     inputs = [Input(operand, mapping)]
     if isinstance(weights, Operand):
@@ -115,7 +115,7 @@ def extreme(place: Callable[..., Any]) -> Handler:
         if call.argument(4, "initial", np._NoValue) is not np._NoValue:
             raise call.refuse("initial= may win over every cell", "np.maximum(x.max(), initial)")
         operand = only_operand(call, call.argument(0, "a"))
-        value = np.asarray(call.run())
+        value = call.array()
         compared = lanes(call, operand, value.shape, 1)
         axes = axes_of(call, call.argument(1, "axis"), operand.value.ndim)
         winner = _winner(operand.value, axes, place, value.shape)
@@ -160,7 +160,7 @@ def running(flatten: bool = True) -> Handler:
     def handler(call: Call) -> Result | Results:
         _refuse_parts(call)
         operand = only_operand(call, call.argument(0, "a" if flatten else "x"))
-        value = np.asarray(call.run())
+        value = call.array()
         source = operand.value.shape
         axis = call.argument(1, "axis") if flatten else call.kwargs.get("axis")
         no_operands(call, axis)
@@ -196,7 +196,7 @@ def differences(call: Call) -> Result | Results:
         raise call.refuse("prepend= and append= are not traced", "np.concatenate them first")
     order = int(call.argument(1, "n", 1))
     axis = int(call.argument(2, "axis", -1)) % operand.value.ndim
-    value = np.asarray(call.run())
+    value = call.array()
     span = Span(0, order, axis, 1, 1)
     superset = (
         "of truth values only the ends are known to count"
@@ -214,7 +214,7 @@ def trace(call: Call) -> Result | Results:
     operand = only_operand(call, call.argument(0, "a" if "a" in call.kwargs else "x"))
     if call.kwargs.get("out") is not None:
         raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
-    value = np.asarray(call.run())
+    value = call.array()
     in_linalg = call.function is np.linalg.trace
     words = (
         {"offset": call.kwargs.get("offset", 0), "axis1": -2, "axis2": -1}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lineage_arrays.calls import Call, Handler, Result, Results, no_operands, operands
+from lineage_arrays.calls import Call, Handler, Result, Results, as_array, no_operands, operands
 from lineage_arrays.functions.reductions import only_operand
 from lineage_arrays.mappings import AllToAll, Boxes, Span
 from lineage_arrays.workflow import Input
@@ -22,7 +22,7 @@ def fourier(call: Call) -> Result | Results:
         raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
     length, axis = call.argument(1, "n"), call.argument(2, "axis", -1)
     no_operands(call, length, axis)
-    value = np.asarray(call.run())
+    value = call.array()
     source = operand.value.shape
     at = int(axis) % len(source)
     halved = call.function in (np.fft.irfft, np.fft.hfft)
@@ -46,7 +46,7 @@ def everything(superset: str) -> Handler:
         distinct = {id(one): one for one in operands([*call.args, call.kwargs])}
         parts = [
             Result(
-                np.asarray(value),
+                as_array(value),
                 [
                     Input(one, AllToAll(one.value.shape, np.shape(value)), superset)
                     for one in distinct.values()

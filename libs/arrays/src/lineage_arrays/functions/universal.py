@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lineage_arrays.calls import Call, Result, Results
+from lineage_arrays.calls import Call, Result, Results, as_array
 from lineage_arrays.functions.products import matmul_core, signature
 from lineage_arrays.functions.reductions import extreme, reduction, running
 from lineage_arrays.mappings import Boxes, Span, cell_by_cell
@@ -61,12 +61,12 @@ def _called(ufunc: np.ufunc, call: Call) -> Result | Results:
                 "np.asarray the operands, and name what it gives by flow.source",
             )
         dims = [np.ndim(one.value if isinstance(one, Operand) else one) for one in call.args]
-        value = np.asarray(call.run())
+        value = call.array()
         return signature(call, core or matmul_core(*dims), call.args, value)
     result = call.run()
     parts = [
         Result(
-            np.asarray(value),
+            as_array(value),
             [
                 Input(one, cell_by_cell(one.value.shape, np.shape(value)))
                 for one in call.args
@@ -91,7 +91,7 @@ def _reduced(ufunc: np.ufunc, call: Call) -> Result | Results:
 
 def _outer(call: Call) -> Result | Results:
     left, right = call.args
-    value = np.asarray(call.run())
+    value = call.array()
     before = value.ndim - np.ndim(right.value if isinstance(right, Operand) else right)
     inputs = []
     for one, offset in ((left, 0), (right, before)):
