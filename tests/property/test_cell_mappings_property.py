@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lineage_arrays import CellError, Cells, Recording
 from lineage_arrays.boxes import union_of_boxes
 from lineage_arrays.mappings import Boxes, Chain, Gather, Inverse, Mapping, Span
+from lineage_arrays.operators.ranges import RangeTable
 from tests.support.cell_oracle import dependences
 
 pytestmark = pytest.mark.property
@@ -124,6 +125,23 @@ def test_cells_are_sets(shape: tuple[int, ...], data: st.DataObject) -> None:
     assert bool(left) == bool(one)
     back = [position(tuple(at), shape) for at in left.coordinates().tolist()]
     assert back == sorted(one)
+
+
+@given(mappings(), st.data())
+def test_ranges_are_the_pairs_they_were_made_of(mapping: Mapping, data: st.DataObject) -> None:
+    pairs = cell_by_cell(mapping)
+    ends = np.array(sorted(pairs), np.int64).reshape(-1, 2)
+    table = RangeTable(mapping.source, mapping.target, ends[::-1, 1], ends[::-1, 0])
+    assert len(table.rows) <= len(pairs)
+    outputs, inputs = math.prod(mapping.target), math.prod(mapping.source)
+    some = data.draw(st.sets(st.integers(0, outputs - 1))) if outputs else set()
+    back = table.backward(Cells.at(mapping.target, some))
+    assert back == Cells.at(mapping.source, {a for a, b in pairs if b in some})
+    some = data.draw(st.sets(st.integers(0, inputs - 1))) if inputs else set()
+    forth = table.forward(Cells.at(mapping.source, some))
+    assert forth == Cells.at(mapping.target, {b for a, b in pairs if a in some})
+    whole = table.backward(Cells.whole(mapping.target))
+    assert whole == Cells.at(mapping.source, {a for a, _ in pairs})
 
 
 parts = st.integers(-5, 4) | st.slices(4)

@@ -27,7 +27,9 @@ FULL = tuple(
     Strategy(Mode.FULL, encoding, orientation)
     for encoding, orientation in itertools.product(Encoding, Orientation)
 )
-PAYLOADS = tuple(Strategy(mode, one) for mode in (Mode.PAY, Mode.COMP) for one in Encoding)
+PAYLOADS = tuple(
+    Strategy(mode, one) for mode in (Mode.PAY, Mode.COMP) for one in (Encoding.ONE, Encoding.MANY)
+)
 SPOTS: tuple[tuple[Strategy, ...], ...] = (
     *((one,) for one in FULL), *((one,) for one in PAYLOADS), (Strategy(Mode.BLACKBOX),), FULL, (*FULL, PAYLOADS[0]), (),
 )  # fmt: skip
@@ -207,6 +209,7 @@ class Writing(Operator):
         (((0, 0), (0, -7)), (FULL[0],), CellError),
         (((0, 0), (0, 0)), (FULL[0], PAYLOADS[0], PAYLOADS[2]), ModeError),
         (((0, 0), (0, 0)), (Strategy(Mode.PAY, orientation=Orientation.FORWARD),), ModeError),
+        (((0, 0), b""), (Strategy(Mode.COMP, Encoding.RANGES),), ModeError),
     ],
 )  # fmt: skip
 def test_what_can_not_be_is_refused(of: Any, strategies: Any, error: type[Exception]) -> None:

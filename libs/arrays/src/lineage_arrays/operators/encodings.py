@@ -14,6 +14,8 @@ from typing import TypeAlias
 import numpy as np
 
 from lineage_arrays.cells import I64, Cells, Mask, Shape
+from lineage_arrays.errors import ModeError
+from lineage_arrays.operators.ranges import RangeTable
 from lineage_core.codec.number_columns import pack_numbers
 from lineage_core.contract.runs import sorted_unique, spread
 
@@ -22,10 +24,12 @@ CellsOf: TypeAlias = Callable[[int, bytes], Cells]
 
 
 class Encoding(StrEnum):
-    """An entry for each cell, or for each region."""
+    """An entry for each cell, for each region, or for what repeats."""
 
     ONE = "one"
     MANY = "many"
+    RANGES = "ranges"
+    """Of region pairs alone: ranges relative to the output cell, looked up from either end."""
 
 
 class Orientation(StrEnum):
@@ -258,3 +262,47 @@ class PayloadStore:
     def nbytes(self) -> int:
         """Bytes that it takes where it is stored."""
         return self.outputs.nbytes + self.index.nbytes + sum(map(len, self.payloads))
+
+
+@dataclass
+class RangeStore:
+    """Region pairs of an output and one operand, as ranges relative to the output cell: a mapping."""
+
+    source: Shape
+    target: Shape
+    _outputs: list[I64] = field(init=False, default_factory=list)
+    _inputs: list[I64] = field(init=False, default_factory=list)
+    _table: RangeTable | None = field(init=False, default=None)
+
+    def append(self, outcells: Cells, incells: Cells) -> None:
+        if self._table is not None:
+            raise ModeError("a region pair comes after the first question")
+        out, into = outcells.positions(), incells.positions()
+        self._outputs.append(np.repeat(out, len(into)))
+        self._inputs.append(np.tile(into, len(out)))
+
+    @property
+    def table(self) -> RangeTable:
+        """Made when the first question comes, from all that was written; the pairs themselves are dropped."""
+        if self._table is None:
+            nothing = np.empty(0, np.int64)
+            self._table = RangeTable(
+                self.source,
+                self.target,
+                np.concatenate([nothing, *self._outputs]),
+                np.concatenate([nothing, *self._inputs]),
+            )
+            self._outputs.clear()
+            self._inputs.clear()
+        return self._table
+
+    def backward(self, cells: Cells) -> Cells:
+        return self.table.backward(cells)
+
+    def forward(self, cells: Cells) -> Cells:
+        return self.table.forward(cells)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes where it is stored."""
+        return self.table.nbytes

@@ -5,16 +5,24 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from lineage_arrays.cells import Cells, Shape
 from lineage_arrays.errors import ModeError
 from lineage_arrays.mappings import AllToAll, Mapping
-from lineage_arrays.operators.encodings import Encoding, Orientation, PairStore, PayloadStore
+from lineage_arrays.operators.encodings import (
+    Encoding,
+    Orientation,
+    PairStore,
+    PayloadStore,
+    RangeStore,
+)
 from lineage_arrays.operators.operator import Mode, Operator, Shapes
 from lineage_arrays.workflow import AnyArray
+
+Store: TypeAlias = PairStore | PayloadStore | RangeStore
 
 OPAQUE = "the operator supports no mode that says which cells it combined"
 
@@ -31,7 +39,7 @@ class Strategy:
         """Refuse what can't be.
 
         Raises:
-            ModeError: the operator does not support the mode, or payloads are to be looked up by input cells.
+            ModeError: the operator does not support the mode, or the encoding is not one of it.
         """
         name = operator.name or type(operator).__name__
         if self.mode is not Mode.BLACKBOX and self.mode not in operator.supported_modes():
@@ -39,6 +47,8 @@ class Strategy:
             raise ModeError(f"{name} does not support {self.mode}: {supported}")
         if self.orientation is Orientation.FORWARD and self.mode is not Mode.FULL:
             raise ModeError(f"{name}: only region pairs ({Mode.FULL}) can be looked up forward")
+        if self.encoding is Encoding.RANGES and self.mode is not Mode.FULL:
+            raise ModeError(f"{name}: only region pairs ({Mode.FULL}) become ranges")
 
 
 @dataclass(frozen=True)
@@ -117,7 +127,7 @@ class Written:
     def take(self, outcells: Any, of: tuple[Any, ...]) -> None:
         self._calls.append((outcells, of))
 
-    def stores(self, output: Shape) -> list[list[PairStore | PayloadStore]]:
+    def stores(self, output: Shape) -> list[list[Store]]:
         """For each strategy that writes, the store of each operand.
 
         Raises:
@@ -147,15 +157,17 @@ class Written:
                     if isinstance(store, PayloadStore) and payload is not None:
                         store.append(out, payload)
                         taken = True
-                    elif isinstance(store, PairStore) and payload is None:
+                    elif not isinstance(store, PayloadStore) and payload is None:
                         store.append(out, incells[at])
                         taken = True
             if not taken and kept and self._inputs:
                 raise ModeError("lwrite of what no mode of this run asks for")
         return kept
 
-    def _store(self, strategy: Strategy, shapes: Shapes, operand: int) -> PairStore | PayloadStore:
+    def _store(self, strategy: Strategy, shapes: Shapes, operand: int) -> Store:
         source = shapes.inputs[operand]
+        if strategy.encoding is Encoding.RANGES:
+            return RangeStore(source, shapes.output)
         if strategy.mode is Mode.FULL:
             return PairStore(source, shapes.output, strategy.encoding, strategy.orientation)
         return PayloadStore(
@@ -260,6 +272,8 @@ def _rank(way: Mapping, direction: Orientation) -> int:
         return 0 if way.orientation is direction else 3
     if isinstance(way, PayloadStore | Composite):
         return 2 if direction is Orientation.BACKWARD else 4
+    if isinstance(way, RangeStore):
+        return 0
     return 5 if isinstance(way, Again) else 1
 
 
